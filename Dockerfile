@@ -21,7 +21,7 @@ FROM ${PYTHON_IMAGE}
 ARG TOOLS=""
 RUN apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
-        bubblewrap ca-certificates git libseccomp2 util-linux ${TOOLS} \
+        bubblewrap ca-certificates git libseccomp2 make util-linux ${TOOLS} \
     && rm -rf /var/lib/apt/lists/* \
     && groupadd --gid 10001 selfheal \
     && useradd --uid 10001 --gid selfheal --home-dir /data --no-create-home --shell /usr/sbin/nologin selfheal \

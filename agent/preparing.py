@@ -43,7 +43,9 @@ async def prepare(
         )
     except LimitExceeded as error:
         return _too_small(error)
-    planned = await plan(sandbox.base, jobs=case.jobs, configuration=case.configuration, command=case.command, image=case.image)
+    planned = await plan(
+        sandbox.base, jobs=case.jobs, configuration=case.configuration, command=case.command, image=case.image, sandbox=sandbox
+    )
     planned = replace(planned, notes=(*case.notes, *planned.notes))
     await emit(StepDone(step="unpack", text=_understood(planned), seconds=time.monotonic() - started))
     if not planned.is_open:

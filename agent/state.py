@@ -23,7 +23,7 @@ from agent.contract.memory import Memory
 from agent.contract.task import Task
 from agent.contract.usage import Usage
 from agent.contract.verdicts import Check, CheckRun, Failure, Oracle
-from agent.diagnosis.refuted import is_similar
+from agent.diagnosis.evidence import is_similar
 from agent.proposer import Proposer
 
 if TYPE_CHECKING:

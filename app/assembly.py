@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.contract.budget import Budget
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from agent.extensions import Extensions
     from agent.models.router import Models
     from agent.models.values import ModelSettings, Role
-    from app.github import GitHub, RetryPolicy
+    from app.github.client import GitHub
+    from app.github.retries import RetryPolicy
     from app.store.memories import Embedder
 
 CLOSING_SECONDS = 600.0  # that an attempt may exceed its budget, for the command that is running then
@@ -143,13 +145,18 @@ def check_trust(settings: Settings) -> None:
 
 async def sandboxes_of(settings: Settings) -> Sandboxes:
     """The service's sandboxes. Raises `SettingsError` as `check_trust` does, and `SandboxUnavailable`."""
+    check_trust(settings)
+    return await sandboxes_in(settings.sandboxes, settings, trusted=settings.trust_code)
+
+
+async def sandboxes_in(folder: Path, settings: Settings, *, trusted: bool) -> Sandboxes:
+    """The configured sandboxes, with their files in `folder`. Raises `SettingsError` (see `e2b_of`), `SandboxUnavailable`."""
     from sandbox.backends import ContainerOptions, open_sandboxes
 
-    check_trust(settings)
     return await open_sandboxes(
         settings.sandbox,
-        settings.sandboxes,
-        trusted=settings.trust_code,
+        folder,
+        trusted=trusted,
         index_hosts=settings.package_index_hosts,
         containers=ContainerOptions(settings.sandbox_image, settings.docker_host, settings.sandbox_images),
         e2b=e2b_of(settings),
@@ -162,7 +169,7 @@ def github_of(settings: Settings, retry_policy: RetryPolicy | None = None) -> Gi
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    from app.github import GitHub
+    from app.github.client import GitHub
 
     if settings.github_app_id is None:
         raise SettingsError(f"{PREFIX}GITHUB_APP_ID: must be set; see the App's settings page")

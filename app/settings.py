@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import unquote
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 from agent.contract.question import Autonomy
@@ -215,18 +215,14 @@ class Settings(BaseSettings):
             raise ValueError("must be a URL that starts with redis://, rediss:// or unix://")
         return value
 
-    @field_validator("package_index_hosts", "pages_names", mode="before")
+    @field_validator("package_index_hosts", "pages_names", "model_fallbacks", "sandbox_images", mode="before")
     @classmethod
-    def _are_hosts(cls, value: Any) -> Any:
-        hosts = [host.strip() for host in value.split(",") if host.strip()] if isinstance(value, str) else value
-        if isinstance(value, str) and any("/" in host for host in hosts):
+    def _are_names(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, str):
+            return value
+        if info.field_name in ("package_index_hosts", "pages_names") and "/" in value:
             raise ValueError("must be host names separated by commas, without http:// or paths")
-        return hosts
-
-    @field_validator("model_fallbacks", "sandbox_images", mode="before")
-    @classmethod
-    def _are_names(cls, value: Any) -> Any:
-        return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+        return [name.strip() for name in value.split(",") if name.strip()]
 
     @cached_property
     def database(self) -> str:

@@ -12,11 +12,9 @@ import asyncio
 import math
 import os
 import shutil
-import signal
 import sys
 import tempfile
 import time
-from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +23,7 @@ from rich.syntax import Syntax
 
 from agent.contract.events import Ended
 from agent.contract.outcome import Outcome
+from app import stopping
 from app.cli import terminal
 from app.cli.terminal import plain
 from app.clock import SystemClock
@@ -189,24 +188,6 @@ async def _serve(session: DemoSession, attempt: Attempt) -> None:
             await session.show(await session.next_end())
 
 
-async def interruptible(work: Coroutine[None, None, bool], output: Output) -> bool | None:
-    """The result of `work`; None if a signal ended it. Only the first signal counts: services are then stopping."""
-    task = asyncio.create_task(work)
-
-    def stop() -> None:
-        if not stopping.is_set():
-            stopping.set()
-            output.say("stopping")
-            task.cancel()
-
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
-    await asyncio.wait({task})
-    return None if task.cancelled() else task.result()
-
-
 def sample_files() -> dict[str, str | bytes | None]:
     files = (file for file in sorted(SAMPLE.rglob("*")) if file.is_file() and "__pycache__" not in file.parts)
     return {str(file.relative_to(SAMPLE)): file.read_bytes() for file in files}
@@ -229,7 +210,10 @@ def main() -> int:
     output = Output()
     folder = Path(tempfile.mkdtemp(prefix="selfheal-demo-"))
     try:
-        opened = asyncio.run(interruptible(demo(BUGS[options.bug], output, folder, once=options.once), output))
+        opened = stopping.run(demo(BUGS[options.bug], output, folder, once=options.once))
+    except KeyboardInterrupt:
+        output.say("stopped")
+        return stopping.STOPPED
     except (Died, NotStarted, TimeoutError) as error:
         output.say(str(error), "bold red")
         for log in sorted(folder.glob("*.log")):
@@ -237,8 +221,6 @@ def main() -> int:
         return 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    if opened is None:
-        return 130
     return 0 if opened else 1
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prepare this checkout: a .venv with the locked dependencies, and the system programs that the sandbox needs; with `tests`, also
-# the servers that the tests start. Safe to run again. Reports what it installs, and what to install by hand.
+# Prepares this checkout: creates a .venv with the locked dependencies, and installs the system programs that the sandbox needs. With
+# `tests`, also installs the servers that the tests start. Safe to run again. Reports what it installs, and what to install by hand.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ apt_install() { # package…
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1
 }
 
-# A Python that starts (a version manager's shim may not); versions with a bundled Redis first.
+# Find a Python that starts (a version manager's shim may not). Try versions with a bundled Redis first.
 python=${PYTHON:-}
 if [ -z "$python" ]; then
     for name in python3.12 python3.11 python3 python3.13; do
@@ -39,7 +39,7 @@ if ! .venv/bin/python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info <
     fi
 fi
 
-# The locked uv, verified by hash; the one on the PATH may be too old.
+# Install the locked uv, verified by its hash; the one on the PATH may be too old.
 uv=.venv/bin/uv
 if [ ! -x $uv ]; then
     say "installing uv into .venv"
@@ -61,8 +61,8 @@ if ! command -v redis-server >/dev/null && ! .venv/bin/python -c 'import redisli
     apt_install redis-server || missing+=("redis-server")
 fi
 if [ "${1:-}" = tests ]; then
-    # Servers that a job's `services:` may name. A plain installation needs only those its repositories use; the tests need all
-    # three. Runs start their own empty servers, apart from any on this machine.
+    # Servers for the `services:` of a job. An installation needs only those that its repositories use; the tests need all three.
+    # Each run starts its own empty servers, separate from any others on this machine.
     if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
         say "installing postgresql"
         no_cluster() { sed -i 's/^#\?create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf; }

@@ -11,9 +11,9 @@ from typing import Literal
 from sandbox import folders
 from sandbox.base import Sandboxes, SandboxUnavailable
 from sandbox.e2b.plan import Account
-from sandbox.install.index.access import LazyIndexAccess
+from sandbox.install.package_index import LazyIndexAccess
 from sandbox.install.packages import PackageStore
-from sandbox.install.python.managed import ManagedPythons
+from sandbox.install.python.interpreters import ManagedPythons
 
 _OPEN = "open"
 Kind = Literal["auto", "local", "process", "docker", "e2b"]

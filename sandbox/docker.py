@@ -33,8 +33,9 @@ from sandbox.base import (
 )
 from sandbox.containers import engine as engines
 from sandbox.containers import resources as engine_resources
+from sandbox.containers.command import ContainerSpec
 from sandbox.containers.engine import Engine, EngineInfo
-from sandbox.containers.files import ROOT, TOP, WORK
+from sandbox.containers.files import ROOT, TOP, WORK, TarBuilder
 from sandbox.containers.images import (
     BASE,
     TOOLS,
@@ -47,8 +48,6 @@ from sandbox.containers.images import (
     volumes_of,
 )
 from sandbox.containers.resources import EngineResources
-from sandbox.containers.spec import ContainerSpec
-from sandbox.containers.tars import TarBuilder
 from sandbox.containers.workspace import ContainerContext, DockerWorkspace
 from sandbox.host.job import Mount
 from sandbox.host.tree import check_tool_name
@@ -61,20 +60,16 @@ class DockerSandbox:
     """One attempt's volumes and containers."""
 
     def __init__(self, context: ContainerContext, isolation: Isolation, base: DockerWorkspace, helper: DockerContainer) -> None:
-        self._context, self.isolation, self._base, self._helper = context, isolation, base, helper
-
-    @property
-    def base(self) -> DockerWorkspace:
-        return self._base
+        self._context, self.isolation, self.base, self._helper = context, isolation, base, helper
 
     async def unpack(self, archive: AsyncIterator[bytes]) -> None:
-        await self._base.unpack(archive)
+        await self.base.unpack(archive)
 
     async def amend(self, command: Command) -> Completed:
-        return await self._base.perform(command, writable=True)
+        return await self.base.perform(command, writable=True)
 
     async def install(self, packages: Packages) -> Installed:
-        return await self._base.install(packages)
+        return await self.base.install(packages)
 
     async def provide(self, name: str, content: bytes) -> str:
         check_tool_name(name)
@@ -88,12 +83,12 @@ class DockerSandbox:
         resources = self._context.resources
         volume = await resources.bounded_volume()
         try:
-            mounts = (Mount(volume, WORK, writable=True), Mount(self._base.volume, BASE))
+            mounts = (Mount(volume, WORK, writable=True), Mount(self.base.volume, BASE))
             helper = await resources.running_helper(mounts, f"mkdir -p {ROOT}\ncp -a {BASE}/{TOP}/. {ROOT}/")
         except BaseException:
             await asyncio.shield(resources.engine.drop_volume(volume))
             raise
-        workspace = DockerWorkspace(self._context, volume, helper, self._base.env, writable=True)
+        workspace = DockerWorkspace(self._context, volume, helper, self.base.env, writable=True)
         try:
             yield workspace
         finally:

@@ -17,8 +17,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from sandbox.base import Limits
-from sandbox.host.acquisition import acquire
-from sandbox.host.folder_locks import lock_if_abandoned, try_lock
+from sandbox.host.folder_locks import acquire, lock_if_abandoned, try_lock
 from sandbox.jail import cgroup
 
 GROUP = "group"

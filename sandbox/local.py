@@ -32,73 +32,21 @@ from sandbox.base import (
     Workspace,
 )
 from sandbox.host import launch
-from sandbox.host.folder_workspace import FolderWorkspace
-from sandbox.host.job import Job, Mount, job_of
+from sandbox.host.job import Mount
 from sandbox.host.tree import Tree, check_tool_name
 from sandbox.install import toolchains
-from sandbox.install.packages import PackageStore, install
+from sandbox.install.packages import PackageStore
 from sandbox.install.python.interpreters import own
 from sandbox.install.toolchains import Toolchain
-from sandbox.jail import bubblewrap, cgroup, seccomp, slots
-from sandbox.jail.bubblewrap import REPO, TOOLS
-from sandbox.jail.confinement import Confinement
-from sandbox.jail.install_backend import ENVIRONMENTS, JailContext, JailInstallBackend, Runtime
+from sandbox.jail import bubblewrap, cgroup, seccomp
+from sandbox.jail.bubblewrap import TOOLS
+from sandbox.jail.confinement import Confinement, uid_of_a_free_slot
 from sandbox.jail.stage import TOP, open_stage
+from sandbox.jail.workspace import ENVIRONMENTS, JailContext, LocalWorkspace, Runtime
 
-_OVERLAY = """
-mkdir -p "$1"
-mount -t tmpfs -o "size=$2,nr_inodes=1000000,mode=0755,nosuid,nodev" candidate "$1"
-mkdir "$1/changes" "$1/work" "$1/root"
-[ -z "$4" ] || chown "$4:$4" "$1/changes" "$1/root"
-if [ "$5" = overlay ]; then
-    mount -t overlay -o "lowerdir=$3,upperdir=$1/changes,workdir=$1/work,index=off,metacopy=off$6" overlay "$1/root"
-else
-    cp -a "$3/." "$1/root/"
-fi
-"""
 ETC = {"passwd": bubblewrap.PASSWD, "group": bubblewrap.GROUP, "hosts": bubblewrap.HOSTS}
 MOUNTS = (Mount(f"{TOP}/tools", TOOLS), *(Mount(f"{TOP}/etc/{name}", f"/etc/{name}") for name in ETC))
 _WRITE_ETC = 'while [ $# -gt 0 ]; do printf %s "$2" > "/mnt/etc/$1"; shift 2; done'
-_DROP = 'umount -l "$1/root" 2>/dev/null || :; umount -l "$1" 2>/dev/null || :; rmdir "$1" 2>/dev/null || :'
-
-
-class LocalWorkspace(FolderWorkspace):
-    """The base, or one candidate, of a local sandbox."""
-
-    root = REPO
-
-    def __init__(self, context: JailContext, source: str, runtime: Runtime, store: PackageStore, *, writable: bool) -> None:
-        limits, uid = context.confinement.limits, context.confinement.uid
-        super().__init__(context.open(source.removeprefix(f"{TOP}/")), bubblewrap.scratch_bytes(limits), uid)
-        self._context, self._source, self._store, self._writable = context, source, store, writable
-        self.runtime = runtime
-        self._kept = AsyncExitStack()
-
-    @property
-    def python(self) -> str:
-        return self.runtime.python
-
-    async def install(self, packages: Packages) -> Installed:
-        backend = JailInstallBackend(self._context, self._source, self, self._kept)
-        installed = await install(packages, backend, self._store)
-        self.runtime = backend.runtime
-        return installed
-
-    async def run(self, command: Command) -> Completed:
-        return await self.perform(command, writable=self._writable)
-
-    async def perform(self, command: Command, *, writable: bool) -> Completed:
-        """Run `command` with the workspace's files writable or read-only."""
-        mounts = (Mount(self._source, REPO, writable), *self._context.mounts, *self.runtime.mounts)
-        return await self.execute(job_of(command, REPO, mounts, self._context.environment))
-
-    async def execute(self, job: Job) -> Completed:
-        """Run `job`; it is cancelled when the workspace closes."""
-        return await self._run_tracked(tuple(job.argv), self._context.confinement.run(job))
-
-    async def close(self) -> None:
-        await super().close()
-        await self._kept.aclose()
 
 
 class LocalSandbox:
@@ -106,25 +54,18 @@ class LocalSandbox:
 
     def __init__(self, context: JailContext, isolation: Isolation, store: PackageStore, runtime: Runtime) -> None:
         self._context, self.isolation, self._store = context, isolation, store
+        self.confinement = context.confinement
         # Read-only: it is the lower layer of every candidate.
-        self._base = LocalWorkspace(context, f"{TOP}/repo", runtime, store, writable=False)
-
-    @property
-    def confinement(self) -> Confinement:
-        return self._context.confinement
-
-    @property
-    def base(self) -> LocalWorkspace:
-        return self._base
+        self.base = LocalWorkspace(context, f"{TOP}/repo", runtime, store, writable=False)
 
     async def unpack(self, archive: AsyncIterator[bytes]) -> None:
-        await self._base.unpack(archive)
+        await self.base.unpack(archive)
 
     async def amend(self, command: Command) -> Completed:
-        return await self._base.perform(command, writable=True)
+        return await self.base.perform(command, writable=True)
 
     async def install(self, packages: Packages) -> Installed:
-        return await self._base.install(packages)
+        return await self.base.install(packages)
 
     async def provide(self, name: str, content: bytes) -> str:
         check_tool_name(name)
@@ -137,25 +78,17 @@ class LocalSandbox:
 
     @asynccontextmanager
     async def candidate(self) -> AsyncIterator[Workspace]:
-        name = f"c/{token_hex(6)}"
-        stage, uid = self.confinement.stage, self.confinement.uid
-        size = str(bubblewrap.scratch_bytes(self.confinement.limits))
-        # In a user namespace overlayfs keeps its notes in attributes that their owner may write.
-        options = "" if stage.root else ",userxattr"
-        owner = "" if uid is None else str(uid)
+        home, stage = f"{TOP}/c/{token_hex(6)}", self.confinement.stage
         try:
-            try:
-                await stage.shell(_OVERLAY, f"{TOP}/{name}", size, f"{TOP}/repo", owner, "overlay", options)
-            except SandboxUnavailable:  # no overlayfs here: a copy costs time, and shares nothing with the base
-                await stage.shell(_DROP, f"{TOP}/{name}")
-                await stage.shell(_OVERLAY, f"{TOP}/{name}", size, f"{TOP}/repo", owner, "copy", "")
-            workspace = LocalWorkspace(self._context, f"{TOP}/{name}/root", self._base.runtime, self._store, writable=True)
+            size = bubblewrap.scratch_bytes(self.confinement.limits)
+            root = await stage.layer(home, f"{TOP}/repo", self._context.owner, size)
+            workspace = LocalWorkspace(self._context, root, self.base.runtime, self._store, writable=True)
             try:
                 yield workspace
             finally:
                 await asyncio.shield(workspace.close())
         finally:
-            await asyncio.shield(stage.shell(_DROP, f"{TOP}/{name}"))
+            await asyncio.shield(stage.drop(home))
 
 
 class LocalSandboxes:
@@ -178,7 +111,7 @@ class LocalSandboxes:
         async with AsyncExitStack() as closing:
             searching = asyncio.create_task(self._find_toolchains())
             closing.callback(searching.cancel)
-            uid = closing.enter_context(slots.uid_of_a_free_slot()) if os.geteuid() == 0 else None
+            uid = closing.enter_context(uid_of_a_free_slot()) if os.geteuid() == 0 else None
             folder, group = await closing.enter_async_context(folders.open_folder(self._folder, label, limits))
             binds = [_empty(folder.path / "repo", uid)]
             binds += [_empty(folder.path / name, None) for name in ("tools", ENVIRONMENTS)]

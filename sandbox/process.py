@@ -29,8 +29,9 @@ from sandbox.base import (
     SandboxUnavailable,
     Workspace,
 )
-from sandbox.host import bounds, launch
+from sandbox.host import launch
 from sandbox.host.folder_workspace import FolderWorkspace
+from sandbox.host.job import environment, with_limits
 from sandbox.host.tree import check_tool_name, parts_of
 from sandbox.install.backend import INSTALL_OUTPUT, INSTALL_SECONDS
 from sandbox.install.packages import PackageStore, install
@@ -85,7 +86,7 @@ class ProcessWorkspace(FolderWorkspace):
 
     async def execute(self, command: Command, programs: Path) -> Completed:
         """Run `command` in turn, with an environment's programs; it is cancelled when the workspace closes."""
-        env = bounds.environment(str(self._sandbox.folder / "home"), f"{programs}/bin") | dict(command.env)
+        env = environment(str(self._sandbox.folder / "home"), f"{programs}/bin") | dict(command.env)
         return await self._run_tracked(command.argv, self._take_a_turn(command, self._sandbox.active / command.cwd, env))
 
     async def close(self) -> None:
@@ -115,21 +116,17 @@ class ProcessSandbox:
         for name in ("base", "tools", "home", "candidates", "envs"):
             (folder / name).mkdir()
         self.python, self.env = own().path, folder / "envs" / "none"  # of workspaces without their own
-        self._base = ProcessWorkspace(self, folder / "base")
-
-    @property
-    def base(self) -> ProcessWorkspace:
-        return self._base
+        self.base = ProcessWorkspace(self, folder / "base")
 
     async def unpack(self, archive: AsyncIterator[bytes]) -> None:
-        await self._base.unpack(archive)
+        await self.base.unpack(archive)
 
     async def amend(self, command: Command) -> Completed:
-        return await self._base.run(command)
+        return await self.base.run(command)
 
     async def install(self, packages: Packages) -> Installed:
-        installed = await self._base.install(packages)
-        self.python, self.env = self._base.python, self._base.env
+        installed = await self.base.install(packages)
+        self.python, self.env = self.base.python, self.base.env
         return installed
 
     async def provide(self, name: str, content: bytes) -> str:
@@ -143,7 +140,7 @@ class ProcessSandbox:
         home = self.folder / "candidates" / token_hex(6)
         async with self.turn:  # keep the base in its folder while it is copied
             copy = ("/bin/cp", "-a", "--reflink=auto", str(self.folder / "base"), str(home))
-            copied = await launch.run(launch.Launch(copy, bounds.environment("/", str(self.env)), COPY_SECONDS))
+            copied = await launch.run(launch.Launch(copy, environment("/", str(self.env)), COPY_SECONDS))
         if copied.returncode:
             raise SandboxUnavailable(f"cannot copy the base: {copied.stderr.decode(errors='replace').strip()[:300]}")
         workspace = ProcessWorkspace(self, home)
@@ -163,7 +160,7 @@ class ProcessSandbox:
                     (
                         *(() if group is None else group.join),
                         *("/usr/bin/setpriv", "--pdeathsig", "KILL", "--"),
-                        *bounds.with_limits(self.limits, command.argv, processes=False),
+                        *with_limits(self.limits, command.argv, processes=False),
                     ),
                     {**env, MARK: mark},
                     command.timeout,

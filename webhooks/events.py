@@ -162,13 +162,10 @@ class InstallationBody(msgspec.Struct, frozen=True):
 
 
 class InstallationEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """`installation` and `installation_repositories`; each has its own lists."""
+
     action: str
     installation: InstallationBody
     repositories: list[Minimal] | None = None
-
-
-class InstallationRepositories(msgspec.Struct, frozen=True, kw_only=True):
-    action: str
-    installation: InstallationBody
     repositories_added: list[Minimal] = []
     repositories_removed: list[Minimal] = []

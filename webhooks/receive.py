@@ -48,7 +48,7 @@ class Receiver:
     def __init__(self, secrets: tuple[bytes, ...], own_app_id: int | None) -> None:
         if not secrets or not all(secrets):
             raise ValueError("webhooks need a secret")
-        self._sums = [hmac.new(secret, digestmod=hashlib.sha256) for secret in secrets]  # without any data yet
+        self._secrets = secrets
         self._own_app_id = own_app_id
         self._logged: dict[str, float] = {}  # when a refusal of that kind was last logged
         self._unlogged: Counter[str] = Counter()
@@ -56,7 +56,7 @@ class Receiver:
     async def receive(self, request: Request) -> Response:
         """Expects the app's `Intake` as `request.state.intake`."""
         intake = cast(Intake, request.state.intake)
-        headers = _headers(request)
+        headers = request.headers
         try:
             body = await self._signed_body(request, headers)
             delivery, decision = self._read(headers, body)
@@ -85,7 +85,6 @@ class Receiver:
         declared = headers.get("content-length", "0")
         if declared.isdecimal() and int(declared[:20]) > MAX_BYTES:
             raise _Refused(413, f"the payload is larger than {MAX_BYTES} bytes")
-        sums = [each.copy() for each in self._sums]
         body = bytearray()
         try:
             async with asyncio.timeout(_READ_SECONDS):
@@ -93,13 +92,12 @@ class Receiver:
                     if len(body) + len(chunk) > MAX_BYTES:
                         raise _Refused(413, f"the payload is larger than {MAX_BYTES} bytes")
                     body += chunk
-                    for each in sums:
-                        each.update(chunk)
         except TimeoutError:
             raise _Refused(408, "the payload arrived too slowly") from None
         except ClientDisconnect:
             raise _Refused(400, "the payload was cut off") from None
-        matches = [hmac.compare_digest(f"sha256={each.hexdigest()}", signature) for each in sums]
+        sums = [hmac.new(secret, body, hashlib.sha256).hexdigest() for secret in self._secrets]
+        matches = [hmac.compare_digest(f"sha256={each}", signature) for each in sums]
         if not any(matches):
             raise _Refused(401, "the signature does not match the payload")
         return bytes(body)
@@ -119,11 +117,6 @@ class Receiver:
         except Malformed as error:
             raise _Refused(400, f"the {event} payload is malformed: {error}", "malformed") from error
         return Delivery(guid, event, action, hashlib.sha256(body).hexdigest()), decision
-
-
-def _headers(request: Request) -> dict[str, str]:
-    """The headers as a dict, as Starlette searches its whole list for each one; the first of several with one name."""
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(request.headers.raw)}
 
 
 def _response(body: dict[str, str | None], status: int) -> Response:

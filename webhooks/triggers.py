@@ -1,19 +1,21 @@
-"""Decides what an event means: pure functions from a payload to a decision with a reason."""
+"""Decides what an event means: pure functions from a payload to a decision with a reason.
+
+A command is `/heal` or `/heal flaky` at the start of a line of a comment, outside code and quotations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, TypeVar
+import re
+from dataclasses import dataclass
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
-from webhooks.commands import command_in
 from webhooks.events import (
     CheckRun,
     CheckSuite,
     GitHubApp,
     InstallationEvent,
-    InstallationRepositories,
     IssueComment,
     Minimal,
     Other,
@@ -24,6 +26,36 @@ from webhooks.events import (
     WorkflowRun,
 )
 from webhooks.intake import Decision, Ignored, InstallationChange, PullRequestChange, RepairRequest, RepositoryRef
+
+_FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})(?P<info>.*)")
+_COMMAND = re.compile(r" {0,3}/heal(?=\s|$)(?P<flaky>[ \t]+flaky\b)?", re.IGNORECASE)
+_HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Heal:
+    """The command `/heal`; `flaky`: repair flaky failures too."""
+
+    flaky: bool = False
+
+
+def command_in(comment: str) -> Heal | None:
+    """The first command of the comment, outside fenced or indented code, quotations (`>`) and HTML comments.
+
+    Other words after `/heal` are allowed.
+    """
+    fence: str | None = None
+    for line in _HIDDEN.sub("", comment).splitlines():
+        marks = _FENCE.match(line)
+        if fence is not None:
+            if marks and marks["marks"].startswith(fence) and not marks["info"].strip():
+                fence = None
+        elif marks and not (marks["marks"][0] == "`" and "`" in marks["info"]):
+            fence = marks["marks"]
+        elif found := _COMMAND.match(line):
+            return Heal(flaky=found["flaky"] is not None)
+    return None
+
 
 FAILING: Final = frozenset({"failure", "timed_out"})
 """Conclusions that mean that the code failed. `startup_failure` is a broken workflow file, which a repair never edits;
@@ -58,12 +90,9 @@ def decide(event: str, body: bytes, own_app_id: int | None = None) -> tuple[str 
         case "pull_request":
             pull = _parse(body, PullRequest)
             return pull.action, on_pull_request(pull)
-        case "installation":
+        case "installation" | "installation_repositories":
             installation = _parse(body, InstallationEvent)
             return installation.action, on_installation(installation)
-        case "installation_repositories":
-            repositories = _parse(body, InstallationRepositories)
-            return repositories.action, on_installation_repositories(repositories)
         case "ping":
             return _parse(body, Other).action, Ignored("pong: the webhook reaches Selfheal")
         case _:
@@ -78,13 +107,7 @@ def on_workflow_run(event: WorkflowRun) -> RepairRequest | Ignored:
         return Ignored(f"the run ended with {_line(run.conclusion)}")
     if event.repository is not None and run.head_repository is not None and run.head_repository.id != event.repository.id:
         return _FORK
-    return _automatic(
-        event,
-        run.head_branch,
-        lambda installation, repository: RepairRequest(
-            "workflow_run", installation, repository, run.head_sha, run.head_branch, run_id=run.id, title=_line(run.name)
-        ),
-    )
+    return _automatic(event, "workflow_run", run.head_sha, run.head_branch, run.name, run_id=run.id)
 
 
 def on_check_run(event: CheckRun, own_app_id: int | None = None) -> RepairRequest | Ignored:
@@ -94,13 +117,7 @@ def on_check_run(event: CheckRun, own_app_id: int | None = None) -> RepairReques
         return ignored
     branch = check.check_suite.head_branch if check.check_suite else None
     branch = branch or _branch_here(event.repository, check.pull_requests)
-    return _automatic(
-        event,
-        branch,
-        lambda installation, repository: RepairRequest(
-            "check_run", installation, repository, check.head_sha, branch, check_run_id=check.id, title=_line(check.name)
-        ),
-    )
+    return _automatic(event, "check_run", check.head_sha, branch, check.name, check_run_id=check.id)
 
 
 def on_check_suite(event: CheckSuite, own_app_id: int | None = None) -> RepairRequest | Ignored:
@@ -109,14 +126,8 @@ def on_check_suite(event: CheckSuite, own_app_id: int | None = None) -> RepairRe
     if ignored is not None:
         return ignored
     branch = suite.head_branch or _branch_here(event.repository, suite.pull_requests)
-    title = _line(suite.app.name if suite.app else None)
-    return _automatic(
-        event,
-        branch,
-        lambda installation, repository: RepairRequest(
-            "check_suite", installation, repository, suite.head_sha, branch, check_suite_id=suite.id, title=title
-        ),
-    )
+    title = suite.app.name if suite.app else None
+    return _automatic(event, "check_suite", suite.head_sha, branch, title, check_suite_id=suite.id)
 
 
 def on_issue_comment(event: IssueComment, own_app_id: int | None = None) -> RepairRequest | Ignored:
@@ -173,24 +184,15 @@ def on_pull_request(event: PullRequest) -> PullRequestChange | Ignored:
 
 
 def on_installation(event: InstallationEvent) -> InstallationChange:
+    named, installation = event.repositories or [], event.installation
+    is_gone = event.action == "deleted"
     return InstallationChange(
         event.action,
-        event.installation.id,
-        event.installation.account.login if event.installation.account else "",
-        added=_refs(event.repositories or []) if event.action != "deleted" else (),
-        removed=_refs(event.repositories or []) if event.action == "deleted" else (),
-        permissions=tuple(sorted(event.installation.permissions.items())),
-    )
-
-
-def on_installation_repositories(event: InstallationRepositories) -> InstallationChange:
-    return InstallationChange(
-        event.action,
-        event.installation.id,
-        event.installation.account.login if event.installation.account else "",
-        added=_refs(event.repositories_added),
-        removed=_refs(event.repositories_removed),
-        permissions=tuple(sorted(event.installation.permissions.items())),
+        installation.id,
+        installation.account.login if installation.account else "",
+        added=_refs([*([] if is_gone else named), *event.repositories_added]),
+        removed=_refs([*(named if is_gone else []), *event.repositories_removed]),
+        permissions=tuple(sorted(installation.permissions.items())),
     )
 
 
@@ -207,9 +209,17 @@ def _ignore_check(action: str | None, conclusion: str | None, app: GitHubApp | N
 
 
 def _automatic(
-    event: Payload, branch: str | None, request: Callable[[int, RepositoryRef], RepairRequest]
+    event: Payload,
+    source: Literal["workflow_run", "check_run", "check_suite"],
+    head_sha: str,
+    branch: str | None,
+    title: str | None,
+    *,
+    run_id: int | None = None,
+    check_run_id: int | None = None,
+    check_suite_id: int | None = None,
 ) -> RepairRequest | Ignored:
-    """The checks of every automatic trigger: an installation, and a branch of the repository that is not ours."""
+    """Every automatic trigger: it needs an installation, and a branch of the repository that is not ours."""
     if event.installation is None or event.repository is None:
         return Ignored("the delivery is not from an installation of the App")
     if not branch:
@@ -217,7 +227,8 @@ def _automatic(
         return Ignored("the head is on no branch of this repository (a fork, or a tag)", refused=True)
     if branch.startswith(OWN_BRANCHES):
         return Ignored("the branch belongs to Selfheal")
-    return request(event.installation.id, _ref(event.repository))
+    ids = (run_id, check_run_id, check_suite_id)
+    return RepairRequest(source, event.installation.id, _ref(event.repository), head_sha, branch, *ids, title=_line(title))
 
 
 def _branch_here(repository: Repository | None, pulls: list[PullLink]) -> str | None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from agent.bench.differential import Function, compare
-from agent.bench.lab import Lab, Labs
-from agent.bench.specimen import File, Judgement, NotPosed, Specimen, changed
-from agent.ci.project.configuration import Configuration, TestCommand
+from agent.bench.lab import Benchmark, File, Judgement, Lab, Labs, NotPosed, Specimen, Trial, changed
+from agent.ci.project.configuration import Configuration, Install, TestCommand
 from agent.contract.outcome import Repair
 from agent.contract.verdicts import CheckRun, Verdict
-from sandbox.base import Packages
 
 OracleKind = Literal["all", "half"]
 Texts = Mapping[str, str]
@@ -21,8 +20,8 @@ Texts = Mapping[str, str]
 
 TESTS_SECONDS = 10.0  # one run of the tests of one function; a bug may hang it
 CONFIGURATION = Configuration(
-    tests=(TestCommand(run="python -m pytest -q", kind="pytest", timeout=TESTS_SECONDS),),
-    packages=Packages(requirements=("pytest",)),
+    test=(TestCommand(run="python -m pytest -q", kind="pytest", timeout=TESTS_SECONDS),),
+    install=Install(requirements=("pytest",)),
 )
 
 
@@ -42,48 +41,42 @@ class FunctionTask:
         return Specimen(self.id, {path: File(text.encode()) for path, text in texts.items()}, CONFIGURATION)
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionTrial:
-    """With nothing held out, the reference decides."""
-
-    task: FunctionTask
-    labs: Labs
-    shown: Sequence[str]
-    held_out: Sequence[str]
-
-    @property
-    def specimen(self) -> Specimen:
-        return self.task.specimen(self.shown)
-
-    async def judge(self, repair: Repair) -> Judgement:
-        async with self.labs.open(self.task.specimen(self.task.cases).files, CONFIGURATION) as lab:
-            return await (self._by_cases(lab, repair) if self.held_out else self._by_reference(lab, repair))
-
-    async def _by_cases(self, lab: Lab, repair: Repair) -> Judgement:
-        (run,) = await lab.runs({**changed(repair.edits), **_bytes(self.task.write(self.held_out))})
-        passed = sum(verdict is Verdict.PASSED for verdict in run.verdicts.values())
-        how = f"{passed} of {len(run.verdicts)} held-out tests pass"
-        return Judgement(not _fails(run) and passed > 0, how if run.ending == "finished" else f"{how}, then: {run.ending}")
-
-    async def _by_reference(self, lab: Lab, repair: Repair) -> Judgement:
-        task = self.task
-        if task.reference is None or task.function is None:
-            return Judgement(None, "nothing is held out, and there is no reference that can be compared")
-        agreement = await compare(lab, task.function, _bytes(task.reference), changed(repair.edits))
-        if agreement is None:
-            return Judgement(None, "its tests make no call that can be repeated")
-        if agreement.difference is None:
-            return Judgement(True, f"the same as the reference on {agreement.compared} inputs")
-        return Judgement(False, f"unlike the reference on {agreement.difference[:200]}")
+def function_benchmark(
+    name: str, groups: Mapping[str, str], oracle: OracleKind, pose: Callable[[str], FunctionTask]
+) -> Benchmark:
+    """`pose` makes a task of an id, and may raise `NotPosed`."""
+    return Benchmark(name, groups, {"oracle": oracle}, lambda id_, labs: _trial(pose(id_), oracle, labs))
 
 
 @asynccontextmanager
-async def function_trial(task: FunctionTask, oracle: OracleKind, labs: Labs) -> AsyncIterator[FunctionTrial]:
+async def _trial(task: FunctionTask, oracle: OracleKind, labs: Labs) -> AsyncIterator[Trial]:
     """With `half`, every second case is shown, so that a failing one is among them. Raises `NotPosed`, `SandboxError`."""
-    if oracle == "half" and len(task.cases) > 1:
-        yield FunctionTrial(task, labs, *await _halves(task, labs))
-    else:
-        yield FunctionTrial(task, labs, task.cases, ())
+    shown, held_out = await _halves(task, labs) if oracle == "half" and len(task.cases) > 1 else (task.cases, ())
+    yield Trial(task.specimen(shown), partial(_judge, task, labs, held_out))
+
+
+async def _judge(task: FunctionTask, labs: Labs, held_out: Sequence[str], repair: Repair) -> Judgement:
+    """With nothing held out, the reference decides."""
+    async with labs.open(task.specimen(task.cases).files, CONFIGURATION) as lab:
+        return await (_by_cases(task, lab, held_out, repair) if held_out else _by_reference(task, lab, repair))
+
+
+async def _by_cases(task: FunctionTask, lab: Lab, held_out: Sequence[str], repair: Repair) -> Judgement:
+    (run,) = await lab.runs({**changed(repair.edits), **_bytes(task.write(held_out))})
+    passed = sum(verdict is Verdict.PASSED for verdict in run.verdicts.values())
+    how = f"{passed} of {len(run.verdicts)} held-out tests pass"
+    return Judgement(not _fails(run) and passed > 0, how if run.ending == "finished" else f"{how}, then: {run.ending}")
+
+
+async def _by_reference(task: FunctionTask, lab: Lab, repair: Repair) -> Judgement:
+    if task.reference is None or task.function is None:
+        return Judgement(None, "nothing is held out, and there is no reference that can be compared")
+    agreement = await compare(lab, task.function, _bytes(task.reference), changed(repair.edits))
+    if agreement is None:
+        return Judgement(None, "its tests make no call that can be repeated")
+    if agreement.difference is None:
+        return Judgement(True, f"the same as the reference on {agreement.compared} inputs")
+    return Judgement(False, f"unlike the reference on {agreement.difference[:200]}")
 
 
 async def _halves(task: FunctionTask, labs: Labs) -> tuple[Sequence[str], Sequence[str]]:

@@ -1,77 +1,78 @@
 """A repository's own history as a benchmark: the parent of a commit under the commit's tests, and what its authors did.
 
 Of the last commits that change code, those are posed whose tests fail on the parent and pass at the commit; the others are
-skipped, with the reason. Knows what commits hold (`gitlog`), not how git is asked.
+skipped, with the reason. Commits are read from git's objects: git runs neither hooks nor filters, nor anything else that a
+configuration names, and writes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import os
+import shutil
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from agent.bench import gitlog
-from agent.bench.gitlog import Commit
-from agent.bench.lab import Labs
-from agent.bench.specimen import BadInput, File, Skipped, Specimen, text_of
-from agent.bench.suites import SuiteTrial, edits_of, verdicts
+from agent.bench.lab import BadInput, Benchmark, File, Labs, NotPosed, Skipped, Specimen, Trial, text_of
+from agent.bench.suites import SuiteJudge, edits_of, verdicts
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.contract.verdicts import Verdict
 from agent.source.test_files import is_test
+from sandbox.base import MIB
+from sandbox.host import launch
 
 LOOKED_THROUGH = 50  # commits for each one that is wanted
 _PROSE = (".md", ".rst", ".txt")
+SECONDS = 120.0  # one call of git
+LARGEST = 256 * MIB  # bytes of one commit's files
+_SAFE = (
+    *("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", "safe.directory=*"),
+    *("-c", "core.quotePath=false", "-c", "protocol.allow=never", "--no-pager", "--no-optional-locks"),
+)
+_LINK, _EXECUTABLE = "120000", "100755"
 
 
 @dataclass(frozen=True, slots=True)
-class History:
-    root: Path
-    commits: Mapping[str, Commit]
-    configuration: Configuration
-    name: str = "repo"
-
-    @property
-    def groups(self) -> Mapping[str, str]:
-        return {id_: "code and tests" if any(map(is_test, commit.paths)) else "code" for id_, commit in self.commits.items()}
-
-    @property
-    def options(self) -> Mapping[str, str]:
-        return {"path": str(self.root)}
-
-    @asynccontextmanager
-    async def trial(self, id_: str, labs: Labs) -> AsyncIterator[SuiteTrial]:
-        commit = self.commits[id_]
-        before, after = await gitlog.files(self.root, commit.parent), await gitlog.files(self.root, commit.id)
-        tests = {path: file for path, file in after.items() if is_test(path)}
-        files = {**{path: file for path, file in before.items() if not is_test(path)}, **tests}
-        paths = {path for path in {*files, *after} if files.get(path) != after.get(path)}
-        async with labs.open(files, self.configuration) as lab:
-            base = await verdicts(lab, {})
-            red = {id_ for id_, verdict in base.items() if verdict.red}
-            if not red:
-                raise Skipped("its tests pass on its parent too")
-            fixed = await verdicts(lab, {path: after[path].content if path in after else None for path in paths})
-            if still := sorted(id_ for id_ in red if id_ in fixed and fixed[id_] is not Verdict.PASSED):
-                raise Skipped(f"{still[0]} fails at the commit too; `test:` in {CONFIGURATION} can leave it out")
-            target = (
-                frozenset(i for i, verdict in fixed.items() if verdict is Verdict.PASSED and i not in base) | red & fixed.keys()
-            )
-            fix = edits_of(_texts(files, paths), _texts(after, paths))
-            yield SuiteTrial(Specimen(id_, files, self.configuration), lab, fix, target, base, fixed)
+class Commit:
+    id: str
+    parent: str
+    paths: tuple[str, ...]  # what it changed
 
 
-async def load(root: Path, last: int) -> History:
+async def load(root: Path, last: int) -> Benchmark:
     """The last commits that change code, newest first. Raises `BadInput`."""
-    found = [commit for commit in await gitlog.commits(root, last * LOOKED_THROUGH) if any(map(_is_code, commit.paths))]
+    found = [commit for commit in await commits(root, last * LOOKED_THROUGH) if any(map(_is_code, commit.paths))]
     if not found:
         raise BadInput(f"{root} has no commit that changes code and has a parent; a shallow clone knows too little")
-    return History(root, {commit.id[:12]: commit for commit in found[:last]}, _configuration(root))
+    known, configuration = {commit.id[:12]: commit for commit in found[:last]}, read_checkout(root)
+    groups = {id_: "code and tests" if any(map(is_test, commit.paths)) else "code" for id_, commit in known.items()}
+    return Benchmark("repo", groups, {"path": str(root)}, lambda id_, labs: _trial(root, known[id_], configuration, labs))
 
 
-def _configuration(root: Path) -> Configuration:
-    """The checkout's own. Raises `BadInput`."""
+@asynccontextmanager
+async def _trial(root: Path, commit: Commit, configuration: Configuration, labs: Labs) -> AsyncIterator[Trial]:
+    before, after = await files(root, commit.parent), await files(root, commit.id)
+    tests = {path: file for path, file in after.items() if is_test(path)}
+    posed = {**{path: file for path, file in before.items() if not is_test(path)}, **tests}
+    paths = {path for path in {*posed, *after} if posed.get(path) != after.get(path)}
+    async with labs.open(posed, configuration) as lab:
+        base = await verdicts(lab, {})
+        red = {id_ for id_, verdict in base.items() if verdict.red}
+        if not red:
+            raise Skipped("its tests pass on its parent too")
+        fixed = await verdicts(lab, {path: after[path].content if path in after else None for path in paths})
+        if still := sorted(id_ for id_ in red if id_ in fixed and fixed[id_] is not Verdict.PASSED):
+            raise Skipped(f"{still[0]} fails at the commit too; `test:` in {CONFIGURATION} can leave it out")
+        new = frozenset(id_ for id_, verdict in fixed.items() if verdict is Verdict.PASSED and id_ not in base)
+        fix = edits_of(_texts(posed, paths), _texts(after, paths))
+        judge = SuiteJudge(lab, fix, new | (red & fixed.keys()), base, fixed)
+        yield Trial(Specimen(commit.id[:12], posed, configuration), judge)
+
+
+def read_checkout(root: Path) -> Configuration:
+    """The checkout's own configuration. Raises `BadInput`."""
     file = root / CONFIGURATION
     try:
         read = read_configuration(file.read_text("utf-8", "replace")) if file.is_file() else NO_CONFIGURATION
@@ -89,3 +90,59 @@ def _is_code(path: str) -> bool:
 def _texts(files: Mapping[str, File], paths: set[str]) -> dict[str, str | None]:
     """Those of the files that are text."""
     return {path: text_of(files[path]) for path in paths if path in files}
+
+
+async def commits(root: Path, most: int) -> list[Commit]:
+    """The last commits that are no merges, newest first. Raises `BadInput`."""
+    command = ("log", "--no-merges", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-show-signature", "--name-only")
+    ended = await _git(root, *command, f"--max-count={most}", "--format=%x01%H %P", "HEAD", "--")
+    if ended.returncode != 0:
+        said = ended.stderr.decode(errors="replace").strip().split("\n")[-1]
+        raise BadInput(f"{root} is not a git checkout with commits ({said[:200]}); give the folder of one")
+    found = []
+    for part in ended.stdout.decode(errors="replace").split("\x01")[1:]:
+        head, *paths = part.split("\n")
+        ids = head.split(" ")
+        if len(ids) == 2 and ids[1]:  # the first commit has no parent
+            found.append(Commit(ids[0], ids[1], tuple(path for path in paths if path)))
+    return found
+
+
+async def files(root: Path, commit: str) -> dict[str, File]:
+    """The regular files of a commit, exactly as they were committed. Raises `NotPosed`."""
+    listed = await _git(root, "ls-tree", "-r", "-z", "--full-tree", commit)
+    entries = []
+    for line in listed.stdout.split(b"\0"):
+        head, tab, path = line.decode(errors="surrogateescape").partition("\t")
+        mode, kind, blob = head.split(" ") if tab else ("", "", "")
+        if kind == "blob" and mode != _LINK:
+            entries.append((path, blob, mode == _EXECUTABLE))
+    asked = "".join(f"{blob}\n" for _, blob, _ in entries).encode()
+    told = await _git(root, "cat-file", "--batch", "--buffer", stdin=asked)
+    if listed.returncode != 0 or told.returncode != 0 or listed.truncated or told.truncated:
+        raise NotPosed(
+            f"the files of commit {commit[:12]} cannot be read: git failed, or they are more than {LARGEST // MIB} MiB"
+        )
+    return dict(zip((path for path, _, _ in entries), _contents(told.stdout, [mode for _, _, mode in entries]), strict=True))
+
+
+def _contents(batch: bytes, executable: Sequence[bool]) -> list[File]:
+    """What `cat-file --batch` tells: a line with the size, the content, a newline; one after the other."""
+    found, at = [], 0
+    for mode in executable:
+        end = batch.index(b"\n", at)
+        size = int(batch[at:end].rsplit(b" ", 1)[1])
+        found.append(File(batch[end + 1 : end + 1 + size], mode))
+        at = end + size + 2
+    return found
+
+
+async def _git(root: Path, *argv: str, stdin: bytes = b"") -> launch.ProcessResult:
+    """Raises `BadInput` without git."""
+    git = shutil.which("git")
+    if git is None:
+        raise BadInput("git is not installed; it is needed to read a checkout's history")
+    # Run from a hook, git's own variables would point it at another repository.
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment = {**variables, "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
+    return await launch.run(launch.Launch((git, *_SAFE, "-C", str(root), *argv), environment, SECONDS, stdin, 2 * LARGEST))

@@ -1,21 +1,74 @@
-"""The judge's own sandbox: runs tests and programs over a repository, apart from the sandbox in which it is healed.
+"""What a benchmark is made of: a broken repository, and a judge who knows more than the engine is shown.
 
-`Benchmark` is what poses tasks and judges them in one.
+A benchmark lists ids, poses one task at a time as a `Specimen`, and judges a repair of it in a sandbox of its own, a `Lab`, so
+that nothing an attempt did can have a say in its score. Knows nothing of the app, of progress or of tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import io
+import tarfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
-from agent.bench.specimen import Files, NotPosed, Trial, packed
 from agent.checks.runner import Runner
 from agent.ci.plan import plan
 from agent.ci.project.configuration import Configuration
+from agent.contract.outcome import Repair
+from agent.contract.proposal import Edits
 from agent.contract.verdicts import Check, CheckRun
 from sandbox.base import MIB, Command, Completed, Limits, Sandbox, Sandboxes, Workspace
+
+
+class BadInput(Exception):
+    """What the person gave cannot be used; the message is one line that names it and the way out."""
+
+
+class NotPosed(Exception):
+    """One task cannot be posed here: a download, a test that does not fail. Says nothing of the engine."""
+
+
+class Skipped(Exception):
+    """This is no task after all, and not counted as one: there is nothing to heal in it. The message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    content: bytes
+    executable: bool = False
+
+
+Files = Mapping[str, File]
+"""A repository: POSIX paths relative to its root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Specimen:
+    """One broken repository, as the engine gets to see it."""
+
+    id: str
+    files: Files
+    configuration: Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the judge found of a repair. `heldout_correct` is None where there was nothing to judge it by."""
+
+    heldout_correct: bool | None
+    how: str  # what it was judged by, for people: "5 held-out tests", "212 inputs beside the reference"
+    details: Mapping[str, Any] = field(default_factory=dict)  # the benchmark's own figures, plain data
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One task while it is worked on."""
+
+    specimen: Specimen
+    judge: Callable[[Repair], Awaitable[Judgement]]  # raises `SandboxError`
+
 
 Changes = Mapping[str, bytes | None]
 """File contents to put over the repository; None removes a file."""
@@ -64,7 +117,7 @@ class Labs:
         """A lab of these files, prepared as the engine prepares them. Raises `SandboxError`, `NotPosed` without any check."""
         async with self.sandboxes.open("judge", self.limits) as sandbox:
             await sandbox.unpack(packed(files))
-            planned = await plan(sandbox.base, configuration=configuration)
+            planned = await plan(sandbox.base, configuration=configuration, sandbox=sandbox)
             if not planned.checks:
                 raise NotPosed(planned.ending.reason)
             await sandbox.install(planned.packages)
@@ -73,19 +126,41 @@ class Labs:
             yield Lab(sandbox, runner, planned.checks)
 
 
-class Benchmark(Protocol):
-    """Tasks of one kind, and how their repairs are judged."""
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """Tasks of one kind. `trial` poses one by its id; it raises `NotPosed`, `Skipped` and `SandboxError`."""
 
-    @property
-    def name(self) -> str: ...
+    name: str
+    groups: Mapping[str, str]  # the ids in order, each with the group that it is counted in: a type of bug, a package
+    options: Mapping[str, str]  # what else decides the figures ("oracle": "half"): others make results incomparable
+    trial: Callable[[str, Labs], AbstractAsyncContextManager[Trial]]
 
-    @property
-    def groups(self) -> Mapping[str, str]:
-        """The ids in order, each with the group that it is counted in: a type of bug, a package."""
 
-    @property
-    def options(self) -> Mapping[str, str]:
-        """What else decides the figures ("oracle": "half"): results under other options are not comparable."""
+async def packed(files: Files) -> AsyncIterator[bytes]:
+    """The repository as a gzipped tar with one top folder, in chunks."""
+    archive = io.BytesIO()
+    # Fast rather than small: it only travels from this process to the sandbox.
+    with tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as tar:
+        top = tarfile.TarInfo("repository")
+        top.type, top.mode = tarfile.DIRTYPE, 0o755
+        tar.addfile(top)
+        for path, file in sorted(files.items()):
+            header = tarfile.TarInfo(f"repository/{path}")
+            header.size, header.mode = len(file.content), 0o755 if file.executable else 0o644
+            tar.addfile(header, io.BytesIO(file.content))
+    archive.seek(0)
+    while chunk := archive.read(MIB):
+        yield chunk
 
-    def trial(self, id_: str, labs: Labs) -> AbstractAsyncContextManager[Trial]:
-        """Pose one task. Raises `NotPosed`, `Skipped` and `SandboxError`."""
+
+def text_of(file: File) -> str | None:
+    """None for what is not text."""
+    try:
+        return file.content.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def changed(edits: Edits) -> dict[str, bytes | None]:
+    """A repair as file contents; None removes a file."""
+    return {change.path: None if change.after is None else change.after.encode() for change in edits}

@@ -6,24 +6,23 @@ out of the newer tests because it asks for more than this one bug, the tests tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from agent.bench.lab import Labs
+from agent.bench.lab import BadInput, Benchmark, File, Labs, NotPosed, Specimen, Trial, changed, text_of
 from agent.bench.releases import release
-from agent.bench.specimen import BadInput, File, NotPosed, Specimen, text_of
-from agent.bench.suites import SuiteTrial, edits_of, verdicts
-from agent.bench.unified import DoesNotApply, applied
-from agent.ci.project.configuration import Configuration, TestCommand
+from agent.bench.suites import SuiteJudge, edits_of, verdicts
+from agent.ci.project.configuration import Configuration, Install, TestCommand
 from agent.contract.verdicts import Verdict, VerdictId
-from sandbox.base import Packages as Installed
+from agent.edits.changes import lines
 
 SUITE_SECONDS = 300.0  # one run of a package's whole suite
 _CONFIGURATIONS = ("pytest.ini", ".pytest.ini", "tox.ini")
+_HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _LEAVING_OUT = '''\
 """Tests of this suite that ask for something else are left out."""
 
@@ -65,46 +64,8 @@ class _Bug(msgspec.Struct):
     extra_deps: list[str] = []
 
 
-@dataclass(frozen=True, slots=True)
-class PackageBugs:
-    """`cache` keeps downloaded releases, by their hashes."""
-
-    bugs: Mapping[str, _Bug]
-    cache: Path
-    name: str = "packages"
-
-    @property
-    def groups(self) -> Mapping[str, str]:
-        return {id_: bug.package for id_, bug in self.bugs.items()}
-
-    @property
-    def options(self) -> Mapping[str, str]:
-        return {}
-
-    @asynccontextmanager
-    async def trial(self, id_: str, labs: Labs) -> AsyncIterator[SuiteTrial]:
-        bug = self.bugs[id_]
-        files = await _red(bug, self.cache)
-        configuration = Configuration(
-            tests=(TestCommand(run="python -m pytest -q -p no:cacheprovider", kind="pytest", timeout=SUITE_SECONDS),),
-            packages=Installed(requirements=(*bug.test_deps, *bug.extra_deps)),
-        )
-        texts = {path: text for path, file in files.items() if (text := text_of(file)) is not None}
-        try:
-            fixed = applied(bug.fix.unified_diff, texts)
-        except DoesNotApply as error:
-            raise NotPosed(f"the manifest's fix does not apply to {bug.package} {bug.old}: {error}") from error
-        async with labs.open(files, configuration) as lab:
-            base, right = await verdicts(lab, {}), await verdicts(lab, _bytes(fixed))
-            target = frozenset(VerdictId(id_) for id_ in bug.fail_to_pass)
-            if wrong := sorted(i for i in target if right.get(i) is not Verdict.PASSED or base.get(i) is Verdict.PASSED):
-                raise NotPosed(f"with the packages at hand {wrong[0]} is not what the fix turns from red to green")
-            fix = edits_of({path: texts.get(path) for path in fixed}, fixed)
-            yield SuiteTrial(Specimen(id_, files, configuration), lab, fix, target, base, right)
-
-
-def load(manifest: Path, cache: Path) -> PackageBugs:
-    """Raises `BadInput`."""
+def load(manifest: Path, cache: Path) -> Benchmark:
+    """`cache` keeps downloaded releases, by their hashes. Raises `BadInput`."""
     try:
         bugs = msgspec.json.decode(manifest.read_bytes(), type=list[_Bug])
     except OSError as error:
@@ -116,7 +77,30 @@ def load(manifest: Path, cache: Path) -> PackageBugs:
     ids = [bug.id for bug in bugs]
     if twice := sorted({id_ for id_ in ids if ids.count(id_) > 1}):
         raise BadInput(f"{manifest} names {twice[0]} twice; give each bug an id of its own")
-    return PackageBugs({bug.id: bug for bug in bugs}, cache)
+    known = {bug.id: bug for bug in bugs}
+    groups = {id_: bug.package for id_, bug in known.items()}
+    return Benchmark("packages", groups, {}, lambda id_, labs: _trial(known[id_], cache, labs))
+
+
+@asynccontextmanager
+async def _trial(bug: _Bug, cache: Path, labs: Labs) -> AsyncIterator[Trial]:
+    files = await _red(bug, cache)
+    configuration = Configuration(
+        test=(TestCommand(run="python -m pytest -q -p no:cacheprovider", kind="pytest", timeout=SUITE_SECONDS),),
+        install=Install(requirements=(*bug.test_deps, *bug.extra_deps)),
+    )
+    texts = {path: text for path, file in files.items() if (text := text_of(file)) is not None}
+    try:
+        fixed = applied(bug.fix.unified_diff, texts)
+    except DoesNotApply as error:
+        raise NotPosed(f"the manifest's fix does not apply to {bug.package} {bug.old}: {error}") from error
+    fix = edits_of({path: texts.get(path) for path in fixed}, fixed)
+    async with labs.open(files, configuration) as lab:
+        base, right = await verdicts(lab, {}), await verdicts(lab, changed(fix))
+        target = frozenset(VerdictId(id_) for id_ in bug.fail_to_pass)
+        if wrong := sorted(i for i in target if right.get(i) is not Verdict.PASSED or base.get(i) is Verdict.PASSED):
+            raise NotPosed(f"with the packages at hand {wrong[0]} is not what the fix turns from red to green")
+        yield Trial(Specimen(bug.id, files, configuration), SuiteJudge(lab, fix, target, base, right))
 
 
 async def _red(bug: _Bug, cache: Path) -> dict[str, File]:
@@ -137,5 +121,55 @@ def _below(path: str, roots: list[str]) -> bool:
     return any(path == root or path.startswith(f"{root.rstrip('/')}/") for root in roots)
 
 
-def _bytes(texts: Mapping[str, str | None]) -> dict[str, bytes | None]:
-    return {path: None if text is None else text.encode() for path, text in texts.items()}
+class DoesNotApply(Exception):
+    """A diff is of another text; the message says where."""
+
+
+def applied(diff: str, texts: Mapping[str, str]) -> dict[str, str | None]:
+    """The files that a unified diff changes, as they are after it; None removes one. Only exact matches count, so that a wrong
+    base is noticed. Raises `DoesNotApply`."""
+    after: dict[str, str | None] = {}
+    rest = diff.split("\n")
+    while rest:
+        line = rest.pop(0)
+        if line.startswith("--- ") and rest and rest[0].startswith("+++ "):
+            old, new = _path(line), _path(rest.pop(0))
+            path = new or old
+            text, removed = _patched(path, lines(texts[old]) if old in texts else [], rest), not new
+            after[path] = None if removed else text
+    return after
+
+
+def _path(line: str) -> str:
+    """ "" stands for no file."""
+    path = line[4:].split("\t")[0].strip()
+    return "" if path == "/dev/null" else path.partition("/")[2]
+
+
+def _patched(path: str, before: list[str], rest: list[str]) -> str:
+    """Takes the hunks of one file off `rest`."""
+    after: list[str] = []
+    at = 0
+    while rest and (hunk := _HUNK.match(rest[0])):
+        header = rest.pop(0)
+        old, new = (int(count) if count else 1 for count in (hunk[2], hunk[3]))
+        start = int(hunk[1]) - 1 if old else int(hunk[1])
+        after += before[at:start]
+        at = start
+        mark = ""
+        while rest and (old or new or rest[0].startswith("\\")):
+            if rest[0].startswith("\\"):  # no newline at the end of the file
+                rest.pop(0)
+                if mark == "+":
+                    after[-1] = after[-1].removesuffix("\n")
+                continue
+            mark, line = rest[0][:1] or " ", rest.pop(0)[1:]
+            if mark == "+":
+                after.append(line + "\n")
+            elif at < len(before) and before[at].rstrip("\n") == line.rstrip("\n"):
+                after += [before[at]] if mark == " " else []
+                at += 1
+            else:
+                raise DoesNotApply(f"{path}, {header}: line {at + 1} is another")
+            old, new = old - (mark != "+"), new - (mark != "-")
+    return "".join([*after, *before[at:]])

@@ -11,15 +11,13 @@ Layout: https://github.com/jkoppel/QuixBugs (D. Lin et al., 2017).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from agent.bench.differential import Function
-from agent.bench.functions import FunctionTask, FunctionTrial, OracleKind, Texts, function_trial
-from agent.bench.lab import Labs
-from agent.bench.specimen import BadInput, NotPosed
+from agent.bench.functions import FunctionTask, OracleKind, Texts, function_benchmark
+from agent.bench.lab import BadInput, Benchmark, NotPosed
 
 PROGRAMS, CASES, TESTS, REFERENCES = "python_programs", "json_testcases", "python_testcases", "correct_python_programs"
 _CONFTEST = "import pytest\n\n\ndef pytest_configure(config):\n    pytest.use_correct = pytest.run_slow = False\n"
@@ -38,26 +36,7 @@ def plain(value):
 _TEST = "\n\ndef test_{number:02}():\n    assert plain({name}(*{arguments!r})) == {expected}\n"
 
 
-@dataclass(frozen=True, slots=True)
-class QuixBugs:
-    root: Path
-    names: Sequence[str]
-    oracle: OracleKind
-    name: str = "quixbugs"
-
-    @property
-    def groups(self) -> Mapping[str, str]:
-        return {name: "with cases" if (self.root / CASES / f"{name}.json").is_file() else "graphs" for name in self.names}
-
-    @property
-    def options(self) -> Mapping[str, str]:
-        return {"oracle": self.oracle}
-
-    def trial(self, id_: str, labs: Labs) -> AbstractAsyncContextManager[FunctionTrial]:
-        return function_trial(_task(self.root, id_), self.oracle, labs)
-
-
-def load(root: Path, oracle: OracleKind) -> QuixBugs:
+def load(root: Path, oracle: OracleKind) -> Benchmark:
     """Raises `BadInput`."""
     names = [file.stem for file in sorted((root / PROGRAMS).glob("*.py")) if _is_tested(root, file.stem)]
     if not names:
@@ -65,7 +44,8 @@ def load(root: Path, oracle: OracleKind) -> QuixBugs:
             f"{root} is not a checkout of QuixBugs: it needs {PROGRAMS}/NAME.py with {CASES}/NAME.json "
             f"or {TESTS}/test_NAME.py; give its top folder"
         )
-    return QuixBugs(root, names, oracle)
+    groups = {name: "with cases" if (root / CASES / f"{name}.json").is_file() else "graphs" for name in names}
+    return function_benchmark("quixbugs", groups, oracle, partial(_task, root))
 
 
 def _is_tested(root: Path, name: str) -> bool:

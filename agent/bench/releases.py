@@ -20,10 +20,10 @@ from functools import partial
 from pathlib import Path
 from secrets import token_hex
 
-from agent.bench.specimen import File, NotPosed
+from agent.bench.lab import File, NotPosed
 from sandbox.base import MIB
 from sandbox.host import launch
-from sandbox.install.python.wheels import environment
+from sandbox.install.python.interpreters import client_environment
 
 _Member = tuple[str, int, Callable[[], bytes], bool]
 """Path, bytes when unpacked, how it is read, whether it is executable."""
@@ -54,7 +54,7 @@ async def _download(name: str, version: str, sha256: str, archive: Path) -> None
             *(sys.executable, "-I", "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"),
             *("--no-deps", "--no-binary", name, "--require-hashes", "--dest", str(into), "--requirement", str(asked)),
         )
-        ended = await launch.run(launch.Launch(argv, environment(os.environ), SECONDS))
+        ended = await launch.run(launch.Launch(argv, client_environment(os.environ), SECONDS))
         if ended.returncode != 0:
             said = ended.stderr.decode(errors="replace").strip().split("\n")[-1][:300]
             raise NotPosed(f"the release {name} {version} cannot be downloaded: {said}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from agent.bench.specimen import Judgement
+from agent.bench.lab import Judgement
 from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.rungs import is_model
 from agent.edits.changes import diff

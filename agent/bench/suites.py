@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent.bench.lab import Changes, Lab
-from agent.bench.specimen import Judgement, Specimen, changed
+from agent.bench.lab import Changes, Judgement, Lab, changed
 from agent.contract.outcome import Repair
 from agent.contract.proposal import Edits, FileChange
 from agent.contract.verdicts import Verdict, VerdictId
@@ -14,17 +13,16 @@ from agent.edits.changes import added, changed_lines, removed
 
 
 @dataclass(frozen=True, slots=True)
-class SuiteTrial:
+class SuiteJudge:
     """`target` is what must turn green; empty where it is what the authors' change turns. `fix` is what the authors did."""
 
-    specimen: Specimen
     lab: Lab
     fix: Edits
     target: frozenset[VerdictId]
     base: Mapping[VerdictId, Verdict]
     fixed: Mapping[VerdictId, Verdict]
 
-    async def judge(self, repair: Repair) -> Judgement:
+    async def __call__(self, repair: Repair) -> Judgement:
         repaired = await verdicts(self.lab, changed(repair.edits))
         green = {id_ for id_, verdict in repaired.items() if verdict is Verdict.PASSED}
         missed = sorted(self.target - green)

@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agent.challenge.specification import cut, is_stated
+from agent.challenge.specification import body_of, cut, is_stated
 from agent.contract import words
 from agent.contract.events import Emit
 from agent.contract.proposal import Edits
@@ -81,10 +81,7 @@ def read_tests(answer: str) -> tuple[str, ...]:
     """The tests in an answer, each with its imports, without prose, fixtures and unparsable code."""
     answer = answer[:LONGEST]
     block = _BLOCK.search(answer)
-    try:
-        body = ast.parse(block[2] if block else answer).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
+    body = body_of(block[2] if block else answer)
     imports = "\n".join(ast.unparse(node) for node in body if isinstance(node, ast.Import | ast.ImportFrom))
     tests = [n for n in body if isinstance(n, ast.FunctionDef) and n.name.startswith("test_") and not n.decorator_list]
     plain = [n for n in tests if not ast.unparse(n.args) and _statements(n)]

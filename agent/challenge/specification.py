@@ -1,18 +1,31 @@
-"""What a model that writes tests may know of changed functions: signatures, docstrings and comments, never code. Pure."""
+"""What a model that writes tests may know. Pure.
+
+Of changed functions: signatures, docstrings and comments, never code. Of the failing tests: their source with what they use
+(imports, fixtures, set-up, attributes, helpers), every line verbatim, as it shows how the code is used.
+"""
 
 from __future__ import annotations
 
 import ast
 import itertools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from agent.challenge.touched import Definition, Touched, functions_of
+from agent.challenge.touched import Touched, functions_of
+from agent.contract.verdicts import VerdictId
+from agent.source.outline import Function, first_line, parse
 
 MOST_CALLERS = 4  # functions per file that are shown because they use a changed one
 LONGEST = 4_000  # characters of all
 WORDS = 3  # fewest words of a meaningful comment
 _WORD = re.compile(r"[A-Za-z]{2,}")
+MOST_TESTS = 5
+LONGEST_TESTS = 2_400  # characters of them
+LONGEST_USED = 700  # characters of one thing that they use
+_SET_UP = frozenset({"setUp", "asyncSetUp", "setUpClass", "setup_method", "setup_class", "setup_function", "setup_module"})
+
+Holder = ast.ClassDef | None  # None: the module
 
 
 def specification(touched: Touched) -> str:
@@ -32,9 +45,9 @@ def specification(touched: Touched) -> str:
     return cut("\n\n".join(files), LONGEST)
 
 
-def _by_name(path: str, text: str) -> dict[str, Definition]:
+def _by_name(path: str, text: str) -> dict[str, Function]:
     """One function per name: the implementation of overloads, and of several the first with a docstring."""
-    found: dict[str, Definition] = {}
+    found: dict[str, Function] = {}
     for function, node in functions_of(path, text).items():
         is_overload = any(ast.unparse(each).endswith("overload") for each in node.decorator_list)
         known = found.get(function.name)
@@ -50,7 +63,7 @@ def _classes(text: str, methods: Sequence[str]) -> list[str]:
 
 
 def _class(node: ast.ClassDef, methods: Sequence[str]) -> str:
-    made = [each for each in node.body if isinstance(each, Definition) and each.name == "__init__"][-1:]
+    made = [each for each in node.body if isinstance(each, Function) and each.name == "__init__"][-1:]
     shown: list[ast.stmt] = [ast.Expr(ast.Constant(document))] if (document := ast.get_docstring(node)) else []
     if f"{node.name}.__init__" not in methods:
         shown += [_bare(each, ast.get_docstring(each)) for each in made]
@@ -79,31 +92,31 @@ def _joined(lines: Sequence[str]) -> list[str]:
     ]
 
 
-def _changed(name: str, node: Definition, comments: str) -> str:
+def _changed(name: str, node: Function, comments: str) -> str:
     """With the qualified name as a comment."""
     text = ast.unparse(_bare(node, ast.get_docstring(node)))
     return "\n".join(part for part in (f"# {name}, which is changed", comments, text) if part)
 
 
-def _caller(name: str, node: Definition) -> str:
+def _caller(name: str, node: Function) -> str:
     """With the first paragraph of its docstring: it shows what the changed function is for."""
     text = ast.unparse(_bare(node, (ast.get_docstring(node) or "").partition("\n\n")[0]))
     return f"# {name}\n{text}" if "." in name else text
 
 
-def _bare(node: Definition, document: str | None) -> Definition:
+def _bare(node: Function, document: str | None) -> Function:
     """With this docstring for its body."""
     bare = ast.parse(ast.unparse(node)).body[0]
-    assert isinstance(bare, Definition)
+    assert isinstance(bare, Function)
     bare.body = [ast.Expr(ast.Constant(document))] if document else [ast.Expr(ast.Constant(...))]
     bare.decorator_list = []
     return ast.fix_missing_locations(bare)
 
 
-def _comments(text: str, node: Definition) -> str:
+def _comments(text: str, node: Function) -> str:
     """Comments above a function and at the top of its body, without those for tools."""
     lines = text.removeprefix("\ufeff").split("\n")
-    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    first = first_line(node)
     inner = node.body[ast.get_docstring(node) is not None :][:1]
     found = [*comments_above(lines, first), *(line for each in inner for line in comments_above(lines, each.lineno))]
     comments = [line.strip() for line in found]
@@ -123,7 +136,118 @@ def cut(text: str, characters: int) -> str:
 
 def body_of(text: str) -> list[ast.stmt]:
     """The statements of a module; none if it does not parse."""
-    try:
-        return ast.parse(text.removeprefix("\ufeff")).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+    tree = parse(text.removeprefix("\ufeff"))
+    return tree.body if tree else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A function, a class or an assignment of a test's file."""
+
+    holder: Holder
+    names: tuple[str, ...]
+    node: ast.stmt
+    source: str
+
+    @property
+    def runs_unasked(self) -> bool:
+        return bool(_SET_UP.intersection(self.names)) or any(
+            "autouse=True" in ast.unparse(each) for each in getattr(self.node, "decorator_list", ())
+        )
+
+    @property
+    def names_used(self) -> set[str]:
+        """Including its arguments, which name fixtures."""
+        nodes = list(ast.walk(self.node))
+        return {node.id for node in nodes if isinstance(node, ast.Name)} | {n.arg for n in nodes if isinstance(n, ast.arg)}
+
+    @property
+    def members_used(self) -> set[str]:
+        attributes = {node.attr for node in ast.walk(self.node) if isinstance(node, ast.Attribute)}
+        return attributes | {node.arg for node in ast.walk(self.node) if isinstance(node, ast.arg)}
+
+
+def failing_tests(texts: Mapping[str, str], red: Sequence[VerdictId]) -> str:
+    """`texts` are the files of these tests, by path. What does not fit is dropped, tests last."""
+    shown = [_excerpt(path, text, [name for name in red if name.startswith(path + "::")]) for path, text in texts.items()]
+    return cut("\n\n".join(each for each in shown if each), LONGEST_TESTS)
+
+
+def _excerpt(path: str, text: str, red: Sequence[VerdictId]) -> str:
+    lines = text.removeprefix("\ufeff").split("\n")
+    parts = list(_parts(body_of(text), None, lines))
+    names = dict.fromkeys(name.partition("::")[2].partition("[")[0].replace("::", ".") for name in red)
+    tests = [part for name in names if (part := _named(parts, name)) is not None]
+    shown, room = tests[:1], LONGEST_TESTS - sum(len(part.source) for part in tests[:1])
+    for part in [*_used_by(parts, tests[:1]), *tests[1:MOST_TESTS], *_used_by(parts, tests[:MOST_TESTS])]:
+        if part not in shown and len(part.source) <= min(room, LONGEST_USED if part not in tests else room):
+            shown.append(part)
+            room -= len(part.source)
+    used = {name for part in shown or parts for name in (*part.names_used, *_bases_of(part.holder))}
+    imports = [
+        ast.unparse(node)
+        for node in body_of(text)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and any((each.asname or each.name).partition(".")[0] in used | {"*"} for each in node.names)
+    ]
+    return "\n\n".join([f"# {path}", *(["\n".join(imports)] if imports else []), *_in_order(parts, shown)])
+
+
+def _parts(body: Sequence[ast.stmt], holder: Holder, lines: Sequence[str]) -> Iterator[_Part]:
+    """What the module and its classes define, in order; classes through their members."""
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            yield from _parts(node.body, node, lines)
+        elif names := _defined(node):
+            first = first_line(node)
+            first -= len(comments_above(lines, first))
+            yield _Part(holder, names, node, "\n".join(lines[first - 1 : node.end_lineno]))
+
+
+def _defined(node: ast.stmt) -> tuple[str, ...]:
+    if isinstance(node, Function):
+        return (node.name,)
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return tuple(each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
+
+
+def _named(parts: Sequence[_Part], name: str) -> _Part | None:
+    """By class and name; else the only one of that name, as it may be inherited."""
+    same_name = [part for part in parts if part.names == (name.rpartition(".")[2],)]
+    owner = name.rpartition(".")[0].rpartition(".")[2]
+    exact = [part for part in same_name if (part.holder.name if part.holder else "") == owner]
+    return exact[0] if exact else same_name[0] if len(same_name) == 1 else None
+
+
+def _used_by(parts: Sequence[_Part], tests: Sequence[_Part]) -> list[_Part]:
+    """What the tests use, directly and indirectly, nearest first: from their classes, base classes and module."""
+    found = list(tests)
+    for part in found:  # grows meanwhile
+        near = {None, part.holder, *_bases(parts, part.holder)}
+        names, members = part.names_used, part.members_used
+        for each in (each for each in parts if each.holder in near and each not in found):
+            if each.runs_unasked or (members if each.holder else names).intersection(each.names):
+                found.append(each)
+    return [part for part in found if part not in tests and not part.names[0].startswith("test")]
+
+
+def _bases(parts: Sequence[_Part], holder: Holder) -> set[Holder]:
+    names = _bases_of(holder)
+    return {part.holder for part in parts if part.holder and part.holder.name in names}
+
+
+def _bases_of(holder: Holder) -> set[str]:
+    """The names of the base classes and of their modules."""
+    return {part for base in (holder.bases if holder else ()) for part in ast.unparse(base).split(".")}
+
+
+def _in_order(parts: Sequence[_Part], shown: Sequence[_Part]) -> Iterator[str]:
+    """In the order of the file, each in its class."""
+    holder: Holder = None
+    for part in (part for part in parts if part in shown):
+        if part.holder is not None and part.holder is not holder:
+            bases = ", ".join(ast.unparse(base) for base in part.holder.bases)
+            yield f"class {part.holder.name}{f'({bases})' if bases else ''}:\n{part.source}"
+        else:
+            yield part.source
+        holder = part.holder

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from agent.contract.proposal import Edits, FileChange
+from agent.source.outline import Function, Module, names_of
 from agent.source.test_files import is_test
 
 MOST = 12  # functions that are exercised
-
-Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,39 +44,27 @@ def touched(candidates: Iterable[Edits]) -> Touched:
             texts[change.path] = change.before
             functions.update(dict.fromkeys(changed))
             simple = {function.name.rpartition(".")[2] for function in changed}
-            documented.update(dict.fromkeys([*changed, *(f for f, node in before.items() if _names(node) & simple)]))
+            documented.update(dict.fromkeys([*changed, *(f for f, node in before.items() if names_of(node) & simple)]))
     return Touched(tuple(functions)[:MOST], tuple(documented)[:MOST], texts)
 
 
-def functions_of(path: str, text: str) -> dict[FunctionRef, Definition]:
+def functions_of(path: str, text: str) -> dict[FunctionRef, Function]:
     """The functions at module level and in classes; none if the text does not parse."""
-    try:
-        return dict(_found(path, ast.parse(text.removeprefix("\ufeff")).body, ""))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}
+    found: dict[FunctionRef, Function] = {}
+    inside = 0  # of functions, up to this line
+    for each in Module(path, text.removeprefix("\ufeff")).definitions:
+        if isinstance(each.node, Function) and each.first > inside:
+            found[FunctionRef(path, each.name, each.first)] = each.node
+            inside = each.last
+    return found
 
 
-def _functions(change: FileChange, text: str | None) -> dict[FunctionRef, Definition]:
+def _functions(change: FileChange, text: str | None) -> dict[FunctionRef, Function]:
     return functions_of(change.path, text) if text and change.path.endswith(".py") and not is_test(change.path) else {}
 
 
-def _found(path: str, body: list[ast.stmt], prefix: str) -> Iterable[tuple[FunctionRef, Definition]]:
-    for node in body:
-        if isinstance(node, Definition):
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            yield FunctionRef(path, prefix + node.name, first), node
-        elif isinstance(node, ast.ClassDef):
-            yield from _found(path, node.body, f"{prefix}{node.name}.")
-
-
-def _dumps(functions: Mapping[FunctionRef, Definition]) -> dict[str, set[str]]:
+def _dumps(functions: Mapping[FunctionRef, Function]) -> dict[str, set[str]]:
     dumps: dict[str, set[str]] = {}
     for function, node in functions.items():
         dumps.setdefault(function.name, set()).add(ast.dump(node))
     return dumps
-
-
-def _names(node: ast.AST) -> set[str]:
-    """The names that a function mentions."""
-    plain = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
-    return plain | {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}

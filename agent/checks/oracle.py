@@ -61,18 +61,10 @@ def merge(runs: Sequence[CheckRun]) -> CheckRun:
     )
 
 
-def stable_ids(check: Check, runs: Sequence[CheckRun]) -> tuple[frozenset[VerdictId], frozenset[VerdictId]]:
-    """The ids of one check that were red in every run, and those that were green in every run."""
-    red = frozenset.intersection(*(run.red for run in runs))
-    green = frozenset.intersection(*(run.green for run in runs))
-    return red, green
-
-
 def oracle_of(checks: tuple[Check, ...], rounds: Sequence[Round]) -> Oracle:
-    """What the rounds at the base agree on."""
-    turn, stay = {}, {}
-    for at, check in enumerate(checks):
-        turn[check.name], stay[check.name] = stable_ids(check, [runs[at] for runs in rounds])
+    """What the rounds at the base agree on: the ids that were red in every run of a check, and those that were green."""
+    turn = {check.name: frozenset.intersection(*(runs[at].red for runs in rounds)) for at, check in enumerate(checks)}
+    stay = {check.name: frozenset.intersection(*(runs[at].green for runs in rounds)) for at, check in enumerate(checks)}
     return Oracle(checks, turn, stay)
 
 

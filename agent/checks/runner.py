@@ -9,18 +9,16 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import msgspec
 
+from agent.checks import printed
 from agent.checks.findings import read_findings, read_traceback
-from agent.checks.go import read_go
 from agent.checks.guest_bundle import guest_bundle
-from agent.checks.java import read_java
 from agent.checks.oracle import EXIT, MARKS_LIMIT, merge
-from agent.checks.rust import read_rust
 from agent.contract.verdicts import Check, CheckRun, Conditions, Failure, Frame, Service, Step, Verdict, VerdictId
 from agent.guest.text import ID_LIMIT, clean, identity, one_line
 from agent.source.protected import DECIDING
@@ -37,12 +35,6 @@ MESSAGE_LIMIT, DETAILS_LIMIT, FRAMES_LIMIT = 500, 8_000, 50
 TESTS = 100_000  # verdicts read from the output
 RED = (Verdict.FAILED, Verdict.ERROR)
 UNINFORMATIVE = (0, 126, 127)  # exit codes that say nothing about the code: success, or the program is missing
-# Runners whose verdicts are read from their output. It makes nothing green by itself: code under test prints too.
-_PRINTED: dict[str, Callable[[str, str], tuple[dict[VerdictId, Verdict], tuple[Failure, ...]]]] = {
-    "go": read_go,
-    "rust": lambda text, root: read_rust(text),
-    "java": lambda text, root: read_java(text),
-}
 _TOOLS = {"RUFF_OUTPUT_FORMAT": "concise"}  # one line per finding
 
 
@@ -50,6 +42,12 @@ class _Failure(msgspec.Struct):
     message: str = ""
     details: str = ""
     frames: list[tuple[str, int, str]] = []
+
+    def failure(self, name: str) -> Failure:
+        frames = (
+            Frame(clean(path, ID_LIMIT), line, clean(function, 200)) for path, line, function in self.frames[-FRAMES_LIMIT:]
+        )
+        return Failure(VerdictId(name), self.message, self.details, tuple(frames))
 
 
 class _Report(msgspec.Struct):
@@ -148,7 +146,7 @@ class Runner:
             # A failed command as a whole hid every test.
             "only": None if only is None or EXIT in only else sorted(only),
             "timeout": seconds,
-            "output_limit": FINDINGS_LIMIT if check.reader in ("findings", *_PRINTED) else OUTPUT_LIMIT,
+            "output_limit": FINDINGS_LIMIT if check.reader in ("findings", *printed.READERS) else OUTPUT_LIMIT,
         }
         command = Command(
             argv=(workspace.python, self.guest, "run"),
@@ -240,18 +238,20 @@ def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[Verdi
     output = clean("\n".join([report.output, *report.notes]).strip("\n"), OUTPUT_LIMIT)
     findings = read_findings(report.output, root, check.cwd)
     frames = [*(frame for finding in findings for frame in finding.frames), *read_traceback(report.output, root, check.cwd)]
-    exit_failure = _exit_failure(report, output, tuple(frames[-FRAMES_LIMIT:]))
+    exit_failure = _exit_failure(report, output, frames)
     verdicts: dict[VerdictId, Verdict] = {}
     failures: tuple[Failure, ...] = ()
     durations: dict[VerdictId, float] = {}
     observed = report.observed
-    if check.reader in _PRINTED:
-        verdicts, failures = _PRINTED[check.reader](report.output, root)
+    if check.reader in printed.READERS:
+        # It makes nothing green by itself: code under test prints too.
+        verdicts, failures = printed.READERS[check.reader](report.output, root)
         verdicts, failures, observed = _cleaned(verdicts), tuple(map(_bounded, failures)), bool(verdicts)
     elif check.runs_tests:
         verdicts = {_id(name): verdict for name, (verdict, _) in report.verdicts.items()}
         durations = {_id(name): seconds for name, (_, seconds) in report.verdicts.items()}
-        failures = tuple(_failure(name, raw) for name, raw in report.failures.items() if verdicts.get(_id(name)) in RED)
+        failures = tuple(raw.failure(name) for name, raw in report.failures.items() if verdicts.get(_id(name)) in RED)
+        failures = tuple(map(_bounded, failures))
     if check.runs_tests:
         if not observed and report.ending == "finished" and report.exit_code not in UNINFORMATIVE:
             # Something before the tests failed, a linter or a build, so the tests never ran.
@@ -309,25 +309,9 @@ def _id(name: str) -> VerdictId:
     return VerdictId(identity(name))
 
 
-def _failure(name: str, raw: _Failure) -> Failure:
-    return Failure(
-        id=_id(name),
-        message=one_line(raw.message, MESSAGE_LIMIT),
-        details=clean(raw.details, DETAILS_LIMIT),
-        frames=tuple(
-            Frame(clean(path, ID_LIMIT), line, clean(function, 200)) for path, line, function in raw.frames[-FRAMES_LIMIT:]
-        ),
-    )
-
-
-def _exit_failure(report: _Report, output: str, frames: tuple[Frame, ...]) -> Failure:
+def _exit_failure(report: _Report, output: str, frames: Sequence[Frame]) -> Failure:
     last = next((line for line in reversed(output.split("\n")) if line.strip()), "")
-    return Failure(
-        id=EXIT,
-        message=one_line(f"exit code {report.exit_code}: {last}", MESSAGE_LIMIT),
-        details=clean(output, DETAILS_LIMIT),
-        frames=frames,
-    )
+    return _bounded(Failure(EXIT, f"exit code {report.exit_code}: {last}", output, tuple(frames)))
 
 
 def _printed(stderr: bytes) -> str:

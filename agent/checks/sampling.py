@@ -47,8 +47,6 @@ def _near(check: Check, oracle: Oracle, run: CheckRun, red: Sequence[VerdictId],
     near = [
         i for i in oracle.must_stay.get(check.name, frozenset()) if i.split("::")[0] in files or i.rpartition(".")[0] in files
     ]
-    return sorted(near, key=lambda i: (run.durations.get(i, 0.0) > 1.0, -max(_shared(i, r) for r in red), i))[:limit]
-
-
-def _shared(one: str, other: str) -> int:
-    return len(posixpath.commonprefix([one, other]))
+    return sorted(
+        near, key=lambda i: (run.durations.get(i, 0.0) > 1.0, -max(len(posixpath.commonprefix([i, r])) for r in red), i)
+    )[:limit]

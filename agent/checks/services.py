@@ -17,18 +17,10 @@ SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class MissingService:
-    """A server that the sandbox lacks. `why` is a sentence."""
-
-    service: Service
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class ServiceInventory:
-    """The servers that exist and those that do not. `found` gives each service's version: "PostgreSQL 15.8"."""
+    """The servers that the sandbox lacks, each with why, as a sentence, and those it has, with versions: "PostgreSQL 15.8"."""
 
-    missing: tuple[MissingService, ...]
+    missing: tuple[tuple[Service, str], ...]
     found: tuple[tuple[Service, str], ...]
 
     @property
@@ -36,8 +28,8 @@ class ServiceInventory:
         """Why the job cannot be replayed, or ""."""
         if not self.missing:
             return ""
-        named = ", ".join(f"{m.service.name or m.service.kind} ({m.service.image or m.service.kind})" for m in self.missing)
-        whys = " ".join(dict.fromkeys(m.why for m in self.missing))
+        named = ", ".join(f"{one.name or one.kind} ({one.image or one.kind})" for one, _ in self.missing)
+        whys = " ".join(dict.fromkeys(why for _, why in self.missing))
         return f"The job needs services that the sandbox does not have: {named}. {whys}"
 
     @property
@@ -67,6 +59,6 @@ async def available_services(runner: Runner, workspace: Workspace, services: Seq
         )
     pairs = list(zip(services, answers, strict=True))
     return ServiceInventory(
-        tuple(MissingService(service, one_line(answer.problem, 300)) for service, answer in pairs if answer.problem),
+        tuple((service, one_line(answer.problem, 300)) for service, answer in pairs if answer.problem),
         tuple((service, one_line(answer.version, 100)) for service, answer in pairs if not answer.problem),
     )

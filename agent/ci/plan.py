@@ -16,8 +16,9 @@ from agent.ci.job.leg import FailingStep, Leg, StepOutcome, TraversalResult
 from agent.ci.job.refusals import needs_services
 from agent.ci.job.replay import Replayer
 from agent.ci.job.selection import ChosenJob, FailedJob, select_leg
-from agent.ci.job.traversal import traverse
+from agent.ci.job.traversal import read_steps
 from agent.ci.project import detection, ecosystems
+from agent.ci.project.asking import ask
 from agent.ci.project.commands import read_command, tools_of
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, TestCommand
 from agent.ci.project.detection import Project
@@ -29,7 +30,7 @@ from agent.contract.outcome import Outcome
 from agent.contract.verdicts import Check, CheckRun, Service
 from agent.guest.text import one_line
 from agent.report.endings import Ending
-from sandbox.base import Packages, Workspace
+from sandbox.base import Packages, Sandbox, Workspace
 
 READING = 20.0  # seconds for reading the workflows of all jobs; an ordinary one takes milliseconds
 NO_CHECKS = Ending(
@@ -93,21 +94,29 @@ async def plan(
     configuration: Configuration = NO_CONFIGURATION,
     command: str | None = None,
     image: str | None = None,
+    sandbox: Sandbox | None = None,
 ) -> Plan:
-    """`image` is the requested image that the workspace's code runs in.
+    """`image` is the requested image that the workspace's code runs in; tools are asked in `sandbox` what they would run.
 
     Raises `SandboxError`; whatever the repository's files hold, the result is a plan or a reason."""
     project = await detection.read_project(workspace)
-    planner = _Planner(project, MatchedFiles(project.paths, workspace.root))
-    if command is not None:
-        planner.add_command(TestCommand(run=command), "command line")
-    elif configuration.tests and not any(isinstance(job, ChosenJob) for job in jobs):
-        for test in configuration.tests:
-            planner.add_command(test, "configuration")
-    else:
-        for job in jobs:
-            await planner.add_job(job, workspace.root, image)
-    return await asyncio.to_thread(planner.finish, configuration)
+    until = time.monotonic() + READING
+    while True:
+        planner = _Planner(project, MatchedFiles(project.paths, workspace.root))
+        planner.until = until
+        if command is not None:
+            planner.add_command(TestCommand(run=command), "command line")
+        elif configuration.test and not any(isinstance(job, ChosenJob) for job in jobs):
+            for test in configuration.test:
+                planner.add_command(test, "configuration")
+        else:
+            for job in jobs:
+                await planner.add_job(job, workspace.root, image)
+        planned = await asyncio.to_thread(planner.finish, configuration)
+        asked = time.monotonic()
+        if sandbox is None or not await ask(project.answers, sandbox):
+            return planned
+        until += time.monotonic() - asked
 
 
 async def complete(planned: Plan, stage: Replayer) -> Plan:
@@ -121,7 +130,7 @@ async def complete(planned: Plan, stage: Replayer) -> Plan:
         there = await available_services(stage.runner, base, planned.services)
         planner.notes += there.notes
         if there.missing:
-            missing = [one.service for one in there.missing]
+            missing = [service for service, _ in there.missing]
             planner.refused = needs_services(there.sentence)
             planner.notes.append(there.sentence)
             planner.checks = [check for check in planner.checks if not any(one in missing for one in check.services)]
@@ -131,8 +140,7 @@ async def complete(planned: Plan, stage: Replayer) -> Plan:
         if not known.result.asks:
             planner.legs.append(known)
             continue
-        await planner.read(known.leg)  # answers `hashFiles` off the event loop, before the replay asks
-        planner.take(known.leg, await stage.replay(known.leg, planned.project, planner.files.known))
+        planner.take(known.leg, await stage.replay(known.leg, planned.project, planner.files))
     ending = planner.ending() or planned.ending
     return replace(
         planned,
@@ -185,14 +193,9 @@ class _Planner:
         if leg.image is not None and leg.image != image:
             other = one_line(leg.image, 100)
             self.notes.append(f"the job runs in the image {other} in CI, but on the sandbox's own system here")
-        result = await self.read(leg)
+        result = await asyncio.to_thread(read_steps, leg, self.project, self.files, until=self.until)
         self.packages = merge(self.packages, result.packages)
         self.take(leg, result)
-
-    async def read(self, leg: Leg) -> TraversalResult:
-        """Off the event loop: a hostile file makes reading it seconds of work."""
-        result = traverse(leg, self.project, self.files, until=self.until)
-        return await asyncio.to_thread(asyncio.run, result)
 
     def take(self, leg: Leg, result: TraversalResult) -> None:
         self.legs.append(PlannedLeg(leg, result))

@@ -14,8 +14,7 @@ from agent.contract.proposal import Diagnosis
 from agent.contract.usage import Usage
 from agent.debugger.calls import ToolCall, read_calls
 from agent.debugger.tools import Toolbox
-from agent.diagnosis.evidence import CATEGORIES, UNSURE
-from agent.diagnosis.refuted import causes_left
+from agent.diagnosis.evidence import CATEGORIES, UNSURE, causes_left
 from agent.models.decisions import fraction, line, lines, read_object
 from agent.models.router import Models
 from agent.models.values import ModelError, ModelUnavailable

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from agent.edits.changes import EditProblem
+from agent.source.outline import parse as parse_python
 
 LONGEST = 256 * 1024  # characters; longer answers are rejected
 MOST = 50  # changes in one answer
@@ -112,7 +113,10 @@ def _as_diff(rest: list[str]) -> list[Change] | EditProblem:
     in_hunk = in_fence = False
 
     def close() -> None:
-        if path and (old or new) and old != new:
+        while old and new and not old[-1].strip() and not new[-1].strip():  # blank lines after a diff belong to the prose
+            old.pop()
+            new.pop()
+        if path and old != new:
             changes.append(Block(path, tuple(old), tuple(new)))
         old.clear()
         new.clear()
@@ -138,7 +142,7 @@ def _as_diff(rest: list[str]) -> list[Change] | EditProblem:
             if not line.startswith("-"):
                 new.append(line[1:] if line[:1] in ("+", " ") else line)
     close()
-    return [_without_blank_ends(change) for change in changes]
+    return changes
 
 
 def _diff_path(line: str, following: str) -> str:
@@ -148,44 +152,38 @@ def _diff_path(line: str, following: str) -> str:
     return path[2:] if path.startswith(("a/", "b/")) else path
 
 
-def _without_blank_ends(change: Change) -> Change:
-    """Blank lines after a diff belong to the prose, not to its last hunk."""
-    assert isinstance(change, Block)
-    old, new = list(change.search), list(change.replace)
-    while old and new and not old[-1].strip() and not new[-1].strip():
-        old.pop()
-        new.pop()
-    return Block(change.path, tuple(old), tuple(new))
-
-
 def _as_fences(rest: list[str]) -> list[Change] | EditProblem:
     """Code blocks below their file's path, or with one whole function."""
     changes: list[Change] = []
     at = 0
     while at < len(rest):
-        opened = _FENCE.match(rest[at])
-        end = opened and next((i for i in range(at + 1, len(rest)) if rest[i].strip() == opened["ticks"]), None)
-        if not opened or end is None:
+        if (found := _fenced(rest, at)) is None:
             at += 1
             continue
-        path, text = _path_above(rest, at), tuple(rest[at + 1 : end])
+        path, (text, after) = _path_above(rest, at), found
         if path:
             changes.append(WholeFile(path, text))
         elif (name := _only_definition(text)) is not None:
             changes.append(WholeFunction("", name, text))
-        at = end + 1
+        at = after
     return changes
+
+
+def _fenced(rest: list[str], at: int) -> tuple[tuple[str, ...], int] | None:
+    """The lines of a code block that opens at `at`, and the line after it; None if none opens there, or it is not closed."""
+    opened = _FENCE.match(rest[at]) if at < len(rest) else None
+    end = opened and next((i for i in range(at + 1, len(rest)) if rest[i].strip() == opened["ticks"]), None)
+    return None if end is None else (tuple(rest[at + 1 : end]), end + 1)
 
 
 def _only_definition(text: tuple[str, ...]) -> str | None:
     first = next((line for line in text if line.strip()), "")
     margin = first[: len(first) - len(first.lstrip())]
-    try:
-        body = ast.parse("\n".join(line.removeprefix(margin) for line in text)).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    is_one = len(body) == 1 and isinstance(body[0], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-    return str(getattr(body[0], "name", "")) if is_one else None
+    tree = parse_python("\n".join(line.removeprefix(margin) for line in text))
+    match tree.body if tree else []:
+        case [ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name)]:
+            return name
+    return None
 
 
 def _path_above(rest: list[str], at: int) -> str:
@@ -223,13 +221,12 @@ def _whole_function(rest: list[str], at: int, path: str, name: str) -> tuple[Who
     start = at + 1
     while start < len(rest) and not rest[start].strip():
         start += 1
-    opened = _FENCE.match(rest[start]) if start < len(rest) else None
-    if opened is None:
+    if start == len(rest) or not _FENCE.match(rest[start]):
         return EditProblem(f"FUNCTION {name} is not followed by a fenced code block.")
-    for end in range(start + 1, len(rest)):
-        if rest[end].strip() == opened["ticks"]:
-            return WholeFunction(path, name, tuple(rest[start + 1 : end])), end + 1
-    return EditProblem(f"The code block of FUNCTION {name} is not closed.")
+    found = _fenced(rest, start)
+    if found is None:
+        return EditProblem(f"The code block of FUNCTION {name} is not closed.")
+    return WholeFunction(path, name, found[0]), found[1]
 
 
 def clean_path(path: str) -> str | None:

@@ -148,11 +148,16 @@ def removed(edits: Edits) -> list[str]:
 
 def changes(change: FileChange) -> tuple[list[str], list[str]]:
     """The removed and the added lines of one file, with their endings."""
-    before, after = lines(change.before or ""), lines(change.after or "")
-    changed = [code for code in opcodes(before, after) if code[0] != "equal"]
-    return [line for code in changed for line in before[code[1] : code[2]]], [
-        line for code in changed for line in after[code[3] : code[4]]
+    before, after, ranges = lines(change.before or ""), lines(change.after or ""), changed_ranges(change)
+    return [line for i, end, _, _ in ranges for line in before[i:end]], [
+        line for _, _, j, end in ranges for line in after[j:end]
     ]
+
+
+def changed_ranges(change: FileChange) -> list[tuple[int, int, int, int]]:
+    """The runs of changed lines: start and end in the old text, start and end in the new one."""
+    codes = opcodes(lines(change.before or ""), lines(change.after or ""))
+    return [code[1:] for code in codes if code[0] != "equal"]
 
 
 async def read_text(workspace: Workspace, path: str) -> str | EditProblem | None:

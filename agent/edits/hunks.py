@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from agent.contract.proposal import Edits, FileChange
-from agent.edits.changes import lines, opcodes
+from agent.edits.changes import changed_ranges, lines
 from agent.source.outline import Module
 
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -41,8 +41,7 @@ def depends_on_others(edits: Edits, number: int) -> bool:
 
 def _depends(change: FileChange, number: int) -> bool:
     """Functions are those of the old text; outside of one, the whole file counts."""
-    before, after = lines(change.before or ""), lines(change.after or "")
-    changed = [code[1:] for code in opcodes(before, after) if code[0] != "equal"]
+    after, changed = lines(change.after or ""), changed_ranges(change)
     outline = Module(change.path, change.before or "")
     here = outline.around(changed[number][0] + 1)
     known = set(_NAME.findall(outline.text(here.first, here.last) if here else change.before or ""))
@@ -75,9 +74,7 @@ def _merged(one: FileChange, other: FileChange) -> FileChange | None:
     changed: dict[tuple[int, int, tuple[str, ...]], None] = {}  # an ordered set
     for change in (one, other):
         after = lines(change.after or "")
-        for tag, i, end, j, j_end in opcodes(before, after):
-            if tag != "equal":
-                changed[i, end, tuple(after[j:j_end])] = None
+        changed |= {(i, end, tuple(after[j:j_end])): None for i, end, j, j_end in changed_ranges(change)}
     text: list[str] = []
     at = 0
     for start, end, new in sorted(changed, key=lambda hunk: hunk[:2]):
@@ -91,14 +88,11 @@ def _merged(one: FileChange, other: FileChange) -> FileChange | None:
 def _count(change: FileChange) -> int:
     if change.before is None or change.after is None:
         return 1
-    return sum(1 for code in opcodes(lines(change.before), lines(change.after)) if code[0] != "equal")
+    return len(changed_ranges(change))
 
 
 def _restored(change: FileChange, number: int) -> FileChange:
     """The file's change with one hunk reverted."""
     before, after = lines(change.before or ""), lines(change.after or "")
-    text, at = [], 0
-    for tag, i, i_end, j, j_end in opcodes(before, after):
-        text += before[i:i_end] if tag != "equal" and at == number else after[j:j_end]
-        at += tag != "equal"
-    return FileChange(change.path, change.before, "".join(text))
+    i, end, j, j_end = changed_ranges(change)[number]
+    return FileChange(change.path, change.before, "".join([*after[:j], *before[i:end], *after[j_end:]]))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from agent.contract.proposal import Edits, FileChange
 from agent.edits.answers import Block, Change, WholeFile, WholeFunction, clean_path, splits
 from agent.edits.changes import EditProblem, lines
+from agent.source.outline import Module, parse
 
 
 def resolve(changes: tuple[Change, ...], sources: Mapping[str, str | None], shown: Sequence[str] = ()) -> Edits | EditProblem:
@@ -120,10 +121,10 @@ def _replace_file(change: WholeFile, path: str, text: str | None) -> str | EditP
     if text is None:
         return EditProblem(f"There is no file {path}; a new one is a block with an empty SEARCH.")
     body = "\n".join(change.text)
-    before, after = _parse(text), _parse(body)
-    if before is None or after is None:
+    after = parse(body)
+    if parse(text) is None or after is None:
         return EditProblem(f"The code block for {path} cannot be placed; use a SEARCH/REPLACE block.")
-    names, given = ({name for name, _ in _definitions(tree) if "." not in name} for tree in (before, after))
+    names, given = ({each.name for each in Module(path, source).definitions if "." not in each.name} for source in (text, body))
     if names and names <= given:
         return body + "\n" if text.endswith("\n") and not body.endswith("\n") else body
     if len(after.body) == 1 and len(given) == 1:
@@ -133,13 +134,12 @@ def _replace_file(change: WholeFile, path: str, text: str | None) -> str | EditP
 
 
 def _replace_function(change: WholeFunction, path: str, text: str) -> str | EditProblem:
-    tree = _parse(text)
-    if tree is None:
+    if parse(text) is None:
         return EditProblem(f"{path} is not Python that parses, so FUNCTION cannot be used; use a SEARCH/REPLACE block.")
-    definitions = _definitions(tree)
-    found = [node for name, node in definitions if name == change.name]
+    definitions = Module(path, text).definitions
+    found = [each for each in definitions if each.name == change.name]
     if not found and "." not in change.name:
-        found = [node for name, node in definitions if name.endswith(f".{change.name}")]
+        found = [each for each in definitions if each.name.endswith(f".{change.name}")]
     if len(found) != 1:
         return EditProblem(f"{path} has {'no' if not found else 'more than one'} {change.name}; use a SEARCH/REPLACE block.")
     body = list(change.text)
@@ -147,44 +147,21 @@ def _replace_function(change: WholeFunction, path: str, text: str) -> str | Edit
         body.pop()
     first_line = next((line for line in body if line.strip()), "")
     margin = _indent(first_line)
-    code = _parse("\n".join(line.removeprefix(margin) for line in body))
+    code = parse("\n".join(line.removeprefix(margin) for line in body))
     if code is None or [getattr(node, "name", None) for node in code.body] != [change.name.rpartition(".")[2]]:
         return EditProblem(f"The code of FUNCTION {path}::{change.name} is not one whole definition of that name.")
-    (node,) = found
-    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-    start = first if first_line.lstrip().startswith("@") else node.lineno  # decorators that the answer leaves out stay
-    indent = " " * node.col_offset
+    (old,) = found
+    start = old.first if first_line.lstrip().startswith("@") else old.node.lineno  # decorators that the answer leaves out stay
+    indent = " " * old.node.col_offset
     new = tuple(indent + line.removeprefix(margin) if line.strip() else "" for line in body)
-    assert node.end_lineno is not None
-    return _splice(text, start - 1, node.end_lineno, new)
-
-
-Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-
-
-def _definitions(tree: ast.AST, prefix: str = "") -> list[tuple[str, Definition]]:
-    found: list[tuple[str, Definition]] = []
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, Definition):
-            found.append((prefix + node.name, node))
-            found += _definitions(node, f"{prefix}{node.name}.")
-        else:
-            found += _definitions(node, prefix)
-    return found
-
-
-def _parse(text: str) -> ast.Module | None:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    return _splice(text, start - 1, old.last, new)
 
 
 def _still_parses(edit: FileChange) -> EditProblem | None:
     """A Python file that parsed must parse afterwards; one that did not may be what is being mended."""
     if not edit.path.endswith((".py", ".pyi")) or edit.after is None:
         return None
-    if edit.before is not None and _parse(edit.before) is None:
+    if edit.before is not None and parse(edit.before) is None:
         return None
     try:
         ast.parse(edit.after)

@@ -155,16 +155,15 @@ class _Request:
 
     async def _once(self, deadline: float) -> Answer:
         began = time.monotonic()
-        with tracing.model_call("chat", self._provider.settings, self._temperature) as span:
-            try:
+        try:
+            with tracing.model_call("chat", self._provider.settings, self._temperature) as span:
                 answer = await self._provider.complete(
                     self._prompt.messages, seconds=deadline - began, temperature=self._temperature
                 )
-            except ModelError as error:
-                span.failed(error)
-                await self._report(error.usage, began, error.reason)
-                raise
-            span.answered(answer)
+                tracing.answered(span, answer)
+        except ModelError as error:
+            await self._report(error.usage, began, error.reason)
+            raise
         await self._report(answer.usage, began)
         return answer
 

@@ -6,61 +6,26 @@ they contain foreign code.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from agent.models.values import Answer, ModelError, ModelSettings
+from agent.models.values import Answer, ModelSettings
 
 _tracer = trace.get_tracer("selfheal")
 
 
 @contextmanager
 def step(name: str, task_id: str, *, expected: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """A step of the graph or around it; model calls inside become child spans.
-
-    Only an exception's type is recorded: its message may quote foreign code. `expected` exceptions are not errors.
-    """
-    attributes = {"selfheal.attempt": task_id, "selfheal.step": name}
-    with _tracer.start_as_current_span(
-        f"selfheal.{name}", attributes=attributes, record_exception=False, set_status_on_exception=False
-    ) as span:
-        try:
-            yield
-        except expected:
-            raise
-        except Exception as error:
-            span.set_attribute("error.type", type(error).__name__)
-            span.set_status(Status(StatusCode.ERROR, type(error).__name__))
-            raise
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSpan:
-    """The span of one model call."""
-
-    span: Span
-
-    def answered(self, answer: Answer) -> None:
-        self.span.set_attributes(
-            {
-                "gen_ai.usage.input_tokens": answer.usage.tokens_in,
-                "gen_ai.usage.output_tokens": answer.usage.tokens_out,
-                "gen_ai.response.finish_reasons": (answer.finish,),
-            }
-        )
-
-    def failed(self, error: ModelError) -> None:
-        """Records only its type: a provider's message may quote the prompt."""
-        self.span.set_attribute("error.type", type(error).__name__)
-        self.span.set_status(Status(StatusCode.ERROR, type(error).__name__))
+    """A step of the graph or around it; model calls inside become child spans. `expected` exceptions are not errors."""
+    with _span(f"selfheal.{name}", SpanKind.INTERNAL, {"selfheal.attempt": task_id, "selfheal.step": name}, expected):
+        yield
 
 
 @contextmanager
-def model_call(operation: str, settings: ModelSettings, temperature: float | None = None) -> Iterator[ModelSpan]:
+def model_call(operation: str, settings: ModelSettings, temperature: float | None = None) -> Iterator[Span]:
     """One request to a model; `operation` is "chat" or "embeddings"."""
     attributes: dict[str, str | float] = {
         "gen_ai.operation.name": operation,
@@ -69,12 +34,30 @@ def model_call(operation: str, settings: ModelSettings, temperature: float | Non
     }
     if temperature is not None:
         attributes["gen_ai.request.temperature"] = temperature
-    # Exceptions are not recorded: their message may quote the prompt.
+    with _span(f"{operation} {settings.name}", SpanKind.CLIENT, attributes) as span:
+        yield span
+
+
+def answered(span: Span, answer: Answer) -> None:
+    """Records what a model call used."""
+    span.set_attribute("gen_ai.usage.input_tokens", answer.usage.tokens_in)
+    span.set_attribute("gen_ai.usage.output_tokens", answer.usage.tokens_out)
+    span.set_attribute("gen_ai.response.finish_reasons", (answer.finish,))
+
+
+@contextmanager
+def _span(
+    name: str, kind: SpanKind, attributes: Mapping[str, str | float], expected: tuple[type[Exception], ...] = ()
+) -> Iterator[Span]:
+    """Only an exception's type is recorded: its message may quote foreign code or the prompt."""
     with _tracer.start_as_current_span(
-        f"{operation} {settings.name}",
-        kind=SpanKind.CLIENT,
-        attributes=attributes,
-        record_exception=False,
-        set_status_on_exception=False,
+        name, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
     ) as span:
-        yield ModelSpan(span)
+        try:
+            yield span
+        except expected:
+            raise
+        except Exception as error:
+            span.set_attribute("error.type", type(error).__name__)
+            span.set_status(Status(StatusCode.ERROR, type(error).__name__))
+            raise

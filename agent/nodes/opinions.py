@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 
 from agent.challenge import generated_tests
 from agent.challenge.exercise import exercise
-from agent.challenge.failing_tests import failing_tests
 from agent.challenge.judgement import Challenged, judge, objections
-from agent.challenge.specification import specification
+from agent.challenge.specification import failing_tests, specification
 from agent.challenge.touched import touched
 from agent.checks.oracle import Verification
 from agent.checks.sampling import red_check, test_files

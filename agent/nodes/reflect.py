@@ -15,7 +15,7 @@ from agent.contract.events import Reflected
 from agent.contract.outcome import Iteration
 from agent.contract.proposal import Candidate, Diagnosis, FileChange
 from agent.contract.verdicts import Oracle
-from agent.diagnosis.refuted import causes_left, is_similar
+from agent.diagnosis.evidence import causes_left, is_similar
 from agent.edits.changes import digest
 from agent.report.reflection import iteration_of
 from agent.source.outline import Module, changed

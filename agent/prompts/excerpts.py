@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from agent.contract.verdicts import Failure
 from agent.diagnosis.evidence import UNSURE
 from agent.prompts.failures import red
-from agent.prompts.locations import Location, Sources, widened
-from agent.prompts.passages import LONGEST, Excerpt, Passages, nearest
+from agent.prompts.passages import LONGEST, Excerpt, Location, Passages, Sources, nearest, widened
 from agent.prompts.ranking import called, suspects
 from agent.prompts.surroundings import surroundings
 from agent.proposer import Situation

@@ -4,25 +4,22 @@ that certainly matters.
 
 from __future__ import annotations
 
+import math
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.contract.proposal import Span
 from agent.prompts.failures import red
-from agent.prompts.locations import Location, Sources, widened
-from agent.prompts.similarity import similarities
+from agent.prompts.passages import Location, Sources, widened
 from agent.proposer import Situation
 from agent.reproduce.localization import SPANS
-from agent.source.callees import hands_on, reached
-from agent.source.operators import made, maker, operated
+from agent.source.callees import hands_on, made, maker, operated, reached
 from agent.source.outline import Definition, Module
 from agent.source.test_files import is_test
 
-BY_NAME, BY_COMMENT, CALREACHED = (
-    1.0,
-    0.5,
-    0.2,
-)  # added for similarity to the failing test's name and comments, for being called in it
+BY_NAME, BY_COMMENT, CALLED = 1.0, 0.5, 0.2  # added for similarity to the failing test's name, comments; for a call in it
 BARE = 0.15  # subtracted for a function that only calls another, or returns an attribute
 REACHED = (0.4, 0.25)  # added, by hops, for being reachable from tracebacks, named locations and the likeliest suspects
 STARTS = 2  # suspects whose calls are followed
@@ -30,6 +27,11 @@ COMMON = 0.25  # suspiciousness below which a function must be reachable to be s
 FEWEST = 3  # functions that are always kept
 SHORT = 30  # functions up to this many lines are shown instead of those inside
 IMPORTED = 12  # imported modules that are read
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_STOP_WORDS = frozenset(
+    {"test", "testing", "py", "src", "lib", "a", "the", "of", "in", "on", "is", "not", "and", "with", "self", "init"}
+)
 
 At = tuple[str, int]  # path, first line
 
@@ -79,7 +81,7 @@ async def suspects(
     that merely run in failing tests.
     """
     found = await _traced(situation, sources)
-    words = _Words.of(situation, tests)
+    words = _words_of(situation, tests)
     _rank(found, words)
     ranked = sorted(found.values(), key=lambda each: -each.rank)
     starts = [(place.module, place.definition) for place in sure if place.definition and not is_test(place.module.path)]
@@ -134,33 +136,26 @@ def _is_function(suspect: _Suspect) -> bool:
     return suspect.definition is not None and not suspect.definition.is_class
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
+def _words_of(situation: Situation, tests: Sequence[Location]) -> tuple[str, str, frozenset[str]]:
     """The words of the failing test: its name, its comments, and the names in it."""
-
-    name: str
-    remarks: str
-    called: frozenset[str]
-
-    @classmethod
-    def of(cls, situation: Situation, tests: Sequence[Location]) -> _Words:
-        name = next((str(failure.id).partition("[")[0] for failure in red(situation)), "")
-        lines = [line for test in tests[:1] for line in test.module.lines[test.first - 1 : test.last]]
-        remarks = [line.partition("#")[2] for line in lines if line.lstrip().startswith("#")]
-        remarks += [test.definition.docstring for test in tests[:1] if test.definition]
-        return cls(name, " ".join(remarks), called(tests))
+    name = next((str(failure.id).partition("[")[0] for failure in red(situation)), "")
+    lines = [line for test in tests[:1] for line in test.module.lines[test.first - 1 : test.last]]
+    remarks = [line.partition("#")[2] for line in lines if line.lstrip().startswith("#")]
+    remarks += [test.definition.docstring for test in tests[:1] if test.definition]
+    return name, " ".join(remarks), called(tests)
 
 
-def _rank(found: dict[At, _Suspect], words: _Words) -> None:
+def _rank(found: dict[At, _Suspect], words: tuple[str, str, frozenset[str]]) -> None:
     """With few traced tests, many functions are equally suspicious: those named by the failing test's name, comments or code
     come first."""
+    test_name, remarks, in_test = words
     names = [f"{path} {each.name}" for (path, _), each in found.items()]
-    by_name, by_remarks = similarities(words.name, names), similarities(words.remarks, names)
+    by_name, by_remarks = similarities(test_name, names), similarities(remarks, names)
     for each, close, mentioned in zip(found.values(), by_name, by_remarks, strict=True):
         score = max((span.score for span in each.spans), default=0.0)
-        is_called = each.definition is not None and bool({each.name, each.name.rpartition(".")[2]} & words.called)
+        is_called = each.definition is not None and bool({each.name, each.name.rpartition(".")[2]} & in_test)
         is_bare = each.definition is not None and hands_on(each.definition)
-        each.rank = score + BY_NAME * close + BY_COMMENT * mentioned + CALREACHED * is_called - BARE * is_bare
+        each.rank = score + BY_NAME * close + BY_COMMENT * mentioned + CALLED * is_called - BARE * is_bare
         each.is_common = score < COMMON and not is_called and close < REACHED[0]
 
 
@@ -169,3 +164,21 @@ async def _read_imports(modules: dict[str, Module], sources: Sources) -> None:
     for name in list(names)[: 4 * IMPORTED]:
         if len(sources.read()) < 2 * IMPORTED:
             await sources.of_module(name)
+
+
+def _words(name: str) -> frozenset[str]:
+    """The words of a path or a qualified name, in lower case, singular."""
+    found = (word.lower() for word in _WORD.findall(name))
+    return frozenset(word.removesuffix("s") if len(word) > 3 else word for word in found) - _STOP_WORDS
+
+
+def similarities(test: str, locations: Sequence[str]) -> list[float]:
+    """For each location ("path name"), the weighted share, 0..1, of the test's words that it contains.
+
+    Words shared by many locations count less (inverse document frequency).
+    """
+    names = [_words(each) for each in locations]
+    seen = Counter(word for each in names for word in each)
+    weight = {word: math.log((len(locations) + 1) / seen[word]) for word in _words(test) if seen[word]}
+    total = sum(weight.values())
+    return [sum(weight.get(word, 0.0) for word in each) / total if total else 0.0 for each in names]

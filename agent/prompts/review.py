@@ -6,8 +6,7 @@ Sizes are in characters and small, as a review should cost little.
 from __future__ import annotations
 
 from agent.contract.proposal import Candidate, Edits, FileChange
-from agent.edits.changes import diff, opcodes
-from agent.edits.changes import lines as lines_of
+from agent.edits.changes import changed_ranges, diff
 from agent.models.values import Prompt
 from agent.prompts import excerpts, failures, render
 from agent.prompts.passages import nearest
@@ -55,8 +54,8 @@ def _functions(edits: Edits, change: str) -> tuple[str, list[Definition]]:
 
 def _changed_lines(edit: FileChange) -> list[int]:
     """Line numbers after the change, from 1; for removed lines, the following one."""
-    codes = opcodes(lines_of(edit.before or ""), lines_of(edit.after or ""))
-    return [at for tag, _, _, first, end in codes if tag != "equal" for at in range(first + 1, max(end, first + 1) + 1)]
+    ranges = ((first, end) for _, _, first, end in changed_ranges(edit))
+    return [at for first, end in ranges for at in range(first + 1, max(end, first + 1) + 1)]
 
 
 def _contract(function: Definition) -> str:

@@ -7,17 +7,18 @@ constants in their values.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent.prompts.locations import Location, Sources
-from agent.prompts.passages import Excerpt
-from agent.source.callees import leads
+from agent.prompts.passages import Excerpt, Location, Sources
+from agent.source.callees import leads, lineage
 from agent.source.outline import Constant, Definition, Module
 from agent.source.test_files import is_test
 
 LINES, WIDTH = 8, 160  # of one constant; characters of one line
 SIGNATURES, CALLERS, CLASSES = 12, 4, 2
 NEIGHBOURS = 3  # entries of a registry shown above and below
+_NAME = re.compile(r"[^\W\d]\w*")
 _OBVIOUS = ("from __future__", "from typing", "import typing")
 
 
@@ -82,7 +83,7 @@ def _referenced(node: ast.AST, module: Module, owner: str, modules: Sequence[Mod
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         owner_name = node.value.id
         if owner_name in ("self", "cls"):
-            yield from _first(_inherited(module, owner, node.attr, modules))
+            yield from _first((home, f"{name}.{node.attr}") for home, name in lineage(owner, module, modules))
         else:
             parts = {f"{name}.{part}".strip(".") for name, part in module.imports() if owner_name in (part or name)}
             yield from _first([(module, f"{owner_name}.{node.attr}"), *((o, node.attr) for o in modules if _is(o, *parts))])
@@ -94,19 +95,6 @@ def _first(asked: Iterator[tuple[Module, str]] | Sequence[tuple[Module, str]]) -
             if constant.name == name:
                 yield home, constant
                 return
-
-
-def _inherited(module: Module, owner: str, attribute: str, modules: Sequence[Module]) -> Iterator[tuple[Module, str]]:
-    """Where an attribute of a class may be set: in the class, then in its base classes."""
-    left, seen = [(module, owner)], set[str]()
-    while left:
-        home, name = left.pop(0)
-        if not name or name in seen:
-            continue
-        seen.add(name)
-        yield home, f"{name}.{attribute}"
-        for base in home.bases(name):
-            left += [(other, base) for other in dict.fromkeys((home, *modules)) if other.named(base)][:1]
 
 
 def _is(module: Module, *names: str) -> bool:
@@ -157,7 +145,7 @@ def _registries(code: Sequence[Location], modules: Sequence[Module], lines: Mapp
             for line in module.calls(owner.rpartition(".")[2])[:1]:
                 entries = _entries(module, line)
                 if len(entries) > 1 and line not in lines.get(module.path, ()):
-                    names = {name for at in entries for name in _words(module.lines[at - 1])}
+                    names = {name for at in entries for name in _NAME.findall(module.lines[at - 1])}
                     values = [_value(module, each) for each in module.constants if each.name in names]
                     text = "\n".join([*values, "…", *(module.lines[at - 1].strip()[:WIDTH] for at in entries)])
                     title = f"{module.path}, lines {entries[0]}-{entries[-1]} (where `{owner}` is entered) and their constants"
@@ -176,9 +164,3 @@ def _entries(module: Module, line: int) -> list[int]:
     while last - line < NEIGHBOURS and last < len(module.lines) and module.lines[last].strip().startswith(f"{begin}("):
         last += 1
     return list(range(first, last + 1))
-
-
-def _words(line: str) -> set[str]:
-    return {
-        word for word in "".join(each if each.isalnum() or each == "_" else " " for each in line).split() if word.isidentifier()
-    }

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 from agent.contract.proposal import Candidate, Edits
 from agent.contract.usage import Usage
-from agent.diagnosis.evidence import BY_VERDICTS, UNSURE
-from agent.diagnosis.refuted import is_similar
+from agent.diagnosis.evidence import BY_VERDICTS, UNSURE, is_similar
 from agent.edits.answers import Block, Change, WholeFunction, clean_path, parse
 from agent.edits.changes import EditProblem, digest, read_text
 from agent.edits.placement import resolve

@@ -41,7 +41,7 @@ class Definition:
     @property
     def mentions(self) -> frozenset[str]:
         """Every name and attribute in it."""
-        return _names(self.node)
+        return names_of(self.node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +54,26 @@ class Constant:
     value: ast.expr | None
 
 
+def parse(text: str) -> ast.Module | None:
+    """The tree of a text from anywhere; None if it is not Python, or nested too deeply to be read."""
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def first_line(node: ast.stmt) -> int:
+    """Of a statement with its decorators, from 1."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
 class Module:
     """A file's text and its outline."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path, self.lines = path, text.split("\n")
-        try:
-            self._tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            self._tree = ast.Module(body=[], type_ignores=[])
+        self._tree = parse(text) or ast.Module(body=[], type_ignores=[])
         self.definitions = tuple(_definitions(self._tree, ""))
         self.constants = tuple(_constants(self._tree, ""))
         self._imports: list[tuple[str, str]] | None = None
@@ -147,11 +158,10 @@ def changed(before: Module, after: Module) -> list[Definition]:
 
 def _definitions(tree: ast.AST, prefix: str) -> Iterator[Definition]:
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            yield Definition(prefix + node.name, first, node.end_lineno or node.lineno, node)
+        if isinstance(node, Function | ast.ClassDef):
+            yield Definition(prefix + node.name, first_line(node), node.end_lineno or node.lineno, node)
             yield from _definitions(node, f"{prefix}{node.name}.")
-        elif isinstance(node, ast.If | ast.Try | ast.With):
+        elif isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
             yield from _definitions(node, prefix)
 
 
@@ -171,6 +181,7 @@ def _is_class(node: ast.AST) -> TypeGuard[ast.ClassDef]:
     return isinstance(node, ast.ClassDef)
 
 
-def _names(tree: ast.AST) -> frozenset[str]:
+def names_of(tree: ast.AST) -> frozenset[str]:
+    """Every name and attribute in it."""
     found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return frozenset(found | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)})

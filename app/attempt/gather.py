@@ -1,6 +1,6 @@
 """What an attempt needs to know before it starts: who asked, which commit, what failed there, what the owners allow.
 
-Reads GitHub, writes nothing. Where an attempt cannot continue, the result is a `Stop` with an outcome and a reason.
+Reads GitHub, writes nothing. Where an attempt cannot continue, the result is a `NoRepair`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from agent.case import without_a_run
 from agent.ci.job.contexts import Run
 from agent.ci.job.selection import FailedJob
 from agent.ci.logs import Cause, LogReading, excerpt, read_log, read_seed
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
-from agent.contract.outcome import Outcome
-from app.github import NotFound, Repository
+from agent.contract.outcome import NoRepair, Outcome
+from app.github.errors import NotFound
+from app.github.repository import Repository
 from app.github.types import Job, WorkflowRun
 from app.redaction import redact
 from app.store.values import Attempt
@@ -34,15 +36,6 @@ class HeadCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """An attempt that ends before anything runs."""
-
-    outcome: Outcome
-    reason: str
-    next_step: str
-
-
-@dataclass(frozen=True, slots=True)
 class Gathered:
     """Everything that GitHub knows about the failure."""
 
@@ -55,7 +48,7 @@ class Gathered:
     infrastructure: str = ""  # evidence from a log, if all failing jobs failed for a reason outside the code
 
 
-async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit | Stop:
+async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit | NoRepair:
     """Find the commit to repair, and check that the person who asked may ask."""
     if not attempt.by_command:
         if attempt.head_sha is None or attempt.head_branch is None:
@@ -66,16 +59,16 @@ async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit |
         raise ValueError(f"the command of attempt {attempt.id} names no pull request or no person")
     permission = await repository.permission(request.sender)
     if not permission.can_write:
-        return Stop(
+        return without_a_run(
             Outcome.REFUSED,
             f"Only people with write permission can start an attempt; @{request.sender} has `{permission}`.",
             "Ask a maintainer to comment `/heal`.",
         )
     pull = await repository.pull(request.pull_number)
     if pull.state != "open":
-        return Stop(Outcome.REFUSED, f"Pull request #{pull.number} is closed.", "Open it again, then comment `/heal`.")
+        return without_a_run(Outcome.REFUSED, f"Pull request #{pull.number} is closed.", "Open it again, then comment `/heal`.")
     if pull.head_repository != attempt.repository.full_name:
-        return Stop(
+        return without_a_run(
             Outcome.REFUSED,
             "The pull request comes from a fork; Selfheal only repairs branches of this repository.",
             "Push the branch to this repository, or run `selfheal fix` in a checkout of the fork.",
@@ -83,28 +76,28 @@ async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit |
     return HeadCommit(pull.head.sha, pull.head.ref)
 
 
-async def has_moved(head: HeadCommit, repository: Repository) -> Stop | None:
-    """A `Stop` if `head` is no longer the newest commit of its branch."""
+async def has_moved(head: HeadCommit, repository: Repository) -> NoRepair | None:
+    """A `NoRepair` if `head` is no longer the newest commit of its branch."""
     now = await repository.branch_head(head.branch)
     if now == head.sha:
         return None
     if now is None:
-        return Stop(Outcome.SUPERSEDED, f"The branch {head.branch} was deleted.", "Nothing to do.")
-    return Stop(
+        return without_a_run(Outcome.SUPERSEDED, f"The branch {head.branch} was deleted.", "Nothing to do.")
+    return without_a_run(
         Outcome.SUPERSEDED,
         f"{head.branch} has moved on from {head.sha[:10]} to {now[:10]}.",
         "Nothing to do: if the newer commit fails too, it gets its own attempt.",
     )
 
 
-async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, secrets: Collection[str]) -> Gathered | Stop:
+async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, secrets: Collection[str]) -> Gathered | NoRepair:
     """Read the owners' configuration and every job that has failed so far.
 
     Logs and summaries are shown to a model: anything that looks like a secret, and the exact `secrets`, are redacted here.
     An expired run or log is no reason to stop: the tests say more than it does.
     """
     configuration = await _configuration(attempt, head, repository)
-    if isinstance(configuration, Stop):
+    if isinstance(configuration, NoRepair):
         return configuration
     runs = await _failing_runs(attempt, head, repository)
     jobs: list[FailedJob] = []
@@ -162,22 +155,22 @@ def _infrastructure(readings: list[LogReading | None]) -> str:
     return next((reading.evidence for reading in readings if reading is not None and reading.evidence), "see its log")
 
 
-async def _configuration(attempt: Attempt, head: HeadCommit, repository: Repository) -> Configuration | Stop:
+async def _configuration(attempt: Attempt, head: HeadCommit, repository: Repository) -> Configuration | NoRepair:
     """The owners' configuration: from the default branch, never from the failing commit."""
     content = await repository.file(CONFIGURATION, attempt.repository.default_branch)
     if content is None:
         return NO_CONFIGURATION
     configuration = read_configuration(content.decode("utf-8", "replace"))
     if isinstance(configuration, ConfigurationProblem):
-        return Stop(
+        return without_a_run(
             Outcome.REFUSED,
             f"{CONFIGURATION} on {attempt.repository.default_branch} is invalid. {configuration.sentence}",
             f"Fix {CONFIGURATION} on {attempt.repository.default_branch}, then comment `/heal`.",
         )
     if not configuration.enabled and not attempt.by_command:
-        return Stop(Outcome.REFUSED, f"{CONFIGURATION} disables Selfheal.", "Set `enabled: true` there to enable it.")
+        return without_a_run(Outcome.REFUSED, f"{CONFIGURATION} disables Selfheal.", "Set `enabled: true` there to enable it.")
     if not configuration.wants_branch(head.branch) and not attempt.by_command:
-        return Stop(Outcome.REFUSED, f"{CONFIGURATION} excludes the branch {head.branch}.", "Nothing to do.")
+        return without_a_run(Outcome.REFUSED, f"{CONFIGURATION} excludes the branch {head.branch}.", "Nothing to do.")
     return configuration
 
 

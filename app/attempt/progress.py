@@ -1,4 +1,4 @@
-"""What GitHub shows of an attempt besides its result: a reaction to the command, its steps, and an outcome reported late.
+"""What GitHub shows of an attempt besides its result: a reaction to the command, its steps, reruns, a late outcome.
 
 An attempt can end without a worker to report it: a webhook cancels it, its worker dies for the last time, or GitHub does not
 answer. Such an outcome is stored as unreported and any worker reports it, so that no check run stays in progress for ever.
@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 from datetime import timedelta
 
 import structlog
 
 from agent.case import without_a_run
 from agent.contract.events import AnyEvent, StepStarted
-from app.github import PUBLISHING, BadCredentials, GitHub, GitHubError, RateLimited, Repository, Unavailable
-from app.github.types import Reaction
+from app.github.client import GitHub
+from app.github.errors import BadCredentials, GitHubError, RateLimited, Unavailable
+from app.github.repository import Repository
+from app.github.types import PUBLISHING, RERUNNING, Reaction, WorkflowRun
 from app.publish import publish
 from app.publish.messages import Publication
 from app.publish.outcomes import ENDINGS
-from app.store.leases.leases import Lease
-from app.store.leases.notifications import NotificationLease
+from app.store.leases.leases import Lease, NotificationLease
 from app.store.store import Store
 from app.store.values import Attempt
 
@@ -97,3 +99,26 @@ async def report_end(notification: NotificationLease, store: Store, github: GitH
         log.warning("outcome not reported", attempt=attempt.id, error=str(error))
         if isinstance(error, RateLimited | Unavailable | BadCredentials) and store.clock.now() - attempt.ended_at < GITHUB_WAIT:
             notification.retry_later(error.retry_after if isinstance(error, RateLimited) else AWAY_SECONDS)
+
+
+async def rerun(attempt: Attempt, runs: Iterable[WorkflowRun], store: Store, github: GitHub) -> str:
+    """Ask GitHub to rerun the failed jobs of runs: each once, no matter who asks and how often a worker dies meanwhile.
+
+    The database records the request before it is made, and GitHub's own count of a run's attempts is checked too. Returns a
+    sentence for people on what was done. A refusal by GitHub is reported in it, not raised.
+    """
+    repository = github.repository(attempt.installation_id, attempt.repository, RERUNNING)
+    sentences = []
+    for run in runs:
+        if run.attempt > 1:
+            sentences.append(f"{run.name} was already rerun (attempt {run.attempt}); Selfheal does not rerun it again.")
+        elif not await store.claim_rerun(attempt.id, attempt.repository.id, run.id):
+            sentences.append(f"Selfheal has already asked GitHub to rerun the failed jobs of {run.name}.")
+        else:
+            try:
+                await repository.rerun_failed_jobs(run.id)
+            except GitHubError as error:
+                sentences.append(f"The failed jobs of {run.name} could not be rerun: {error}.")
+            else:
+                sentences.append(f"Selfheal reran the failed jobs of {run.name} once.")
+    return " ".join(sentences)

@@ -22,23 +22,12 @@ from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.question import Waiting
 from agent.engine import Engine
 from agent.models import tracing
-from app.attempt.gather import Gathered, HeadCommit, Stop, gather, has_moved, resolve_head
-from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, publication_of, react, report_end
-from app.attempt.rerun import rerun
-from app.github import (
-    PUBLISHING,
-    READING,
-    BadCredentials,
-    Conflict,
-    Forbidden,
-    GitHub,
-    GitHubError,
-    NotFound,
-    RateLimited,
-    Repository,
-    TooLarge,
-    Unavailable,
-)
+from app.attempt.gather import Gathered, HeadCommit, gather, has_moved, resolve_head
+from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, publication_of, react, report_end, rerun
+from app.github.client import GitHub
+from app.github.errors import BadCredentials, Conflict, Forbidden, GitHubError, NotFound, RateLimited, TooLarge, Unavailable
+from app.github.repository import Repository
+from app.github.types import PUBLISHING, READING
 from app.observability import traces
 from app.observability.log import bind_ids
 from app.publish import publish
@@ -141,15 +130,15 @@ async def _heal(work: Work) -> None:
             raise Postponed(f"GitHub: {error}", seconds) from error
         raise
     except GitHubError as error:
-        stop = _stop_for(error, work.attempt)
-        await work.lease.end(stop.outcome, stop.reason, stop.next_step)
+        ending = _ending_for(error, work.attempt)
+        await work.lease.end(ending.outcome, ending.reason, ending.next_step)
 
 
 async def _run(work: Work) -> None:
     """The story itself."""
     lease, attempt = work.lease, work.attempt
     head = await resolve_head(attempt, work.reading)
-    if isinstance(head, Stop):
+    if isinstance(head, NoRepair):
         # Nobody with permission asked: a reaction is enough of an answer.
         await react(attempt, work.writing, "confused")
         await lease.end(head.outcome, head.reason, head.next_step)
@@ -162,8 +151,8 @@ async def _run(work: Work) -> None:
     await lease.record(StepStarted(step="gather", text="Reading the failing jobs"))
     with tracing.step("gather", attempt.id):
         gathered = await has_moved(head, work.reading) or await gather(attempt, head, work.reading, work.deps.secrets)
-    if isinstance(gathered, Stop):
-        await _explain(work, publication, _no_repair(gathered))
+    if isinstance(gathered, NoRepair):
+        await _explain(work, publication, gathered)
         return
 
     publication = replace(publication, run_title=gathered.title, run_url=gathered.url)
@@ -183,29 +172,29 @@ async def _run(work: Work) -> None:
             await _explain(work, publication, result)
 
 
-def _stop_for(error: GitHubError, attempt: Attempt) -> Stop:
+def _ending_for(error: GitHubError, attempt: Attempt) -> NoRepair:
     """How an attempt ends that GitHub does not let go on."""
     match error:
         case NotFound():
-            return Stop(
+            return without_a_run(
                 Outcome.CANCELLED,
                 f"{attempt.repository.full_name} or the failing commit is gone, or the App can no longer see it.",
                 "If that is unexpected, check the App's installation and its permissions.",
             )
         case Forbidden():
-            return Stop(
+            return without_a_run(
                 Outcome.REFUSED,
                 f"The App lacks a permission on GitHub: {error}.",
                 f"Grant the App the permission {error.permission or 'named above'}, then comment `/heal`.",
             )
         case TooLarge():
-            return Stop(
+            return without_a_run(
                 Outcome.REFUSED,
                 f"This commit is too large for Selfheal: {error}.",
                 "Remove large files from the repository (Git LFS keeps them out of its archive), then comment `/heal`.",
             )
         case _:
-            return Stop(
+            return without_a_run(
                 Outcome.ERROR,
                 f"GitHub rejected a request by Selfheal: {error}.",
                 "Your code is not the cause. Please report this with the attempt's id.",
@@ -295,7 +284,7 @@ async def _open_pull_request(
 ) -> PullRequestRecord | NoRepair:
     """The pull request with the repair, or why a verified repair could not be published."""
     if (moved := await has_moved(head, work.reading)) is not None:
-        return replace(_no_repair(moved), usage=repair.usage, log=repair.log)
+        return replace(moved, usage=repair.usage, log=repair.log)
     try:
         published = await publish.pull_request(publication, repair, work.writing)
     except Conflict as error:
@@ -318,7 +307,3 @@ def _work(lease: Lease, deps: Deps) -> Work:
     reading = deps.github.repository(attempt.installation_id, attempt.repository, READING)
     writing = deps.github.repository(attempt.installation_id, attempt.repository, PUBLISHING, fence=lease.check)
     return Work(lease, reading, writing, deps)
-
-
-def _no_repair(stop: Stop) -> NoRepair:
-    return without_a_run(stop.outcome, stop.reason, stop.next_step)

@@ -41,17 +41,23 @@ def load_settings(**overrides: object) -> Settings:
         wrong_use(str(error))
 
 
-def run(work: Coroutine[Any, Any, T], *expected: type[Exception], new_loop: Callable[[], AbstractEventLoop] | None = None) -> T:
-    """Run a command to its end; an `expected` exception becomes a one-line error message.
+def run(
+    work: Coroutine[Any, Any, T],
+    *expected: type[Exception],
+    wrong: tuple[type[Exception], ...] = (),
+    new_loop: Callable[[], AbstractEventLoop] | None = None,
+) -> T:
+    """Run a command to its end. An `expected` exception, and one that means wrong use, becomes an error message.
 
     `new_loop` creates the event loop, instead of asyncio's default.
     """
     from app import stopping
     from app.settings import SettingsError
 
+    refusals: tuple[type[Exception], ...] = (SettingsError, *wrong)
     try:
         return stopping.run(work, new_loop)
-    except SettingsError as error:
+    except refusals as error:
         wrong_use(str(error))
     except expected as error:
         end(str(error), 1)

@@ -15,10 +15,10 @@ import typer
 from app.cli.attempts.commands import attempts
 from app.cli.bench.commands import bench
 from app.cli.command import Json, load_settings, run, tune_interpreter, wrong_use
-from app.cli.memory.commands import memory
+from app.cli.memory import memory
 
 if TYPE_CHECKING:
-    from app.cli.checkout.job_selection import JobSelection
+    from app.cli.checkout.workflow_jobs import JobSelection
 
 app = typer.Typer(
     name="selfheal",
@@ -99,19 +99,14 @@ def fix(
 
     Settings come from the environment only. A `.env` file is not read, as it may belong to the checkout.
     """
-    if not path.is_dir():
-        wrong_use(f"{path} is not a folder; pass the folder of a checkout")
-    selection = _selection(test, workflow, job, matrix, step)
-    tune_interpreter()
+    selection = _selection(path, test, workflow, job, matrix, step)
     from app.cli.checkout import fix as fixing
-    from app.cli.checkout.job_selection import NoSuchJob
+    from app.cli.checkout.workflow_jobs import NoSuchJob
 
     given = {"model": model, "max_iterations": max_iterations}
     settings = load_settings(env_file=None, **{name: value for name, value in given.items() if value is not None})
-    try:
-        healed = run(fixing.run(path.resolve(), settings, selection=selection, flaky=flaky, apply=apply, json=json))
-    except NoSuchJob as problem:
-        wrong_use(str(problem))
+    fixed = fixing.run(path.resolve(), settings, selection=selection, flaky=flaky, apply=apply, json=json)
+    healed = run(fixed, wrong=(NoSuchJob,))
     raise typer.Exit(0 if healed else 1)
 
 
@@ -128,18 +123,12 @@ def reproduce(
     json: Json = False,
 ) -> None:
     """Reproduce a checkout's CI failure: its steps, the differences from CI and the failing tests. Changes nothing."""
-    if not path.is_dir():
-        wrong_use(f"{path} is not a folder; pass the folder of a checkout")
-    selection = _selection(test, workflow, job, matrix, step)
-    tune_interpreter()
+    selection = _selection(path, test, workflow, job, matrix, step)
     from app.cli.checkout import reproduce as reproducing
-    from app.cli.checkout.job_selection import NoSuchJob
+    from app.cli.checkout.workflow_jobs import NoSuchJob
 
     settings = load_settings(env_file=None, model="none")
-    try:
-        is_reproduced = run(reproducing.run(path.resolve(), settings, selection=selection, json=json))
-    except NoSuchJob as problem:
-        wrong_use(str(problem))
+    is_reproduced = run(reproducing.run(path.resolve(), settings, selection=selection, json=json), wrong=(NoSuchJob,))
     raise typer.Exit(0 if is_reproduced else 1)
 
 
@@ -174,9 +163,21 @@ def dev() -> None:
 def migrate() -> None:
     """Migrate the database to this version and exit. `serve` and `worker` also do this when they start."""
     settings = load_settings()
-    from app.cli import migrate as migrating
+    from app.clock import SystemClock
+    from app.store.checkpoints.checkpoints import open_checkpoints
+    from app.store.database.address import StoreError
+    from app.store.database.condition import condition
+    from app.store.store import open_store
 
-    typer.echo(run(migrating.migrate(settings), migrating.StoreError))
+    async def migrated() -> str:
+        async with open_store(settings, SystemClock()), open_checkpoints(settings):
+            pass
+        now = await condition(settings.database)
+        if now is None or now.revision is None:
+            raise StoreError("the database disappeared after its migration")
+        return f"{now.name}: at migration {now.revision} (latest)"
+
+    typer.echo(run(migrated(), StoreError))
 
 
 @app.command()
@@ -201,24 +202,27 @@ def health() -> None:
     settings = load_settings()
     from app.queue.redis import RedisMissing
     from app.service import health as service_health
-    from app.store.database.database import StoreError
+    from app.store.database.address import StoreError
 
     parts = run(service_health.of_worker(settings), StoreError, RedisMissing)
-    for name, part in parts.items():
-        typer.echo(f"{name}: {part.reason or 'ok'}", err=not part.ok)
-    raise typer.Exit(0 if all(part.ok for part in parts.values()) else 1)
+    for name, reason in parts.items():
+        typer.echo(f"{name}: {reason or 'ok'}", err=bool(reason))
+    raise typer.Exit(1 if any(parts.values()) else 0)
 
 
 def _selection(
-    test: str | None, workflow: str | None, job: str | None, matrix: list[str] | None, step: str | None
+    path: Path, test: str | None, workflow: str | None, job: str | None, matrix: list[str] | None, step: str | None
 ) -> JobSelection:
-    from app.cli.checkout.job_selection import JobSelection
-
+    """Checks the arguments that name a checkout and what to run in it; exits if they are wrong."""
+    if not path.is_dir():
+        wrong_use(f"{path} is not a folder; pass the folder of a checkout")
     if test is not None and not 0 < len(test.strip()) <= LONGEST_COMMAND:
         wrong_use(f"--test must be a command of 1 to {LONGEST_COMMAND:,} characters, such as --test 'python -m pytest'")
     if odd := [pair for pair in matrix or () if not pair.partition("=")[0] or "=" not in pair]:
         wrong_use(f"--matrix {odd[0]!r} is not KEY=VALUE; for example --matrix python-version=3.12")
-    selection = JobSelection(test, workflow, job, dict(pair.split("=", 1) for pair in matrix or ()), step)
-    if selection.names_a_job and test is not None:
+    if test is not None and (matrix or any(option is not None for option in (workflow, job, step))):
         wrong_use("--test cannot be combined with --workflow, --job, --matrix or --step: it runs a command instead of a job")
-    return selection
+    tune_interpreter()
+    from app.cli.checkout.workflow_jobs import JobSelection
+
+    return JobSelection(test, workflow, job, dict(pair.split("=", 1) for pair in matrix or ()), step)

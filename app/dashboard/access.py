@@ -8,8 +8,7 @@ answers name queries in the local network (mDNS, LLMNR, DHCP, search domains).
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection, MutableMapping
-from typing import Any
+from collections.abc import Collection
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
@@ -63,7 +62,10 @@ class HostGuard:
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                _add_headers(message)
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("cache-control", "no-store")
             await send(message)
 
         named = Headers(scope=scope).get("host", "")
@@ -74,24 +76,12 @@ class HostGuard:
         await self._app(scope, receive, guarded)
 
     def _is_ours(self, named: str) -> bool:
-        host = _without_port(named.strip().lower())
+        named = named.strip().lower()
+        host = named[1:].partition("]")[0] if named.startswith("[") else named.partition(":")[0]  # without the port
         if host in self._names:
             return True
         address = _address(host)
         return address is not None and (self._beyond or address.is_loopback)
-
-
-def _add_headers(message: MutableMapping[str, Any]) -> None:
-    headers = MutableHeaders(scope=message)
-    for name, value in HEADERS.items():
-        headers.setdefault(name, value)
-    headers.setdefault("cache-control", "no-store")
-
-
-def _without_port(named: str) -> str:
-    if named.startswith("["):
-        return named[1:].partition("]")[0]
-    return named.partition(":")[0]
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

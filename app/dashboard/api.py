@@ -20,16 +20,18 @@ from starlette.responses import Response
 
 from agent.contract.outcome import Outcome
 from app.dashboard.feed import PAGE, Feed, Update
-from app.dashboard.filters import BadQuery, cursor_of, parse_query
-from app.dashboard.lookup import find_attempt, store_of
-from app.dashboard.safe_text import Sanitizer
+from app.dashboard.filters import cursor_of, find_attempt, parse_query, store_of
+from app.dashboard.safe_text import Sanitizer, run_in_thread
 from app.dashboard.stream import Position, message, position_of, stream
-from app.dashboard.threads import run_in_thread
 from app.store.events import StoredEvent
 from app.store.store import Store
 from app.store.values import Attempt, Status, Trigger
 
 PREFIX = "/api/v1"
+_SAME_FIELDS = (  # of an attempt and of its JSON
+    *("id", "head_sha", "number", "trigger", "status", "outcome", "confidence", "tries"),
+    *("created_at", "started_at", "ended_at"),
+)
 MOST_BYTES = 1_000_000  # of one page of events
 
 
@@ -170,10 +172,6 @@ def router(sanitizer: Sanitizer) -> APIRouter:
 def problems(app: FastAPI) -> None:
     """Answer invalid API requests with a `Problem`."""
 
-    @app.exception_handler(BadQuery)
-    async def bad_query(_: Request, error: BadQuery) -> Response:
-        return problem(422, str(error))
-
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
         return problem(422, "; ".join(map(_wrong, error.errors()[:5])))
@@ -193,28 +191,18 @@ def problem(status: int, detail: str) -> Response:
 def _attempt(attempt: Attempt, sanitizer: Sanitizer) -> AttemptOut:
     pull = attempt.pull_request
     return AttemptOut(
-        id=attempt.id,
+        **{name: getattr(attempt, name) for name in _SAME_FIELDS},
         repository=sanitizer.text(attempt.repository.full_name),
-        head_sha=attempt.head_sha,
         head_branch=_text(attempt.head_branch, sanitizer),
-        number=attempt.number,
-        trigger=attempt.trigger,
         started_by=[sanitizer.text(request.title, 500) for request in attempt.requests[:50]],
-        status=attempt.status,
-        outcome=attempt.outcome,
         reason=_text(attempt.reason, sanitizer),
         next_step=_text(attempt.next_step, sanitizer),
         question=sanitizer.text(attempt.question.text) if attempt.question else None,
         pull_request=PullRequestOut(number=pull.number, url=sanitizer.text(pull.url), state=pull.state) if pull else None,
-        confidence=attempt.confidence,
         tokens_in=attempt.usage.tokens_in,
         tokens_out=attempt.usage.tokens_out,
         model_calls=attempt.usage.calls,
         cost=attempt.usage.cost,
-        tries=attempt.tries,
-        created_at=attempt.created_at,
-        started_at=attempt.started_at,
-        ended_at=attempt.ended_at,
     )
 
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.dashboard.summary import AttemptSummary
-from app.dashboard.threads import run_in_thread
+from app.dashboard.safe_text import run_in_thread
+from app.dashboard.status import AttemptSummary
 from app.store.events import StoredEvent
 from app.store.store import Store
 from app.store.values import Attempt, AttemptVersion

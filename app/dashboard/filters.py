@@ -1,15 +1,19 @@
-"""Parses the query of a list of attempts: filters and a cursor. The query is untrusted."""
+"""Parses what a request names: an attempt, or a list of them by filters and a cursor. All of it is untrusted."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import get_args
+from typing import Annotated, get_args
+
+from fastapi import HTTPException, Query, Request
 
 from agent.contract.outcome import Outcome
+from app.store.store import Store
 from app.store.values import Attempt, AttemptFilter, Cursor, Status, Trigger
 
 STATUSES: tuple[Status, ...] = ("queued", "running", "waiting")
@@ -19,8 +23,11 @@ NAMES = ("repository", "state", "trigger", "before")
 """The parameters of a list."""
 
 
-class BadQuery(Exception):
-    """The query is invalid; the message names the parameter."""
+class BadQuery(HTTPException):
+    """The query is invalid; `detail` names the parameter."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(422, detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +93,27 @@ def parse_cursor(cursor: str) -> Cursor:
 
 def _quoted(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:60] + "…")
+
+
+Text = Annotated[str, Query(max_length=500)]
+
+_PREFIX = re.compile(r"[0-9a-fA-F]{8,32}")  # of an id; the command line shows 12 digits
+
+
+async def find_attempt(request: Request, attempt_id: str) -> Attempt:
+    """Find an attempt by its id or a unique prefix. Raises `HTTPException` if there is none."""
+    is_valid = attempt_id.isascii() and attempt_id.isalnum() and len(attempt_id) <= 32
+    attempt = await store_of(request).attempt(attempt_id) if is_valid else None
+    if attempt is not None:
+        return attempt
+    found = await store_of(request).find_attempts(attempt_id) if _PREFIX.fullmatch(attempt_id) else []
+    if len(found) > 1:
+        raise HTTPException(404, f"Several attempts have ids that start with {attempt_id!r}. Use more digits of the id.")
+    if not found:
+        raise HTTPException(404, f"There is no attempt {attempt_id[:64]!r}.")
+    return found[0]
+
+
+def store_of(request: Request) -> Store:
+    store: Store = request.state.store
+    return store

@@ -25,14 +25,11 @@ from app.dashboard import api
 from app.dashboard.access import HostGuard
 from app.dashboard.diffs import affordable
 from app.dashboard.feed import Feed, Update, extended_summary
-from app.dashboard.filters import STATUSES, BadQuery, cursor_of, parse_query, reject_unknown
-from app.dashboard.lookup import Text, find_attempt, store_of
+from app.dashboard.filters import STATUSES, BadQuery, Text, cursor_of, find_attempt, parse_query, reject_unknown, store_of
 from app.dashboard.rendering import Renderer
-from app.dashboard.safe_text import Links, Sanitizer
-from app.dashboard.status import status_text
+from app.dashboard.safe_text import Links, Sanitizer, run_in_thread
+from app.dashboard.status import AttemptSummary, status_text
 from app.dashboard.stream import Position, message, position_of, stream
-from app.dashboard.summary import AttemptSummary
-from app.dashboard.threads import run_in_thread
 from app.observability.metrics import scraped
 from app.observability.traces import UNTRACED
 from app.settings import Settings
@@ -99,7 +96,7 @@ class _Pages:
             reject_unknown(sorted(set(request.query_params) - {"seen"}))
             query, problem = parse_query(repository, state, trigger, before), ""
         except BadQuery as error:
-            query, problem = parse_query("", "", "", ""), str(error)
+            query, problem = parse_query("", "", "", ""), error.detail
         found = await store_of(request).page_of_attempts(query.wanted, query.before, ROWS + 1)
         older = urlencode({**query.filters, "before": cursor_of(found[ROWS - 1])}) if len(found) > ROWS else None
         values = {

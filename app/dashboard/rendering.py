@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,7 @@ from agent.contract import words
 from app.dashboard.diffs import Line, lines_of
 from app.dashboard.safe_text import Links, Sanitizer
 from app.dashboard.status import fate, label, learning, pace, status_text, sureness
-from app.publish.proof import likely, source
-from app.publish.reflection_log import spent
+from app.publish.proof import likely, source, spent
 
 _HERE = Path(__file__).parent
 _TRIGGERS = {"automatic": "Failing run", "command": "Command", "fork": "Fork"}
@@ -39,12 +39,12 @@ class Renderer:
             ago=ago,
             clock=clock,
             took=words.took,
-            rung=_rung,
+            rung=lambda rung: words.capitalized(words.rung(rung)),
             counted=words.counted,
             label=label,
             prose=self._prose,
             diff=self._diff,
-            short=_short,
+            short=lambda sha: (sha or "")[:8],
         )
         self._environment.globals.update(
             links=links,
@@ -97,19 +97,7 @@ def clock(at: datetime) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _rung(rung: str) -> str:
-    return words.capitalized(words.rung(rung))
-
-
-def _short(sha: str | None) -> str:
-    return (sha or "")[:8]
-
-
+@cache
 def _asset(name: str) -> str:
     """URL of a static file, with a version that changes with its content."""
-    if name not in _versions:
-        _versions[name] = hashlib.sha256((_HERE / "static" / name).read_bytes()).hexdigest()[:10]
-    return f"/static/{name}?v={_versions[name]}"
-
-
-_versions: dict[str, str] = {}
+    return f"/static/{name}?v={hashlib.sha256((_HERE / 'static' / name).read_bytes()).hexdigest()[:10]}"

@@ -1,4 +1,4 @@
-"""Sanitizes untrusted text for pages, and builds links to the configured GitHub.
+"""Sanitizes untrusted text for pages, and builds links to the configured GitHub; runs slow work on texts in threads.
 
 Texts are bounded and contain no secrets. Invisible characters (control, escape, bidirectional) are shown by code point instead
 of being dropped, so that reviewers notice them. The templates escape HTML.
@@ -6,9 +6,12 @@ of being dropped, so that reviewers notice them. The templates escape HTML.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from app.redaction import redact
@@ -75,3 +78,16 @@ class Links:
     def pull(self, full_name: str, number: int) -> str | None:
         base = self.repository(full_name)
         return f"{base}/pull/{number}" if base else None
+
+
+T = TypeVar("T")
+_THREADS = ThreadPoolExecutor(2, "pages")  # more would not be faster, because of the GIL
+
+
+async def run_in_thread(work: Callable[[], T]) -> T:
+    """Run slow page work in its own threads, so that it blocks neither the event loop, which answers webhooks, nor the default
+    thread pool, which for example resolves host names.
+
+    Raises what the work raises. Cancelling the caller does not stop the work.
+    """
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, work)

@@ -64,7 +64,8 @@ class SharedTransport(httpx.AsyncBaseTransport):
     client must not close the pool, so there is no `aclose` here; the owner calls `close`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, api_url: str, retry_policy: RetryPolicy) -> None:
+        self.api_url, self.retry_policy = api_url, retry_policy
         self._client = httpx.AsyncClient(follow_redirects=False)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -77,9 +78,9 @@ class SharedTransport(httpx.AsyncBaseTransport):
 class Channel:
     """Sends requests with one identity. Paths start with "/" and are already quoted; results are JSON values."""
 
-    def __init__(self, wire: SharedTransport, api_url: str, retry_policy: RetryPolicy, pace: WritePacer) -> None:
-        self._wire, self._api_url, self._pace = wire, api_url, pace
-        self.retry_policy = retry_policy
+    def __init__(self, wire: SharedTransport, pace: WritePacer) -> None:
+        self._wire, self._pace = wire, pace
+        self._api_url, self.retry_policy = wire.api_url, wire.retry_policy
 
     async def _kit(self) -> Kit[Any]:
         raise NotImplementedError
@@ -210,8 +211,8 @@ class Channel:
 class AppChannel(Channel):
     """Authenticates as the App itself (a short-lived JWT signed by githubkit)."""
 
-    def __init__(self, wire: SharedTransport, api_url: str, retry_policy: RetryPolicy, app_id: int, private_key: str) -> None:
-        super().__init__(wire, api_url, retry_policy, WritePacer(retry_policy.burst, 0))
+    def __init__(self, wire: SharedTransport, app_id: int, private_key: str) -> None:
+        super().__init__(wire, WritePacer(wire.retry_policy.burst, 0))
         self._app = self._open(AppAuthStrategy(app_id, private_key))
 
     async def server_time(self) -> datetime | None:
@@ -235,15 +236,8 @@ class AppChannel(Channel):
 class InstallationChannel(Channel):
     """Authenticates with an installation's token; `mint` gets a new one."""
 
-    def __init__(
-        self,
-        wire: SharedTransport,
-        api_url: str,
-        retry_policy: RetryPolicy,
-        pace: WritePacer,
-        mint: Callable[[], Awaitable[Token]],
-    ) -> None:
-        super().__init__(wire, api_url, retry_policy, pace)
+    def __init__(self, wire: SharedTransport, pace: WritePacer, mint: Callable[[], Awaitable[Token]]) -> None:
+        super().__init__(wire, pace)
         self._mint = mint
         self._minting = asyncio.Lock()
         self._current: tuple[Token, Kit[Any]] | None = None

@@ -32,9 +32,9 @@ class GitHub:
         retry_policy: RetryPolicy | None = None,
     ) -> None:
         self.app_id = app_id
-        self._api_url, self._patience = api_url, retry_policy or RetryPolicy()
-        self._wire = SharedTransport()
-        self._app = AppChannel(self._wire, api_url, self._patience, app_id, private_key)
+        self._patience = retry_policy or RetryPolicy()
+        self._wire = SharedTransport(api_url, self._patience)
+        self._app = AppChannel(self._wire, app_id, private_key)
         self._channels: WeakValueDictionary[object, InstallationChannel] = WeakValueDictionary()
         self._paces: dict[int, WritePacer] = {}
 
@@ -85,7 +85,7 @@ class GitHub:
                 return parsed(Token, answer)
 
             pace = self._paces.setdefault(installation_id, WritePacer(self._patience.burst, self._patience.write_interval))
-            channel = InstallationChannel(self._wire, self._api_url, self._patience, pace, mint)
+            channel = InstallationChannel(self._wire, pace, mint)
             self._channels[key] = channel
         return channel
 

@@ -206,7 +206,6 @@ class PullRequest(msgspec.Struct, frozen=True, rename={"url": "html_url"}):
     state: Literal["open", "closed"]
     title: str
     head: Side
-    draft: bool = False
     merged_at: str | None = None
     body: str | None = None
     labels: tuple[Label, ...] = ()

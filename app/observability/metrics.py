@@ -34,8 +34,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from agent.contract.outcome import Outcome
-from app.store.figures import figures
-from app.store.figures.figures import Figures
+from app.store import figures
+from app.store.figures import Figures
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 CACHE_SECONDS: Final = 5.0  # how long figures are reused, so that frequent scrapes do not load the database
@@ -43,7 +43,7 @@ _READ_SECONDS: Final = 5.0
 log = structlog.get_logger(__name__)
 
 
-class Metrics:
+class Metrics(Collector):
     """The metrics of one web process. `read` reads the service's figures, `answers` checks the database."""
 
     def __init__(self, read: Callable[[], Awaitable[Figures]], answers: Callable[[], Awaitable[bool]]) -> None:
@@ -78,12 +78,12 @@ class Metrics:
             if self._asked is None or time.monotonic() - self._asked > CACHE_SECONDS:
                 await self._ask()
                 self._asked = time.monotonic()  # after the read, so that slow reads do not follow each other at once
-            ready = list(self._families())
         of_service = CollectorRegistry()
-        of_service.register(_ReadyFamilies(ready))
+        of_service.register(self)
         return await asyncio.to_thread(lambda: generate_latest(of_service) + generate_latest(self._own))
 
-    def _families(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[Metric]:
+        """The service's families, from the last figures."""
         up = "Whether the database answers; without it only this process's own figures are reported."
         yield GaugeMetricFamily("selfheal_database_up", up, float(self._is_up))
         if self._is_up and self._cached is not None:
@@ -111,94 +111,73 @@ async def scraped(request: Request) -> Response:
     return Response(await metrics.text(), media_type=CONTENT_TYPE)
 
 
-class _ReadyFamilies(Collector):
-    """Metric families that are ready."""
-
-    def __init__(self, families: list[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Metric]:
-        return self._families
+_METERS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
+    "model_calls": ("selfheal_model_calls", "Model calls.", ("model", "result")),
+    "model_tokens": ("selfheal_model_tokens", "Tokens of prompts and completions.", ("model", "direction")),
+    "model_cost": ("selfheal_model_cost_dollars", "Cost of models with a known price.", ("model",)),
+    "model_seconds": ("selfheal_model_seconds", "Time spent waiting for models.", ("model",)),
+    "sandboxes": ("selfheal_sandbox_starts", "Sandbox starts by result.", ("sandbox", "result")),
+    "sandbox_seconds": ("selfheal_sandbox_start_seconds", "Time spent starting sandboxes.", ("sandbox", "result")),
+    "fallbacks": ("selfheal_fallbacks", "Times that a step used a fallback.", ("step",)),
+}
+"""Name, help and labels of each stored counter (`Figures.meters`)."""
 
 
 def families(known: Figures) -> Iterator[Metric]:
     """The service's figures as Prometheus metrics."""
-    yield _counter("selfheal_deliveries", "Webhook deliveries by decision.", "decision", known.deliveries,
-                   ("request", "change", "ignored", "refused"))  # fmt: skip
-    yield _counter("selfheal_attempts_triggered", "Attempts by trigger.", "trigger", known.created,
-                   ("automatic", "command", "fork"))  # fmt: skip
-    yield _counter("selfheal_attempts_ended", "Ended attempts by outcome.", "outcome", known.ended, Outcome)
-    claims = CounterMetricFamily(
-        "selfheal_attempt_claims", "Claims of attempts by workers; more than one per attempt are retries."
-    )
-    claims.add_metric([], known.claims)
-    yield claims
-    lasted = HistogramMetricFamily(
-        "selfheal_attempt_duration_seconds",
-        "Time from an attempt's first claim to its end, by outcome.",
-        labels=["outcome"],
-    )
+    counter, gauge = CounterMetricFamily, GaugeMetricFamily
+    yield _labelled(counter, "selfheal_deliveries", "Webhook deliveries by decision.", "decision", known.deliveries,
+                    ("request", "change", "ignored", "refused"))  # fmt: skip
+    yield _labelled(counter, "selfheal_attempts_triggered", "Attempts by trigger.", "trigger", known.created,
+                    ("automatic", "command", "fork"))  # fmt: skip
+    yield _labelled(counter, "selfheal_attempts_ended", "Ended attempts by outcome.", "outcome", known.ended, Outcome)
+    claims = "Claims of attempts by workers; more than one per attempt are retries."
+    yield counter("selfheal_attempt_claims", claims, known.claims)
+    lasting = "Time from an attempt's first claim to its end, by outcome."
+    lasted = HistogramMetricFamily("selfheal_attempt_duration_seconds", lasting, labels=["outcome"])
     for outcome, histogram in sorted(known.lasted.items()):
         lasted.add_metric([outcome], _buckets(histogram), histogram.sum)
     yield lasted
     picked_up = HistogramMetricFamily("selfheal_attempt_pickup_seconds", "Time from an attempt's trigger to its first claim.")
     picked_up.add_metric([], _buckets(known.picked_up), known.picked_up.sum)
     yield picked_up
-    yield _gauge("selfheal_attempts", "Attempts by current status.", "status", known.standing,
-                 ("queued", "running", "waiting", "ended"))  # fmt: skip
-    yield GaugeMetricFamily("selfheal_queue_due", "Queued attempts that a worker could claim now.", known.due)
+    yield _labelled(gauge, "selfheal_attempts", "Attempts by current status.", "status", known.standing,
+                    ("queued", "running", "waiting", "ended"))  # fmt: skip
+    yield gauge("selfheal_queue_due", "Queued attempts that a worker could claim now.", known.due)
     oldest = "How long the oldest due attempt has waited; 0 if there is none."
-    yield GaugeMetricFamily("selfheal_queue_oldest_due_seconds", oldest, known.oldest_due)
-    yield _gauge("selfheal_leases", "Running attempts by whether their lease is held or expired.", "state", known.leases,
-                 ("held", "expired"))  # fmt: skip
+    yield gauge("selfheal_queue_oldest_due_seconds", oldest, known.oldest_due)
+    yield _labelled(gauge, "selfheal_leases", "Running attempts by whether their lease is held or expired.", "state",
+                    known.leases, ("held", "expired"))  # fmt: skip
     unreported = "Ended attempts whose outcome has not been reported to GitHub yet."
-    yield GaugeMetricFamily("selfheal_ends_untold", unreported, known.unreported)
-    yield _gauge("selfheal_pull_requests", "Opened pull requests by current state.", "state", known.pulls,
-                 ("open", "closed", "merged"))  # fmt: skip
+    yield gauge("selfheal_ends_untold", unreported, known.unreported)
+    yield _labelled(gauge, "selfheal_pull_requests", "Opened pull requests by current state.", "state", known.pulls,
+                    ("open", "closed", "merged"))  # fmt: skip
     yield from _metered(known.meters)
 
 
 def _metered(meters: Mapping[tuple[str, str, str], float]) -> Iterator[Metric]:
-    """The stored counters (`app.store.figures.meters`)."""
-    calls = CounterMetricFamily("selfheal_model_calls", "Model calls.", labels=["model", "result"])
-    tokens = CounterMetricFamily("selfheal_model_tokens", "Tokens of prompts and completions.", labels=["model", "direction"])
-    cost = CounterMetricFamily("selfheal_model_cost_dollars", "Cost of models with a known price.", labels=["model"])
-    seconds = CounterMetricFamily("selfheal_model_seconds", "Time spent waiting for models.", labels=["model"])
-    sandboxes = CounterMetricFamily("selfheal_sandbox_starts", "Sandbox starts by result.", labels=["sandbox", "result"])
-    starting = CounterMetricFamily(
-        "selfheal_sandbox_start_seconds", "Time spent starting sandboxes.", labels=["sandbox", "result"]
-    )
-    fallbacks = CounterMetricFamily("selfheal_fallbacks", "Times that a step used a fallback.", labels=["step"])
+    """The stored counters."""
+    counters = {meter: CounterMetricFamily(name, help_, labels=labels) for meter, (name, help_, labels) in _METERS.items()}
     steps = SummaryMetricFamily("selfheal_step_duration_seconds", "Duration of finished steps.", labels=["step"])
-    counters = {
-        "model_calls": (calls, 2),
-        "model_tokens": (tokens, 2),
-        "model_cost": (cost, 1),
-        "model_seconds": (seconds, 1),
-        "sandboxes": (sandboxes, 2),
-        "sandbox_seconds": (starting, 2),
-        "fallbacks": (fallbacks, 1),
-    }
     for (name, label, detail), value in sorted(meters.items()):
         if name in counters:
-            family, labels = counters[name]
-            family.add_metric([label, detail][:labels], value)
+            counters[name].add_metric([label, detail][: len(_METERS[name][2])], value)
         elif name == "steps":
             steps.add_metric([label], count_value=int(value), sum_value=meters.get(("step_seconds", label, ""), 0.0))
-    yield from (family for family, _ in counters.values())
+    yield from counters.values()
     yield steps
 
 
-def _counter(name: str, help_: str, label: str, values: Mapping[str, int], known: Iterable[str]) -> Metric:
-    family = CounterMetricFamily(name, help_, labels=[label])
+def _labelled(
+    kind: type[CounterMetricFamily] | type[GaugeMetricFamily],
+    name: str,
+    help_: str,
+    label: str,
+    values: Mapping[str, int],
+    known: Iterable[str],
+) -> Metric:
+    family = kind(name, help_, labels=[label])
     for value in known:  # including zeros: an alert on a rate needs the value before the first increment
-        family.add_metric([value], values.get(value, 0))
-    return family
-
-
-def _gauge(name: str, help_: str, label: str, values: Mapping[str, int], known: Iterable[str]) -> Metric:
-    family = GaugeMetricFamily(name, help_, labels=[label])
-    for value in known:
         family.add_metric([value], values.get(value, 0))
     return family
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import Span
 
 UNTRACED: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
 """For our web apps: probes, scrapes and pages belong to no attempt's trace."""
@@ -60,18 +61,9 @@ def record_delivery(attempt_id: str, guid: str, event: str, began: int) -> None:
     """Record the span of a delivery that asked for an attempt, from `began` (nanoseconds since 1970) until now."""
     from opentelemetry import trace
 
-    token = _chosen.set((_trace_id(attempt_id), _span_id(guid)))
-    try:
-        span = trace.get_tracer("selfheal").start_span(
-            "selfheal.delivery",
-            context=trace.set_span_in_context(trace.INVALID_SPAN),
-            kind=trace.SpanKind.SERVER,
-            start_time=began,
-            attributes={"selfheal.attempt": attempt_id, "selfheal.delivery": guid, "selfheal.event": event},
-        )
-    finally:
-        _chosen.reset(token)
-    span.end()
+    attributes = {"selfheal.attempt": attempt_id, "selfheal.delivery": guid, "selfheal.event": event}
+    ids, kind = (_trace_id(attempt_id), _span_id(guid)), trace.SpanKind.SERVER
+    _start("selfheal.delivery", ids, trace.INVALID_SPAN, kind=kind, start_time=began, attributes=attributes).end()
 
 
 @contextlib.contextmanager
@@ -83,15 +75,9 @@ def attempt(attempt_id: str, delivery: str | None, number: int) -> Iterator[None
     if delivery is not None:
         flags = trace.TraceFlags(trace.TraceFlags.SAMPLED)
         above = trace.NonRecordingSpan(trace.SpanContext(_trace_id(attempt_id), _span_id(delivery), True, flags))
-    token = _chosen.set((_trace_id(attempt_id), _span_id(f"{attempt_id} {number}"))) if delivery is None else None
-    span = trace.get_tracer("selfheal").start_span(
-        "selfheal.attempt",
-        context=trace.set_span_in_context(above),
-        kind=trace.SpanKind.CONSUMER,
-        attributes={"selfheal.attempt": attempt_id, "selfheal.delivery": delivery or "", "selfheal.try": number},
-    )
-    if token is not None:
-        _chosen.reset(token)
+    ids = (_trace_id(attempt_id), _span_id(f"{attempt_id} {number}")) if delivery is None else None
+    attributes = {"selfheal.attempt": attempt_id, "selfheal.delivery": delivery or "", "selfheal.try": number}
+    span = _start("selfheal.attempt", ids, above, kind=trace.SpanKind.CONSUMER, attributes=attributes)
     try:
         with trace.use_span(span, record_exception=False, set_status_on_exception=False):
             yield
@@ -100,6 +86,17 @@ def attempt(attempt_id: str, delivery: str | None, number: int) -> Iterator[None
         raise
     finally:
         span.end()
+
+
+def _start(name: str, ids: tuple[int, int] | None, above: Span, **options: Any) -> Span:
+    """Start a span below another one, with these ids of trace and span if given."""
+    from opentelemetry import trace
+
+    token = _chosen.set(ids)
+    try:
+        return trace.get_tracer("selfheal").start_span(name, context=trace.set_span_in_context(above), **options)
+    finally:
+        _chosen.reset(token)
 
 
 def set_outcome(outcome: str) -> None:

@@ -13,12 +13,12 @@ from agent.contract.question import Question
 from app.publish import proof
 from app.publish.markdown import Quoter, link, shortened
 from app.publish.outcomes import ENDINGS
-from app.publish.proof import headline
-from app.publish.reflection_log import log_markdown, spent, tried_markdown
+from app.publish.proof import headline, log_markdown, size, spent, tried_markdown
 
 BODY_LIMIT = 65_536
 """Bytes; GitHub limits characters, which is never stricter."""
 
+_TRAILER = "Selfheal-Attempt: "  # begins the last line of Selfheal's commit messages
 _SUBJECT = 72  # characters of a pull request's title and of a commit's first line
 _ASKED_DIFF = 12_000  # characters of a diff to approve; the command line shows all of it
 _NOTES = 10  # differences from CI
@@ -50,13 +50,8 @@ def comment_marker(attempt_id: str) -> str:
     return f"<!-- selfheal:comment:{attempt_id} -->"
 
 
-def trailer(attempt_id: str) -> str:
-    """The last line of Selfheal's commit messages."""
-    return f"Selfheal-Attempt: {attempt_id}"
-
-
 def is_ours(commit_message: str) -> bool:
-    return commit_message.rstrip().rpartition("\n")[2].startswith("Selfheal-Attempt: ")
+    return commit_message.rstrip().rpartition("\n")[2].startswith(_TRAILER)
 
 
 def quoter(publication: Publication) -> Quoter:
@@ -74,7 +69,7 @@ def commit_message(publication: Publication, repair: Repair) -> str:
     quote = quoter(publication)
     subject = shortened(quote.line(headline(repair), 500), _SUBJECT) or "Make the failing checks pass"
     cause = quote.line(repair.diagnosis.cause, 600)
-    return f"{subject}\n\n{cause}\n\n{trailer(publication.attempt_id)}\n"
+    return f"{subject}\n\n{cause}\n\n{_TRAILER}{publication.attempt_id}\n"
 
 
 def pull_body(publication: Publication, repair: Repair) -> str:
@@ -82,9 +77,9 @@ def pull_body(publication: Publication, repair: Repair) -> str:
     quote = quoter(publication)
     for ids in _IDS:
         body = _body(publication, repair, quote, ids)
-        if _size(body) <= BODY_LIMIT * 3 // 4:
+        if size(body) <= BODY_LIMIT * 3 // 4:
             break
-    return body + _log(_remaining_log(repair), quote, BODY_LIMIT - _size(body))
+    return body + _log(_remaining_log(repair), quote, BODY_LIMIT - size(body))
 
 
 def _body(publication: Publication, repair: Repair, quote: Quoter, ids: int) -> str:
@@ -158,7 +153,7 @@ def _remaining_log(repair: Repair) -> ReflectionLog:
 def _log(log: ReflectionLog, quote: Quoter, room: int) -> str:
     """The log in a details block of at most `room` bytes."""
     frame = "\n\n<details>\n<summary>Reflection log: changes and lessons</summary>\n\n{}\n\n</details>\n"
-    text = log_markdown(log, quote, room - _size(frame))
+    text = log_markdown(log, quote, room - size(frame))
     if text is None:
         return "\n"
     return frame.format(text or "The log is too long to show here.")
@@ -197,7 +192,7 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
         parts.append(f"Cost: {spent(result.usage)}.")
     body = "\n\n".join(parts)
     rest = replace(log, diagnosis=None, notes=())
-    return body + _log(rest, quote, BODY_LIMIT - 1 - _size(body))
+    return body + _log(rest, quote, BODY_LIMIT - 1 - size(body))
 
 
 def no_repair_comment(publication: Publication, result: NoRepair) -> str:
@@ -243,7 +238,3 @@ def question_summary(publication: Publication, asked: Question) -> str:
         after,
     ]
     return "\n\n".join(part for part in parts if part)
-
-
-def _size(text: str) -> int:
-    return len(text.encode())

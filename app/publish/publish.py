@@ -15,7 +15,8 @@ from typing import Literal
 from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.proposal import FileChange
 from agent.contract.question import Question
-from app.github import Conflict, Repository
+from app.github.errors import Conflict
+from app.github.repository import Repository
 from app.github.types import CheckOutput, CheckReport, Commit, Conclusion, PullRequest, Status
 from app.publish import messages
 from app.publish.messages import Publication

@@ -10,7 +10,6 @@ import contextlib
 import socket
 import time
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -33,17 +32,6 @@ _NO_REDIS: Final = "no process runs the embedded Redis of this data folder"
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One dependency of the service; `reason` is empty if it is healthy."""
-
-    reason: str = ""
-
-    @property
-    def ok(self) -> bool:
-        return not self.reason
-
-
 class Health:
     """Checks the database, its migrations and Redis, within a few seconds and at most once a second."""
 
@@ -52,9 +40,10 @@ class Health:
         self._database, self._redis_url = database, redis_url
         self._newest = newest_migration()
         self._asking = asyncio.Lock()
-        self._cached: tuple[float, Mapping[str, Part]] | None = None
+        self._cached: tuple[float, Mapping[str, str]] | None = None
 
-    async def parts(self) -> Mapping[str, Part]:
+    async def parts(self) -> Mapping[str, str]:
+        """Each dependency, and why it is unhealthy; "" if it is healthy."""
         async with self._asking:
             now = time.monotonic()
             if self._cached is None or now - self._cached[0] > CACHE_SECONDS:
@@ -67,7 +56,7 @@ class Health:
             return self._cached[1]
 
     async def database_answers(self) -> bool:
-        return (await self.parts())["database"].ok
+        return not (await self.parts())["database"]
 
     async def _answers(self) -> str:
         async with self._database.read() as session:
@@ -86,7 +75,7 @@ class Health:
         return ""
 
 
-async def of_worker(settings: Settings) -> Mapping[str, Part]:
+async def of_worker(settings: Settings) -> Mapping[str, str]:
     """Checks from outside the worker process: database, Redis, and whether a worker of this host takes work.
 
     Raises `StoreError` for an invalid database URL and `RedisMissing` for an unreadable data folder: waiting fixes neither.
@@ -94,8 +83,8 @@ async def of_worker(settings: Settings) -> Mapping[str, Part]:
     redis_url = running_redis(settings)
     where = address.read(settings.database)
     if isinstance(where, Sqlite) and not await asyncio.to_thread(where.path.exists):  # connecting would create it
-        missing = {"database": Part("there is no database yet; start `selfheal serve` or `selfheal worker`")}
-        return missing if redis_url is not None else {**missing, "redis": Part(_NO_REDIS)}
+        missing = {"database": "there is no database yet; start `selfheal serve` or `selfheal worker`"}
+        return missing if redis_url is not None else {**missing, "redis": _NO_REDIS}
     database = Database.connect(settings.database)
     try:
         parts = dict(await Health(database, redis_url).parts())
@@ -122,15 +111,15 @@ async def _takes_work(redis_url: str) -> str:
     return "no worker of this host takes work: none is running, or it hangs"
 
 
-async def _within(seconds: float, part: str, check: Awaitable[str]) -> Part:
+async def _within(seconds: float, part: str, check: Awaitable[str]) -> str:
     """The check's result, or a fixed sentence for its error, which is logged."""
     try:
         async with asyncio.timeout(seconds):
-            return Part(await check)
+            return await check
     except Exception as error:  # noqa: BLE001 - drivers raise many kinds, and every failure means unhealthy
         reason = _reason(error, seconds)
         log.warning("not ready", part=part, reason=reason, error=f"{type(error).__name__}: {error}")
-        return Part(reason)
+        return reason
 
 
 def _reason(error: Exception, seconds: float) -> str:

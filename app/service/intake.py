@@ -15,11 +15,9 @@ import structlog
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from app.observability import traces
-from app.queue.batching import Batcher
-from app.queue.queue import Queue
+from app.queue.queue import Batcher, Queue
 from app.store.database.retries import is_transient, retried
-from app.store.deliveries.batches import BatchItem, record_batch
-from app.store.deliveries.deliveries import record
+from app.store.deliveries import BatchItem, record, record_batch
 from app.store.store import Store
 from webhooks.intake import Decision, Delivery, Ignored, NotDurable, Receipt, RepairRequest
 
@@ -65,13 +63,9 @@ class StoreIntake:
         return receipt
 
     async def _commit(self, delivery: Delivery, decision: Decision) -> Receipt:
-        match decision:
-            case RepairRequest(source="comment"):
-                return await self._commit_one(delivery, decision)
-            case Ignored() | RepairRequest():
-                return await self._batcher.submit((delivery, decision))
-            case _:  # may wait for rows that workers have locked, so it shares no transaction
-                return await self._commit_one(delivery, decision)
+        if isinstance(decision, Ignored) or (isinstance(decision, RepairRequest) and not decision.by_command):
+            return await self._batcher.submit((delivery, decision))
+        return await self._commit_one(delivery, decision)  # may wait for rows that workers have locked
 
     async def _commit_all(self, batch: Sequence[BatchItem]) -> Sequence[Receipt | Exception]:
         """Commit all in one transaction; if that is refused, each in its own, so that none fails because of another."""

@@ -18,7 +18,6 @@ from app.settings import ENV_FILE, PREFIX, Settings
 from app.store.database import address
 from app.store.database.address import Sqlite, StoreError
 from sandbox.base import Sandboxes, SandboxUnavailable
-from sandbox.proof.findings import Finding
 from sandbox.proof.prove import HostAssets, prove_decisive
 
 SHADOW = Path("/etc/shadow")
@@ -52,7 +51,11 @@ async def require_isolation(settings: Settings, sandboxes: Sandboxes) -> None:
     for finding in failed:
         _log.error("isolation failed", part=finding.part, proof=finding.name, seen=finding.seen, fix=finding.fix)
     if failed and not settings.trust_code:
-        raise NotIsolated(_refusal(sandboxes.isolation.name, failed))
+        failures = [f"  {finding.part}: {finding.name}: {finding.seen}; {finding.fix}" for finding in failed]
+        name = sandboxes.isolation.name
+        first = f"the `{name}` sandbox does not isolate on this machine, so no repository code is run here:"
+        last = f"`selfheal doctor` shows details; {PREFIX}TRUST_CODE=true runs it anyway, if you trust all code"
+        raise NotIsolated("\n".join([first, *failures, last]))
     if not failed:
         _log.info("isolation proven", sandbox=sandboxes.isolation.name, seconds=round(time.monotonic() - began, 3))
 
@@ -78,14 +81,3 @@ async def in_background(proof: Coroutine[None, None, None]) -> AsyncIterator[asy
     finally:
         task.cancel()
         await asyncio.wait({task})
-
-
-def _refusal(name: str, failed: list[Finding]) -> str:
-    failures = [f"  {finding.part}: {finding.name}: {finding.seen}; {finding.fix}" for finding in failed]
-    return "\n".join(
-        (
-            f"the `{name}` sandbox does not isolate on this machine, so no repository code is run here:",
-            *failures,
-            f"`selfheal doctor` shows details; {PREFIX}TRUST_CODE=true runs it anyway, if you trust all code",
-        )
-    )

@@ -1,12 +1,15 @@
-"""The service's processes as the command line starts them, and what a worker opens."""
+"""The service's processes as the command line starts them, until a signal or a hang ends them, and what a worker opens."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import faulthandler
 import gc
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 
 import structlog
@@ -26,15 +29,111 @@ from app.assembly import (
 from app.observability import log
 from app.observability.traces import export_spans
 from app.queue.redis import RedisMissing
-from app.service.process import dev, stop_on_signals
-from app.service.watchdog import exit_when_hung
 from app.service.web import serve
-from app.service.worker import Heal, work, worker_name
+from app.service.worker import Heal, OpenHeal, work, worker_name
 from app.settings import Settings
 from app.store.checkpoints.checkpoints import open_checkpoints
-from app.store.database.database import StoreError
+from app.store.database.address import StoreError
 from app.store.store import Store
 from sandbox.base import SandboxUnavailable
+
+_log = structlog.get_logger(__name__)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def stop_on_signals(message: str = "stopping; returning running attempts to the queue") -> Iterator[asyncio.Event]:
+    """An event that SIGTERM and SIGINT set; logs the message. A second signal ends the process at once."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+
+    def handle() -> None:
+        _log.info(message)
+        stop.set()
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, handle)
+    try:
+        yield stop
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+async def dev(settings: Settings, open_heal: OpenHeal, stop: asyncio.Event, on_listening: Callable[[str], None]) -> None:
+    """Web and worker in this process, until `stop` is set or one of them fails. Raises what `serve` and `work` raise.
+
+    The worker starts once the web process listens; if that fails, no attempt is claimed.
+    """
+    may_work = asyncio.Event()
+
+    def listening(url: str) -> None:
+        may_work.set()
+        on_listening(url)
+
+    async def serve_then_stop() -> None:
+        try:
+            await serve(settings, stop, listening)
+        finally:
+            stop.set()
+            may_work.set()
+
+    async def work_then_stop() -> None:
+        await may_work.wait()
+        try:
+            if not stop.is_set():
+                await work(settings, open_heal, stop)
+        finally:
+            stop.set()
+
+    for ended in await asyncio.gather(serve_then_stop(), work_then_stop(), return_exceptions=True):
+        if ended is not None:
+            raise ended
+
+
+HUNG_SECONDS = 120.0  # without a heartbeat; a process stopped for longer (SIGSTOP, `docker pause`) ends when it continues
+SIGN_SECONDS = 5.0  # between two heartbeats
+
+
+@contextmanager
+def exit_when_hung() -> Iterator[None]:
+    """End the process if the running loop hangs during the block: Docker restarts processes that end, not unhealthy ones.
+
+    Other workers take over its attempts when the leases expire, as after any kill. The timer is faulthandler's, a C thread: a
+    Python thread would wait for the interpreter's lock, which the hanging code may hold. It writes every thread's stack to
+    stderr and ends the process with exit code 1. A signal would not do: those without a handler do not end the first process
+    of a container. One block at a time.
+    """
+    loop = asyncio.get_running_loop()
+    stderr = _stderr_that_never_blocks()
+    timer: asyncio.TimerHandle
+
+    def restart_timer() -> None:
+        nonlocal timer
+        faulthandler.dump_traceback_later(HUNG_SECONDS, exit=True, file=stderr)
+        timer = loop.call_later(SIGN_SECONDS, restart_timer)
+
+    restart_timer()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        faulthandler.cancel_dump_traceback_later()
+        os.close(stderr)
+
+
+def _stderr_that_never_blocks() -> int:
+    """A non-blocking file descriptor of stderr: a full pipe, which the process may hang at, must not block its end too.
+
+    Opened separately, because the mode of descriptor 2 is shared with other processes. If that fails (a socket, or no /proc),
+    nothing is written.
+    """
+    with contextlib.suppress(OSError):
+        return os.open("/proc/self/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    return os.open(os.devnull, os.O_WRONLY)
+
 
 CANNOT_START = (StoreError, RedisMissing, SandboxUnavailable)
 """Raised when something outside is not as needed, with a sentence for the operator."""
@@ -53,9 +152,7 @@ async def web(settings: Settings) -> None:
 
 
 def loop_of_web() -> asyncio.AbstractEventLoop:
-    """uvloop's event loop where available: it takes twice the webhooks of asyncio's own."""
-    if sys.platform == "win32":
-        return asyncio.new_event_loop()
+    """uvloop's event loop: it takes twice the webhooks of asyncio's own."""
     import uvloop
 
     return uvloop.new_event_loop()

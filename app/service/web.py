@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -102,8 +103,8 @@ async def _healthy() -> dict[str, str]:
 async def _ready(request: Request) -> JSONResponse:
     health: Health = request.state.health
     parts = await health.parts()
-    is_ready = all(part.ok for part in parts.values())
-    report = {name: {"ok": part.ok, "reason": part.reason} for name, part in parts.items()}
+    is_ready = not any(parts.values())
+    report = {name: {"ok": not reason, "reason": reason} for name, reason in parts.items()}
     return JSONResponse({"status": "ready" if is_ready else "not ready", "parts": report}, 200 if is_ready else 503)
 
 
@@ -240,10 +241,6 @@ def _pages_listen(url: str, settings: Settings) -> None:
 
 
 def _allow_open_files() -> None:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -38,7 +38,7 @@ class StoredEvent:
 
 
 def is_kept(event: AnyEvent) -> bool:
-    """`Ended` and `Answered` are written where they happen (`leases.endings`, `leases.decisions`)."""
+    """`Ended` and `Answered` are written where they happen (`leases.changes`)."""
     return not isinstance(event, Ended | Answered)
 
 

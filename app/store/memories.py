@@ -26,7 +26,7 @@ from app.clock import Clock
 from app.store.database.database import Database
 from app.store.database.retries import retried
 from app.store.models import AttemptRow, MemoryRow, PullRequestRow, RepositoryRow
-from app.store.queries import escape_like
+from app.store.queries import is_named
 
 SIMILAR = 0.5  # minimum similarity of words (Dice coefficient) of two failures
 NEAR = 0.25  # maximum cosine distance of their vectors
@@ -125,7 +125,7 @@ async def list_memories(session: AsyncSession, repository: str | None, limit: in
     """Newest first. `repository` is a full name, in any case."""
     query = select(MemoryRow, RepositoryRow.full_name).join(RepositoryRow, RepositoryRow.id == MemoryRow.repository_id)
     if repository is not None:
-        query = query.where(RepositoryRow.full_name.ilike(escape_like(repository), escape="\\"))
+        query = query.where(is_named(repository))
     rows = await session.execute(query.order_by(MemoryRow.created_at.desc(), MemoryRow.id.desc()).limit(limit))
     return [StoredMemory(row.id, name, _recollection(row, closed=False), row.created_at) for row, name in rows]
 
@@ -138,7 +138,7 @@ async def forget(session: AsyncSession, *, memory_id: int | None = None, reposit
     if memory_id is not None:
         query = query.where(MemoryRow.id == memory_id)
     if repository is not None:
-        query = query.where(RepositoryRow.full_name.ilike(escape_like(repository), escape="\\"))
+        query = query.where(is_named(repository))
     found = list(await session.scalars(query))
     await session.execute(delete(MemoryRow).where(MemoryRow.id.in_(found)))
     return len(found)
@@ -147,7 +147,8 @@ async def forget(session: AsyncSession, *, memory_id: int | None = None, reposit
 def _ranked(known: Sequence[Row[Any]], signature: str, vector: Vector | None) -> list[int]:
     """Ids of the memories that are similar by words or near by vector, best first. Takes long: runs in a thread."""
     words = _words(signature)
-    similar = ((_similarity(words, _words(row.signature)), row.id) for row in known)
+    rows = [(_words(row.signature), row.id) for row in known]
+    similar = ((2 * len(words & theirs) / max(1, len(words) + len(theirs)), id_) for theirs, id_ in rows)
     by_words = [id_ for _, id_ in sorted((each for each in similar if each[0] >= SIMILAR), reverse=True)[:_CANDIDATES]]
     by_vector: list[int] = []
     if vector is not None:
@@ -160,11 +161,6 @@ def _ranked(known: Sequence[Row[Any]], signature: str, vector: Vector | None) ->
 
 def _fused(id_: int, *rankings: Sequence[int]) -> float:
     return sum(1 / (60 + ranking.index(id_)) for ranking in rankings if id_ in ranking)
-
-
-def _similarity(one: set[str], other: set[str]) -> float:
-    """Dice coefficient, 0..1."""
-    return 2 * len(one & other) / (len(one) + len(other)) if one or other else 0.0
 
 
 def _words(signature: str) -> set[str]:

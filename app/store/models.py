@@ -263,7 +263,7 @@ class BlobRow(Base):
 
 
 class MeterRow(Base):
-    """A counter with up to two labels (`app/store/figures/meters.py`)."""
+    """A counter with up to two labels (`app/store/figures.py`)."""
 
     __tablename__ = "meters"
 

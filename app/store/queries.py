@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, and_, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased, joinedload, selectinload
 
+from app.store.database.database import Database
 from app.store.events import StoredEvent, decode
 from app.store.models import AttemptRow, DeliveryRow, EventRow, PullRequestRow, RepositoryRow
 from app.store.values import Attempt, AttemptFilter, AttemptVersion, Cursor, PullRequestResult, Status, attempt_of
@@ -24,89 +25,86 @@ async def read_attempt(session: AsyncSession, attempt_id: str) -> Attempt | None
     return attempt_of(row) if row is not None else None
 
 
-async def origin(session: AsyncSession, attempt_id: str) -> str | None:
-    """GUID of the first delivery that asked for the attempt."""
-    query = (
-        select(DeliveryRow.guid).where(DeliveryRow.attempt_id == attempt_id).order_by(DeliveryRow.received_at, DeliveryRow.guid)
-    )
-    guid: str | None = await session.scalar(query.limit(1))
-    return guid
+class Queries:
+    """Reads of attempts for people, pages and workers; `Store` adds the writes."""
 
+    def __init__(self, database: Database) -> None:
+        self.database = database
 
-async def find_attempts(session: AsyncSession, beginning: str) -> list[Attempt]:
-    """The attempts whose id starts with `beginning`, in any case; at most two."""
-    if not beginning:
-        return []
-    query = select(AttemptRow).where(AttemptRow.id.startswith(beginning.lower(), autoescape=True)).options(*_WHOLE).limit(2)
-    return [attempt_of(row) for row in (await session.scalars(query)).unique()]
+    async def attempt(self, attempt_id: str) -> Attempt | None:
+        async with self.database.read() as session:
+            return await read_attempt(session, attempt_id)
 
+    async def origin(self, attempt_id: str) -> str | None:
+        """GUID of the first delivery that asked for the attempt; None for a fork and an unknown attempt."""
+        query = select(DeliveryRow.guid).where(DeliveryRow.attempt_id == attempt_id)
+        async with self.database.read() as session:
+            guid: str | None = await session.scalar(query.order_by(DeliveryRow.received_at, DeliveryRow.guid).limit(1))
+            return guid
 
-async def list_attempts(
-    session: AsyncSession, *, repository: str | None = None, status: Status | None = None, limit: int = 50
-) -> list[Attempt]:
-    """Newest first. `repository` is a full name, in any case."""
-    query = select(AttemptRow).join(AttemptRow.repository).options(*_WHOLE)
-    if repository is not None:
-        query = query.where(RepositoryRow.full_name.ilike(escape_like(repository), escape="\\"))
-    if status is not None:
-        query = query.where(AttemptRow.status == status)
-    rows = await session.scalars(query.order_by(AttemptRow.created_at.desc(), AttemptRow.id).limit(limit))
-    return [attempt_of(row) for row in rows.unique()]
+    async def find_attempts(self, beginning: str) -> list[Attempt]:
+        """The attempts whose id starts with `beginning`, in any case; at most two."""
+        if not beginning:
+            return []
+        return await self._attempts(AttemptRow.id.startswith(beginning.lower(), autoescape=True), limit=2)
 
+    async def attempts(self, *, repository: str | None = None, status: Status | None = None, limit: int = 50) -> list[Attempt]:
+        """Newest first. `repository` is a full name, in any case."""
+        named = () if repository is None else (is_named(repository),)
+        return await self._attempts(*named, *(() if status is None else (AttemptRow.status == status,)), limit=limit)
 
-async def page_of_attempts(session: AsyncSession, wanted: AttemptFilter, before: Cursor | None, limit: int) -> list[Attempt]:
-    """At most `limit` attempts older than `before`, newest first."""
-    query = select(AttemptRow).join(AttemptRow.repository).options(*_WHOLE)
-    if wanted.repository:
-        query = query.where(RepositoryRow.full_name.ilike(f"%{escape_like(wanted.repository)}%", escape="\\"))
-    if wanted.status is not None:
-        query = query.where(AttemptRow.status == wanted.status)
-    if wanted.outcome is not None:
-        query = query.where(AttemptRow.outcome == wanted.outcome)
-    if wanted.trigger is not None:
-        query = query.where(AttemptRow.trigger == wanted.trigger)
-    if before is not None:
-        at_once = and_(AttemptRow.created_at == before.created_at, AttemptRow.id < before.id)
-        query = query.where(or_(AttemptRow.created_at < before.created_at, at_once))
-    rows = await session.scalars(query.order_by(AttemptRow.created_at.desc(), AttemptRow.id.desc()).limit(limit))
-    return [attempt_of(row) for row in rows.unique()]
+    async def page_of_attempts(self, wanted: AttemptFilter, before: Cursor | None = None, limit: int = 50) -> list[Attempt]:
+        """At most `limit` attempts older than `before`, newest first."""
+        which: list[ColumnElement[bool]] = []
+        if wanted.repository:
+            which.append(RepositoryRow.full_name.ilike(f"%{_escaped(wanted.repository)}%", escape="\\"))
+        fields = (
+            (AttemptRow.status, wanted.status),
+            (AttemptRow.outcome, wanted.outcome),
+            (AttemptRow.trigger, wanted.trigger),
+        )
+        which += [column == value for column, value in fields if value is not None]
+        if before is not None:
+            at_once = and_(AttemptRow.created_at == before.created_at, AttemptRow.id < before.id)
+            which.append(or_(AttemptRow.created_at < before.created_at, at_once))
+        return await self._attempts(*which, limit=limit)
 
+    async def _attempts(self, *which: ColumnElement[bool], limit: int) -> list[Attempt]:
+        query = select(AttemptRow).join(AttemptRow.repository).options(*_WHOLE).where(*which)
+        newest_first = query.order_by(AttemptRow.created_at.desc(), AttemptRow.id.desc()).limit(limit)
+        async with self.database.read() as session:
+            return [attempt_of(row) for row in (await session.scalars(newest_first)).unique()]
 
-async def versions(session: AsyncSession, attempt_ids: Collection[str]) -> dict[str, AttemptVersion]:
-    """The version of each of these attempts; unknown ids are left out."""
-    columns = (AttemptRow.id, AttemptRow.event_count, AttemptRow.status, AttemptRow.tokens_out, AttemptRow.pull_request_id)
-    found: dict[str, AttemptVersion] = {}
-    ids = list(attempt_ids)
-    for first in range(0, len(ids), _MANY):
-        rows = await session.execute(select(*columns).where(AttemptRow.id.in_(ids[first : first + _MANY])))
-        found.update({row[0]: AttemptVersion(*row[1:]) for row in rows})
-    return found
+    async def versions(self, attempt_ids: Collection[str]) -> dict[str, AttemptVersion]:
+        """The version of each of these attempts: a cheap way to see which changed. Unknown ids are left out."""
+        columns = (AttemptRow.id, AttemptRow.event_count, AttemptRow.status, AttemptRow.tokens_out, AttemptRow.pull_request_id)
+        found: dict[str, AttemptVersion] = {}
+        ids = list(attempt_ids)
+        async with self.database.read() as session:
+            for first in range(0, len(ids), _MANY):
+                rows = await session.execute(select(*columns).where(AttemptRow.id.in_(ids[first : first + _MANY])))
+                found.update({row[0]: AttemptVersion(*row[1:]) for row in rows})
+        return found
 
+    async def pull_request_results(self, *, repository: str | None = None) -> list[PullRequestResult]:
+        """Every pull request with a known confidence; of several attempts that updated one, the last counts."""
+        query = (
+            select(AttemptRow.pull_request_id, AttemptRow.confidence, PullRequestRow.state)
+            .join(AttemptRow.repository)
+            .join(AttemptRow.pull_request)
+            .where(AttemptRow.confidence.is_not(None), *(() if repository is None else (is_named(repository),)))
+            .order_by(AttemptRow.number)
+        )
+        async with self.database.read() as session:
+            rows = await session.execute(query)
+            return list({pull: PullRequestResult(confidence or 0.0, state) for pull, confidence, state in rows}.values())
 
-async def pull_request_results(session: AsyncSession, *, repository: str | None = None) -> list[PullRequestResult]:
-    """Every pull request with a known confidence; of several attempts that updated one, the last counts."""
-    query = (
-        select(AttemptRow.pull_request_id, AttemptRow.confidence, PullRequestRow.state)
-        .join(AttemptRow.repository)
-        .join(AttemptRow.pull_request)
-        .where(AttemptRow.confidence.is_not(None))
-        .order_by(AttemptRow.number)
-    )
-    if repository is not None:
-        query = query.where(RepositoryRow.full_name.ilike(escape_like(repository), escape="\\"))
-    rows = await session.execute(query)
-    return list({pull: PullRequestResult(confidence or 0.0, state) for pull, confidence, state in rows}.values())
-
-
-async def timeline(session: AsyncSession, attempt_id: str, after: int = 0, limit: int | None = None) -> list[StoredEvent]:
-    """The attempt's events after the sequence number `after`, in order; at most `limit`."""
-    rows = await session.scalars(
-        select(EventRow)
-        .where(EventRow.attempt_id == attempt_id, EventRow.sequence > after)
-        .order_by(EventRow.sequence)
-        .limit(limit)
-    )
-    return [StoredEvent(row.sequence, row.at, decode(row.body)) for row in rows]
+    async def timeline(self, attempt_id: str, after: int = 0, limit: int | None = None) -> list[StoredEvent]:
+        """The attempt's events after the sequence number `after`, in order; at most `limit`."""
+        query = select(EventRow).where(EventRow.attempt_id == attempt_id, EventRow.sequence > after)
+        async with self.database.read() as session:
+            rows = await session.scalars(query.order_by(EventRow.sequence).limit(limit))
+            return [StoredEvent(row.sequence, row.at, decode(row.body)) for row in rows]
 
 
 async def due(session: AsyncSession, now: datetime, keep: timedelta, limit: int = 500) -> list[str]:
@@ -139,5 +137,10 @@ def stale(now: datetime, keep: timedelta) -> ColumnElement[bool]:
     return and_(is_over, AttemptRow.forgotten.is_(False), ~is_used)
 
 
-def escape_like(text: str) -> str:
+def is_named(repository: str) -> ColumnElement[bool]:
+    """A repository by its full name, in any case."""
+    return RepositoryRow.full_name.ilike(_escaped(repository), escape="\\")
+
+
+def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

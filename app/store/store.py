@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
@@ -12,23 +12,20 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent.contract.blobs import BlobMissing
-from agent.contract.outcome import Outcome
 from app.clock import Clock
 from app.settings import Settings, SettingsError
-from app.store import memories, queries
-from app.store.database.database import Database, NoDatabase, StoreError
+from app.store import figures, memories, queries
+from app.store.database.address import NoDatabase, StoreError
+from app.store.database.database import Database
 from app.store.database.retries import retried
-from app.store.events import StoredEvent
-from app.store.figures import figures
-from app.store.figures.figures import Figures
-from app.store.leases import decisions, endings
+from app.store.figures import Figures
+from app.store.leases import changes
+from app.store.leases.changes import Fork
 from app.store.leases.claims import Terms
-from app.store.leases.decisions import Fork
-from app.store.leases.leases import Lease, open_lease
-from app.store.leases.notifications import NotificationLease, open_notification
+from app.store.leases.leases import Lease, NotificationLease, open_lease, open_notification
 from app.store.memories import Embedder, RepositoryMemory, StoredMemory
 from app.store.models import AttemptRow, BlobRow, RerunRow
-from app.store.values import Attempt, AttemptFilter, AttemptVersion, Cursor, PullRequestResult, Status
+from app.store.queries import Queries
 
 _RETRY_SECONDS = 30.0  # to retry an unavailable database; the attempt's lease may end sooner
 _PAGE_READERS = 4  # concurrent reads for pages, of a process's ten connections
@@ -73,11 +70,11 @@ class Blobs:
             return row.content
 
 
-class Store:
+class Store(Queries):
     """Everything that is stored. Opened by `open_store`."""
 
     def __init__(self, database: Database, clock: Clock, terms: Terms) -> None:
-        self.database = database
+        super().__init__(database)
         self.clock = clock
         self.blobs = Blobs(database, clock)
         self._terms = terms
@@ -87,73 +84,27 @@ class Store:
         return open_lease(self.database, self.clock, self._terms, attempt_id, worker)
 
     def notification(self, attempt_id: str, worker: str) -> AbstractAsyncContextManager[NotificationLease]:
-        """Claim the report of an ended attempt's outcome; see `leases.notifications.open_notification`."""
+        """Claim the report of an ended attempt's outcome; see `leases.leases.open_notification`."""
         return open_notification(self.database, self.clock, self._terms, attempt_id, worker)
 
     def for_pages(self) -> Store:
         """The same store for pages, with bounded concurrency, so that webhooks find free connections."""
         return Store(self.database.for_pages(_PAGE_READERS), self.clock, self._terms)
 
-    async def attempt(self, attempt_id: str) -> Attempt | None:
-        async with self.database.read() as session:
-            return await queries.read_attempt(session, attempt_id)
-
-    async def find_attempts(self, beginning: str) -> list[Attempt]:
-        """The attempts whose id starts with `beginning`; at most two."""
-        async with self.database.read() as session:
-            return await queries.find_attempts(session, beginning)
-
-    async def attempts(self, *, repository: str | None = None, status: Status | None = None, limit: int = 50) -> list[Attempt]:
-        """Newest first. `repository` is a full name, in any case."""
-        async with self.database.read() as session:
-            return await queries.list_attempts(session, repository=repository, status=status, limit=limit)
-
-    async def origin(self, attempt_id: str) -> str | None:
-        """GUID of the delivery that caused the attempt; None for a fork and an unknown attempt."""
-        async with self.database.read() as session:
-            return await queries.origin(session, attempt_id)
-
     async def figures(self) -> Figures:
         """Totals of all attempts and deliveries. Reads every attempt: too slow for each request."""
         async with self.database.read() as session:
             return await figures.read(session, self.clock.now())
-
-    async def page_of_attempts(self, wanted: AttemptFilter, before: Cursor | None = None, limit: int = 50) -> list[Attempt]:
-        """At most `limit` attempts older than `before`, newest first."""
-        async with self.database.read() as session:
-            return await queries.page_of_attempts(session, wanted, before, limit)
-
-    async def versions(self, attempt_ids: Collection[str]) -> dict[str, AttemptVersion]:
-        """The version of each of these attempts: a cheap way to see which changed."""
-        async with self.database.read() as session:
-            return await queries.versions(session, attempt_ids)
-
-    async def pull_request_results(self, *, repository: str | None = None) -> list[PullRequestResult]:
-        """The confidence and the state of each pull request."""
-        async with self.database.read() as session:
-            return await queries.pull_request_results(session, repository=repository)
-
-    async def timeline(self, attempt_id: str, after: int = 0, limit: int | None = None) -> list[StoredEvent]:
-        """The attempt's events after the sequence number `after`, in order; at most `limit`."""
-        async with self.database.read() as session:
-            return await queries.timeline(session, attempt_id, after, limit)
 
     async def due(self) -> list[str]:
         """Ids of attempts that a worker should take, oldest first: also to report an outcome or to drop old checkpoints."""
         async with self.database.read() as session:
             return await queries.due(session, self.clock.now(), self._terms.keep)
 
-    async def cancel(self, attempt_id: str, outcome: Outcome, reason: str) -> None:
-        """End an attempt; a running one's worker learns of it at its next heartbeat. An ended one stays as it is."""
-        async with self.database.write() as session:
-            row = await session.get(AttemptRow, attempt_id, with_for_update=True)
-            if row is not None:
-                await endings.cancel(session, row, outcome, reason, self.clock.now())
-
     async def reply(self, attempt_id: str, approved: bool, why: str = "") -> str | None:
         """Answer an attempt that waits for a person and queue it again; otherwise a sentence why not."""
         async with self.database.write() as session:
-            return await decisions.reply(session, attempt_id, approved, why, self.clock.now())
+            return await changes.reply(session, attempt_id, approved, why, self.clock.now())
 
     async def claim_rerun(self, attempt_id: str, repository_id: int, run_id: int) -> bool:
         """Record that this run is about to be rerun; False if it already was."""
@@ -198,7 +149,7 @@ class Store:
         for _ in range(_MAX_RACES):
             with contextlib.suppress(IntegrityError):  # another attempt took that number: try the next
                 async with self.database.write() as session:
-                    await decisions.fork(session, fork, self.clock.now())
+                    await changes.fork(session, fork, self.clock.now())
                 return
         raise StoreError("other attempts of this commit are being created at the same time; try again")
 

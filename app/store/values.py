@@ -16,6 +16,15 @@ from webhooks.intake import RepairRequest, RepositoryRef
 
 Status = Literal["queued", "running", "waiting", "ended"]
 Trigger = Literal["automatic", "command", "fork"]
+REQUEST_FIELDS = (
+    "source", "run_id", "check_run_id", "check_suite_id", "pull_number", "comment_id", "sender", "title", "flaky",
+)  # fmt: skip
+"""Fields that a `RepairRequest` and a row of `requests` share."""
+_SAME_FIELDS = (
+    *("id", "installation_id", "head_sha", "head_branch", "number", "reason", "next_step", "tries", "answered_at"),
+    *("forked_from", "from_iteration", "model", "confidence", "created_at", "started_at", "ended_at"),
+)
+"""Fields that an `Attempt` and a row of `attempts` share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,49 +117,26 @@ def attempt_of(row: AttemptRow) -> Attempt:
     )
     requests = tuple(
         RepairRequest(
-            source=cast(Literal["workflow_run", "check_run", "check_suite", "comment"], request.source),
             installation_id=row.installation_id,
             repository=repository,
             head_sha=row.head_sha,
             head_branch=row.head_branch,
-            run_id=request.run_id,
-            check_run_id=request.check_run_id,
-            check_suite_id=request.check_suite_id,
-            pull_number=request.pull_number,
-            comment_id=request.comment_id,
-            sender=request.sender,
-            title=request.title,
-            flaky=request.flaky,
+            **{name: getattr(request, name) for name in REQUEST_FIELDS},
         )
         for request in row.requests
     )
     pull = row.pull_request
     return Attempt(
-        id=row.id,
+        **{name: getattr(row, name) for name in _SAME_FIELDS},
         repository=repository,
-        installation_id=row.installation_id,
         by_command=row.trigger == "command",
-        head_sha=row.head_sha,
-        head_branch=row.head_branch,
-        number=row.number,
         status=cast(Status, row.status),
         outcome=Outcome(row.outcome) if row.outcome else None,
-        reason=row.reason,
-        next_step=row.next_step,
         is_reported=row.told,
-        tries=row.tries,
         worker=row.lease_owner,
         question=msgspec.json.decode(row.question, type=Question) if row.question and row.status == "waiting" else None,
         reply=msgspec.json.decode(row.reply, type=Reply) if row.reply else None,
-        answered_at=row.answered_at,
-        forked_from=row.forked_from,
-        from_iteration=row.from_iteration,
-        model=row.model,
-        confidence=row.confidence,
         requests=requests,
         pull_request=PullRequestRecord(pull.number, pull.branch, pull.url, pull.state) if pull else None,
         usage=Usage(row.tokens_in, row.tokens_out, row.calls, row.cost),
-        created_at=row.created_at,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
     )

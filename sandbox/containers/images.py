@@ -16,13 +16,12 @@ from pathlib import PurePosixPath
 
 from sandbox.base import SandboxError, SandboxLost, SandboxUnavailable
 from sandbox.containers.files import WORK
-from sandbox.containers.install_backend import ENV, ENVIRONMENTS, SEEN
 from sandbox.containers.resources import EngineResources
-from sandbox.host import bounds
-from sandbox.host.job import Job
+from sandbox.host.job import Job, environment
 from sandbox.install.backend import PROXY_FOLDER
 
-TOOLS, BASE = "/tools", "/base"
+TOOLS, BASE, SEEN = "/tools", "/base", "/seen"
+ENVIRONMENTS, ENV = "/env", "/env/python"  # the volume, and the virtual environment in it
 ASK_SECONDS = 30.0
 MOST_VOLUMES = 16
 _OURS = (WORK, ENVIRONMENTS, SEEN, TOOLS, BASE, PROXY_FOLDER, "/tmp", "/proc", "/sys", "/dev")  # noqa: S108 - inside the container
@@ -50,7 +49,7 @@ class Image:
 
     def environment(self, *, prepared: bool) -> dict[str, str]:
         """A command's whole environment; `prepared` puts installed packages first on its PATH."""
-        mine = bounds.environment("/tmp", f"{ENV}/bin")  # noqa: S108 - inside the container
+        mine = environment("/tmp", f"{ENV}/bin")  # noqa: S108 - inside the container
         path = self.path or "/usr/local/bin:/usr/bin:/bin"
         # The user id has no passwd entry, so the name comes from the environment.
         return mine | {"PATH": f"{ENV}/bin:{path}" if prepared else path, "USER": "sandbox", "LOGNAME": "sandbox"}

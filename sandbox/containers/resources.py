@@ -17,10 +17,9 @@ from aiodocker.containers import DockerContainer
 
 from sandbox.base import Completed, Limits, SandboxUnavailable
 from sandbox.containers import command
+from sandbox.containers.command import USER, ContainerSpec
 from sandbox.containers.engine import Engine, EngineInfo
-from sandbox.containers.files import TOP, WORK
-from sandbox.containers.spec import USER, ContainerSpec
-from sandbox.containers.tars import TarBuilder
+from sandbox.containers.files import TOP, WORK, TarBuilder
 from sandbox.host.job import Job, Mount
 
 INSTALLATION, SANDBOX = "selfheal.installation", "selfheal.sandbox"

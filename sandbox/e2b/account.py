@@ -1,4 +1,4 @@
-"""Creates, lists and kills machines through the E2B SDK.
+"""Creates, lists and kills machines through the E2B SDK, within the plan's limits, and finds those of dead workers.
 
 Every wait has a deadline of our own: the SDK's do not apply to an open stream (Python 3.11), or fire late.
 """
@@ -6,18 +6,54 @@ Every wait has a deadline of our own: the SDK's do not apply to an open stream (
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
 from secrets import token_hex
 
 from e2b_code_interpreter import AsyncSandbox, SandboxQuery
 
-from sandbox.base import SandboxError
-from sandbox.e2b.admission import Admission
+from sandbox import folders
+from sandbox.base import SandboxError, SandboxUnavailable
 from sandbox.e2b.errors import RETRIED, failure_of, refused
 from sandbox.e2b.plan import Account
+
+PATIENCE = 60.0  # seconds an attempt waits before it returns to the queue
+RETRY_AFTER = 30.0
+
+
+class Admission:
+    """At most `at_once` sandboxes and `per_second` creations of this worker; E2B answers 429 for what others use."""
+
+    def __init__(self, at_once: int, per_second: float) -> None:
+        self._slots = asyncio.Semaphore(at_once)
+        self._at_once, self._apart = at_once, 1.0 / per_second
+        self._next = 0.0
+
+    @asynccontextmanager
+    async def slot(self, timeouts: float = PATIENCE) -> AsyncIterator[None]:
+        """Hold one slot. Raises `SandboxUnavailable`, to be retried later, if none becomes free."""
+        try:
+            async with asyncio.timeout(timeouts):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise SandboxUnavailable(f"all {self._at_once} sandboxes of the plan are in use", RETRY_AFTER) from None
+        try:
+            yield
+        finally:
+            self._slots.release()
+
+    async def wait_turn(self) -> None:
+        """Wait until the next creation is due."""
+        loop = asyncio.get_running_loop()
+        due = max(self._next, loop.time())
+        self._next = due + self._apart
+        await asyncio.sleep(due - loop.time())
+
 
 TRIES = 4  # creations with one idempotency key
 LEASE_SECONDS = 600  # E2B ends a machine whose worker does not renew for this long
@@ -86,3 +122,54 @@ async def kill(account: Account, sandbox_id: str) -> None:
         except Exception as error:  # noqa: BLE001 - as in `create`
             if failure_of(error) not in RETRIED:
                 return
+
+
+EVERY = 600.0  # seconds
+_INSTALLATION_FILE = "installation"
+_log = logging.getLogger(__name__)
+
+
+class OrphanSweeper:
+    """Kills orphaned machines; each open sandbox has a folder below `folder`."""
+
+    def __init__(self, account: Account, folder: Path) -> None:
+        self._account, self._folder = account, folder
+        self._last: float | None = None
+
+    async def metadata(self, holder: str, label: str) -> dict[str, str]:
+        """Metadata that identifies the machine of `holder`, a folder name."""
+        return {INSTALLATION: await self._installation(), HOLDER: holder, "selfheal-attempt": label[:200]}
+
+    async def sweep(self) -> None:
+        """Kill orphans, at most every `EVERY` seconds; errors are left to the next time."""
+        if self._last is not None and time.monotonic() - self._last < EVERY:
+            return
+        self._last = time.monotonic()
+        try:
+            found = await listed(self._account, {INSTALLATION: await self._installation()})
+        except SandboxUnavailable as error:
+            _log.warning("cannot list orphaned machines: %s", error)
+            return
+        for sandbox_id, metadata in found:
+            holder = metadata.get(HOLDER, "")
+            if not await asyncio.to_thread(folders.is_in_use, self._folder / re.sub("[^A-Za-z0-9-]", "", holder)):
+                await kill(self._account, sandbox_id)
+        await asyncio.to_thread(folders.sweep, self._folder)
+
+    async def _installation(self) -> str:
+        return await asyncio.to_thread(_installation, self._folder)
+
+
+def _installation(folder: Path) -> str:
+    """The installation's id, created once; a concurrent second creator reads the first one's."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path, fresh = folder / _INSTALLATION_FILE, folder / f"{_INSTALLATION_FILE}-{token_hex(6)}"
+    if not path.is_file():
+        fresh.write_text(token_hex(16))
+        try:
+            path.hardlink_to(fresh)
+        except FileExistsError:
+            pass
+        finally:
+            fresh.unlink()
+    return path.read_text()

@@ -7,6 +7,7 @@ and a busy service are not `SandboxException`s, and some errors come unwrapped f
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import Enum
 
 import httpx
@@ -46,37 +47,30 @@ class Failure(Enum):
     REQUEST = "the request is invalid"
 
 
+_KINDS: Sequence[tuple[Failure, tuple[type[Exception], ...]]] = (
+    (Failure.KEY, (AuthenticationException,)),
+    (Failure.LIMITED, (RateLimitException,)),
+    (Failure.BUSY, (ServiceBusyException,)),
+    (Failure.GONE, (SandboxNotFoundException, SandboxNotRunningException)),
+    (Failure.CONNECTION, (SandboxUnreachableException, TimeoutException, TimeoutError)),
+    (Failure.SPACE, (NotEnoughSpaceException,)),
+    (Failure.MISSING, (FileNotFoundException, NotFoundException)),
+    (Failure.REQUEST, (InvalidArgumentException,)),
+    (Failure.CONNECTION, (ConnectError, httpx.TransportError, OSError)),
+)
+"""The first match counts."""
+
+
 def failure_of(error: Exception) -> Failure:
-    """Classify `error`; the order of cases matters."""
-    match error:
-        case AuthenticationException():
-            return Failure.KEY
-        case RateLimitException():
-            return Failure.LIMITED
-        case ServiceBusyException():
-            return Failure.BUSY
-        case SandboxNotFoundException() | SandboxNotRunningException():
-            return Failure.GONE
-        case SandboxUnreachableException() | TimeoutException() | TimeoutError():
-            return Failure.CONNECTION
-        case NotEnoughSpaceException():
-            return Failure.SPACE
-        case FileNotFoundException() | NotFoundException():
-            return Failure.MISSING
-        case InvalidArgumentException():
-            return Failure.REQUEST
-        case ConnectError() | httpx.TransportError() | OSError():
-            return Failure.CONNECTION
-        case SandboxException(status_code=int(status)) if status >= 500:
-            return Failure.BUSY
-        case SandboxException() if _OWN_ERROR.match(str(error)):  # the machine's agent reports its status in the text only
-            return Failure.BUSY
-        case SandboxException(status_code=404):
-            return Failure.MISSING
-        case SandboxException():
-            return Failure.REQUEST
-        case _:  # the SDK's bare `Exception` for a truncated stream
-            return Failure.CONNECTION
+    for failure, kinds in _KINDS:
+        if isinstance(error, kinds):
+            return failure
+    if not isinstance(error, SandboxException):  # the SDK's bare `Exception` for a truncated stream
+        return Failure.CONNECTION
+    # The machine's agent reports its status in the text only.
+    if (error.status_code or 0) >= 500 or _OWN_ERROR.match(str(error)):
+        return Failure.BUSY
+    return Failure.MISSING if error.status_code == 404 else Failure.REQUEST
 
 
 RETRIED = frozenset((Failure.BUSY, Failure.CONNECTION))
@@ -100,11 +94,9 @@ def refused(error: Exception, template: str) -> SandboxUnavailable:
 
 def broken(error: Exception, disk: int) -> SandboxError:
     """The error that ends the use of an open sandbox."""
-    match failure := failure_of(error):
-        case Failure.SPACE:
-            return LimitExceeded("disk", disk)
-        case _:
-            return SandboxLost(f"E2B: {failure.value} ({_detail(error)})")
+    if (failure := failure_of(error)) is Failure.SPACE:
+        return LimitExceeded("disk", disk)
+    return SandboxLost(f"E2B: {failure.value} ({_detail(error)})")
 
 
 def _detail(error: Exception) -> str:

@@ -1,21 +1,26 @@
-"""One E2B machine, through the SDK: renews its lease and survives lost connections."""
+"""One E2B machine, through the SDK: renews its lease, survives lost connections, and has no network except during installs.
+
+E2B filters by name outside the machine. A probe inside verifies that access is closed; a machine that still reaches anything is
+killed.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from functools import partial
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import IO, Any, TypeVar
 
-from e2b_code_interpreter import AsyncSandbox, CommandExitException, NotFoundException, SandboxNetworkUpdate
+from e2b_code_interpreter import ALL_TRAFFIC, AsyncSandbox, CommandExitException, NotFoundException, SandboxNetworkUpdate
 
 from sandbox.base import SandboxError, SandboxLost
 from sandbox.e2b.account import LEASE_SECONDS, kill
 from sandbox.e2b.errors import RETRIED, Failure, broken, failure_of
 from sandbox.e2b.plan import Account
+from sandbox.remote import wire
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -25,12 +30,12 @@ OUTPUT_LIMIT = 256 * 1024  # bytes of output; a command of ours with more is kil
 
 
 class E2BMachine:
-    """`sandbox.remote.client.Machine`, and its life cycle. `disk` is the limit that a full disk reports."""
+    """`disk` is the limit that a full disk reports."""
 
     def __init__(self, account: Account, sandbox: AsyncSandbox, disk: int) -> None:
         self._account, self._sandbox, self._disk = account, sandbox, disk
         self._patience = account.timeouts
-        self._silent: float | None = None  # since when no command could be started
+        self._silent: float | None = None  # since when the connection fails
         self._ends = time.monotonic() + account.lifetime  # by the plan, whatever the lease
 
     async def put(self, path: str, content: bytes | IO[bytes], seconds: float) -> None:
@@ -57,46 +62,37 @@ class E2BMachine:
         except NotFoundException:
             return None
 
-    async def run(self, script: str, seconds: float) -> bytes:
-        """Run a command of ours as root. If the stream is lost, reconnect to the process by its number."""
-        output, until = _Output(), time.monotonic() + seconds
+    async def run(self, script: str, seconds: float) -> str:
+        """Run a short command of ours as root; returns what it printed before it ended or the connection was lost."""
+        output = _Output()
         # A kill reaches only `timeout`, so its child must die with it.
         guarded = f"exec timeout -k 5 {int(seconds) + 1} setpriv --pdeathsig KILL {script}"
-        starting = partial(
-            self._sandbox.commands.run,
-            guarded,
-            background=True,
-            user="root",
-            cwd="/",
-            timeout=seconds + 10.0,
-            request_timeout=self._patience.call,
-            on_stdout=output.add,
-            retain_output=False,
-        )
-        opening = asyncio.create_task(self._start(starting, seconds))
         handle: Any = None
         try:
-            handle = await asyncio.shield(opening)
-            while handle is not None:
-                try:
-                    async with asyncio.timeout(max(until - time.monotonic(), 0.0) + 10.0):
-                        await handle.wait()
-                    break
-                except CommandExitException:
-                    break
-                except Exception as error:  # the SDK raises bare `Exception` and transport errors too
-                    if output.is_full:
-                        raise SandboxLost("a command of ours printed too much") from error
-                    if failure_of(error) is not Failure.CONNECTION:
-                        raise self._broken(error) from error
-                    if time.monotonic() > until:  # perhaps only the stream is dead: the client fetches the answer as a file
-                        output.lost = True
-                        await self._stop(opening, handle)
-                        break
-                handle = await self._reconnect(handle.pid, output, until)
-        except BaseException:
-            await asyncio.shield(self._stop(opening, handle))
-            raise
+            async with asyncio.timeout(min(seconds, self._patience.call) + 1.0):
+                handle = await self._sandbox.commands.run(
+                    guarded,
+                    background=True,
+                    user="root",
+                    cwd="/",
+                    timeout=seconds + 10.0,
+                    request_timeout=self._patience.call,
+                    on_stdout=output.add,
+                    retain_output=False,
+                )
+            self._silent = None
+            async with asyncio.timeout(seconds + 10.0):
+                await handle.wait()
+        except CommandExitException:
+            pass
+        except BaseException as error:
+            if handle is not None:
+                await asyncio.shield(_kill(handle))
+            if not isinstance(error, Exception):
+                raise
+            if output.is_full:
+                raise SandboxLost("a command of ours printed too much") from error
+            await self._wait_for_connection(error)
         return output.value
 
     async def start(self, script: str, env: Mapping[str, str], seconds: float) -> str:
@@ -157,53 +153,14 @@ class E2BMachine:
             return SandboxLost(f"E2B: the machine reached the plan's lifetime of {self._account.lifetime:.0f} s")
         return broken(error, self._disk)
 
-    async def _start(self, starting: Callable[[], Awaitable[Any]], seconds: float) -> Any:
-        """Start a command once. If the connection is lost before its number is known, return None: the client repeats it."""
-        try:
-            async with asyncio.timeout(min(seconds, self._patience.call) + 1.0):
-                handle = await starting()
-        except Exception as error:  # as in `run`
-            now = time.monotonic()
-            self._silent = self._silent or now
-            if failure_of(error) not in (*RETRIED, Failure.LIMITED) or now - self._silent > self._patience.line:
-                raise self._broken(error) from error
-            # Raises if the machine is gone; the API knows even when the machine itself does not answer.
-            await self._retry(self._sandbox.get_info, self._patience.line)
-            return None
-        self._silent = None
-        return handle
-
-    async def _reconnect(self, pid: int, output: _Output, until: float) -> Any:
-        """Reconnect to the running command; None if it has ended."""
-        output.lost = True
-
-        async def connect() -> Any:
-            try:
-                return await self._sandbox.commands.connect(
-                    pid,
-                    timeout=max(until - time.monotonic(), 1.0) + 10.0,
-                    request_timeout=self._patience.call,
-                    on_stdout=output.add,
-                    retain_output=False,
-                )
-            except NotFoundException as error:
-                if failure_of(error) is Failure.MISSING:
-                    return None
-                raise
-
-        return await self._retry(connect, self._patience.line)
-
-    async def _stop(self, opening: asyncio.Task[Any], handle: Any) -> None:
-        """Kill a command whose client is gone."""
-        with suppress(SandboxError, asyncio.CancelledError):
-            handle = handle or await opening
-        if handle is None:
-            return
-        with suppress(Exception):  # the machine may be gone
-            async with asyncio.timeout(self._patience.call):
-                await handle.kill()
-        with suppress(Exception):  # likewise
-            await handle.disconnect()
+    async def _wait_for_connection(self, error: Exception) -> None:
+        """Raises `SandboxError` if `error` is no lost connection, the machine is gone, or no command could start for long."""
+        now = time.monotonic()
+        self._silent = self._silent or now
+        if failure_of(error) not in (*RETRIED, Failure.LIMITED) or now - self._silent > self._patience.line:
+            raise self._broken(error) from error
+        # The API knows whether the machine is gone even when the machine itself does not answer.
+        await self._retry(self._sandbox.get_info, self._patience.line)
 
     async def _retry(self, work: Callable[[], Awaitable[T]], seconds: float) -> T:
         """Retry idempotent `work` for `seconds`. Raises `SandboxError`, and `NotFoundException` for a missing file."""
@@ -224,13 +181,21 @@ class E2BMachine:
             wait = min(wait * 2, 5.0)
 
 
+async def _kill(handle: Any) -> None:
+    """Kill a command that nobody waits for."""
+    for end in (handle.kill, handle.disconnect):
+        with suppress(Exception):  # the machine may be gone
+            async with asyncio.timeout(5.0):
+                await end()
+
+
 class _Output:
     """Bounded output of a command of ours."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._size = 0
-        self.is_full = self.lost = False
+        self.is_full = False
 
     def add(self, text: str) -> None:
         """Raises `ValueError` above the limit; the SDK then ends the stream and the waiting `run` kills the command."""
@@ -241,6 +206,81 @@ class _Output:
         self._parts.append(text)
 
     @property
-    def value(self) -> bytes:
-        """The output; empty if some of it was lost."""
-        return b"" if self.lost else "".join(self._parts).encode()
+    def value(self) -> str:
+        return "".join(self._parts)
+
+
+TRIED = ("1.1.1.1:443", "8.8.8.8:443")  # reachable from everywhere, without name resolution
+PROBE_SECONDS, PROBES = 30.0, 5
+# Wait for bytes: the filter itself may accept a connection.
+_PROBE = """
+import socket, ssl, sys, threading
+reached = []
+def probe(host, port):
+    try:
+        with socket.create_connection((host, int(port)), 3) as plain:
+            plain.settimeout(3)
+            if port == "443":
+                context = ssl._create_unverified_context()
+                with context.wrap_socket(plain, server_hostname=host):
+                    reached.append(host)
+            else:
+                plain.sendall(b"HEAD / HTTP/1.0\\r\\n\\r\\n")
+                if plain.recv(1):
+                    reached.append(host)
+    except OSError:
+        pass
+threads = [threading.Thread(target=probe, args=place.rsplit(":", 1)) for place in sys.argv[1:]]
+for each in threads: each.start()
+for each in threads: each.join()
+print("reached", *reached) if reached else print("closed")
+"""
+
+
+class E2BNetworkGate:
+    """Access to `hosts`, those of the index ("name:port"), which is closed except during installs."""
+
+    def __init__(self, machine: E2BMachine, hosts: frozenset[str]) -> None:
+        self._machine, self._hosts = machine, hosts
+        self._users = 0
+        self._changing = asyncio.Lock()
+        self._is_open = self._is_closed = False  # last known state
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        self._users += 1  # decremented in any case
+        try:
+            async with self._changing:
+                if not self._is_open:
+                    self._is_closed = False  # a failed update may have been applied
+                    names = sorted(host.rpartition(":")[0] for host in self._hosts)
+                    # An update replaces all rules.
+                    await self._machine.update_network({"allow_out": names, "deny_out": [ALL_TRAFFIC]})
+                    self._is_open = True
+            yield
+        finally:
+            await asyncio.shield(self._leave())
+
+    async def closed(self) -> None:
+        """Close it unless an install needs it; candidates have no network in any case."""
+        async with self._changing:
+            if not self._users and not self._is_closed:
+                await self._close()
+
+    async def _leave(self) -> None:
+        self._users -= 1
+        await self.closed()
+
+    async def _close(self) -> None:
+        self._is_open = False
+        await self._machine.update_network({"allow_internet_access": False})
+        command = shlex.join((wire.INTERPRETER, "-I", "-c", _PROBE, *TRIED, *sorted(self._hosts)))
+        for _ in range(PROBES):  # a lost connection says nothing about the network
+            output = (await self._machine.run(command, PROBE_SECONDS)).strip()
+            if output == "closed":
+                self._is_closed = True
+                return
+            if output:
+                break
+        await self._machine.kill()
+        raise SandboxLost(f"cannot close the sandbox's network ({output or 'no output from the probe'})")

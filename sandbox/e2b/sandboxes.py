@@ -7,30 +7,29 @@ the network and from the server, and starts each as a copy of the base at the sa
 from __future__ import annotations
 
 import asyncio
-import base64
 import re
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
 
 from sandbox import folders
 from sandbox.base import InstallFailed, Isolation, Limits, Promise, SandboxLost, SandboxUnavailable
 from sandbox.e2b import account as accounts
-from sandbox.e2b.admission import Admission
-from sandbox.e2b.machine import E2BMachine
-from sandbox.e2b.network import E2BNetworkGate
-from sandbox.e2b.orphans import OrphanSweeper
+from sandbox.e2b.account import Admission, OrphanSweeper
+from sandbox.e2b.client import Client, read
+from sandbox.e2b.machine import E2BMachine, E2BNetworkGate
 from sandbox.e2b.plan import Account
-from sandbox.install.index.access import IndexAccess
-from sandbox.install.node import registry as npm_registry
-from sandbox.install.node.registry import Registry
+from sandbox.e2b.sandbox import E2BSandbox, PackageSupply
+from sandbox.host.bundle import bundle
+from sandbox.install.node import npm as node_npm
+from sandbox.install.node.npm import Registry
+from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
 from sandbox.remote import wire
-from sandbox.remote.client import Client, PackageSupply, RemoteSandbox
-from sandbox.remote.code_bundle import sandbox_bundle
-from sandbox.remote.wire import Head
 
 BOOT_SECONDS = 90.0
 RETRY_AFTER = 30.0
@@ -58,14 +57,14 @@ class E2BSandboxes:
         self._orphans = OrphanSweeper(account, folder)
 
     @asynccontextmanager
-    async def open(self, label: str, limits: Limits | None = None) -> AsyncIterator[RemoteSandbox]:
+    async def open(self, label: str, limits: Limits | None = None) -> AsyncIterator[E2BSandbox]:
         limits = limits or Limits()
         await self._orphans.sweep()
         async with AsyncExitStack() as closing:
             await closing.enter_async_context(self._admission.slot())
             yield await self._opened(label, limits, closing)
 
-    async def _opened(self, label: str, limits: Limits, closing: AsyncExitStack) -> RemoteSandbox:
+    async def _opened(self, label: str, limits: Limits, closing: AsyncExitStack) -> E2BSandbox:
         """Start a machine; one that is lost during its start is replaced once."""
         for _ in range(2):
             async with AsyncExitStack() as trying:
@@ -78,7 +77,7 @@ class E2BSandboxes:
                 return sandbox
         raise SandboxUnavailable(f"two machines were lost while they started ({lost})", RETRY_AFTER) from lost
 
-    async def _start(self, label: str, limits: Limits, closing: AsyncExitStack) -> RemoteSandbox:
+    async def _start(self, label: str, limits: Limits, closing: AsyncExitStack) -> E2BSandbox:
         holder, _ = await closing.enter_async_context(folders.open_folder(self._folder, label, None))
         metadata = await self._orphans.metadata(holder.path.name, label)
         created = await accounts.create(self._account, label, metadata, self._admission)
@@ -87,24 +86,18 @@ class E2BSandboxes:
         keeping = asyncio.create_task(machine.keep())
         closing.callback(keeping.cancel)
         npm = await asyncio.to_thread(_local_npm)
-        await self._boot(machine, label, limits, npm.registry)
-        client = Client(machine)
-        hello, _ = await client.request({"do": "hello"})
-        hosts, no_node = await self._npm(client, hello, npm)
-        supply = PackageSupply(
-            E2BNetworkGate(machine, (await self._store.access()).hosts | hosts), self._store.cache / "e2b", no_node
-        )
-        with wire.reading_answer():  # memory is limited if its kernel has control groups
-            memory: tuple[Promise, ...] = ("memory",) if "memory" in hello["promises"] else ()
-        isolation = replace(self.isolation, promises=self.isolation.promises.union(memory))
-        return RemoteSandbox(client, hello, isolation, supply)
+        hello = await self._boot(machine, label, limits, npm)
+        hosts, no_node = self._registry(hello, npm)
+        gate = E2BNetworkGate(machine, (await self._store.access()).hosts | hosts)
+        # Memory is limited if its kernel has control groups.
+        memory: frozenset[Promise] = frozenset(("memory",) if "memory" in hello.promises else ())
+        isolation = replace(self.isolation, promises=self.isolation.promises | memory)
+        supply = PackageSupply(gate, self._store.cache / "e2b", no_node)
+        return E2BSandbox(Client(machine), hello.root, hello.python, isolation, supply)
 
-    async def _npm(self, client: Client, hello: Head, here: _Npm) -> tuple[frozenset[str], str]:
-        """The npm registry's hosts, or why there are none.
-
-        The worker's configuration counts if it has npm; otherwise the machine is asked before repository code is in it.
-        """
-        if not hello.get("node"):
+    def _registry(self, hello: _Hello, here: _Npm) -> tuple[frozenset[str], str]:
+        """The npm registry's hosts, or why there are none. The worker's configuration counts if it has npm."""
+        if not hello.node:
             template = self._account.template
             return frozenset(), (
                 f"the repository needs Node and npm, which E2B's template {template!r} does not have; "
@@ -112,16 +105,11 @@ class E2BSandboxes:
             )
         if here.registry is not None or here.trouble:
             return here.registry.hosts if here.registry else frozenset(), here.trouble
-        try:
-            answer, _ = await client.request({"do": "registry"})
-        except InstallFailed as error:
-            return frozenset(), error.reason
-        with wire.reading_answer():
-            return frozenset(host for host in answer["hosts"] if _HOST.fullmatch(host)), ""
+        return frozenset(host for host in hello.npm_hosts if _HOST.fullmatch(host)), hello.npm_trouble
 
-    async def _boot(self, machine: E2BMachine, label: str, limits: Limits, registry: Registry | None) -> None:
-        """Upload this package and start the server."""
-        index = await self._store.access()
+    async def _boot(self, machine: E2BMachine, label: str, limits: Limits, npm: _Npm) -> _Hello:
+        """Upload this package and start the server; returns its greeting, from before repository code is in the machine."""
+        index, registry = await self._store.access(), npm.registry
         await machine.put(f"{CODE}.zip", sandbox_bundle(), BOOT_SECONDS)
         files = {index.certificates, registry.certificates if registry else None} - {None}
         certificates = b"\n".join([await asyncio.to_thread(file.read_bytes) for file in sorted(filter(None, files))])
@@ -129,23 +117,42 @@ class E2BSandboxes:
             await machine.put(CERTIFICATES, certificates, BOOT_SECONDS)
         request = {
             "label": label,
-            "limits": asdict(limits),
-            "urls": list(index.urls),
+            "limits": limits,
+            "urls": index.urls,
             "hosts": sorted(index.hosts),
             "certificates": CERTIFICATES if certificates else "",
+            "npm": npm == _Npm(),  # whether to look for npm's registry
         }
-        python, question = wire.INTERPRETER, base64.b64encode(wire.pack(request)).decode()
+        python = wire.INTERPRETER
         unpacking = shlex.join((python, "-m", "zipfile", "-e", f"{CODE}.zip", CODE))
-        serving = shlex.join((python, "-s", "-m", "sandbox.remote.server", question))
+        serving = shlex.join((python, "-s", "-m", "sandbox.remote.server", wire.encode(request)))
         script = f"mkdir -p {CODE} && {unpacking} && cd {CODE} && exec {serving}"
         environment = _environment(index, registry, CERTIFICATES if certificates else "")
         output = await machine.start(script, environment, BOOT_SECONDS)
-        if output != "ready":
-            why = output.removeprefix("refused ")[:300] or "no output"
+        try:
+            return read(output, _Hello)
+        except (SandboxUnavailable, SandboxLost) as error:
+            why = error.reason if isinstance(error, SandboxUnavailable) else output[:300] or "no output"
             raise SandboxUnavailable(
                 f"the template {self._account.template!r} cannot run a sandbox ({why}); "
                 "build it with: python -m deploy.e2b.build"
-            )
+            ) from error
+
+
+class _Hello(msgspec.Struct):
+    """The server's greeting. `npm_hosts` are those of the machine's own npm registry."""
+
+    root: str
+    python: str
+    promises: tuple[str, ...]
+    node: bool
+    npm_hosts: tuple[str, ...]
+    npm_trouble: str
+
+
+def sandbox_bundle() -> bytes:
+    """This package as a zip, without what only the worker uses and the machine has no libraries for."""
+    return bundle("sandbox", "sandbox", left_here=("e2b", "containers", "proof"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +164,10 @@ class _Npm:
 
 
 def _local_npm() -> _Npm:
-    if not npm_registry.is_installed():
+    if not node_npm.is_installed():
         return _Npm()
     try:
-        return _Npm(npm_registry.configured())
+        return _Npm(node_npm.configured())
     except InstallFailed as error:
         return _Npm(trouble=error.reason)
 

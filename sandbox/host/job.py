@@ -1,11 +1,11 @@
-"""A command with the mounts, environment and bounds under which a jail or a container runs it."""
+"""A command with the mounts, environment and limits under which a jail or a container runs it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sandbox.base import MIB, Command
+from sandbox.base import KIB, MIB, Command, Limits
 from sandbox.host.tree import parts_of
 
 
@@ -37,3 +37,32 @@ def job_of(command: Command, root: str, mounts: Sequence[Mount], env: Mapping[st
     cwd = root if command.cwd in ("", ".") else "/".join((root, *parts_of(command.cwd)))
     argv, timeout, stdin = command.argv, command.timeout, command.stdin
     return Job(argv, mounts, {**env, **command.env}, cwd, timeout, stdin, command.output_limit, command.hosts)
+
+
+LOCKED_MEMORY = 64 * KIB  # bytes per process
+
+
+def environment(home: str, programs: str) -> dict[str, str]:
+    """The whole environment; `programs` is the folder of the dependencies' commands."""
+    return {
+        "PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": home,
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def with_limits(limits: Limits, argv: Sequence[str], *, processes: bool = True) -> tuple[str, ...]:
+    """`argv` under its limits. Outside a user namespace, limiting `processes` would count all of the user's."""
+    return (
+        "/usr/bin/prlimit",
+        *((f"--nproc={limits.processes}",) if processes else ()),
+        f"--fsize={limits.file_size}",
+        f"--nofile={limits.open_files}",
+        f"--cpu={limits.cpu_seconds}",
+        "--core=0",
+        f"--memlock={LOCKED_MEMORY}",
+        "--",
+        *argv,
+    )

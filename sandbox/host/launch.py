@@ -118,6 +118,15 @@ async def run(launch: Launch) -> ProcessResult:
     return ProcessResult(code, out.value(), err.value(), time.monotonic() - started, out.truncated or err.truncated, timed_out)
 
 
+async def printed(argv: Sequence[str], env: Mapping[str, str], seconds: float) -> str | None:
+    """What a program prints, run outside of any project; None if it cannot be started, fails or takes longer."""
+    try:
+        ended = await run(Launch(argv, env, seconds, cwd="/"))
+    except SandboxUnavailable:
+        return None
+    return ended.stdout.decode(errors="replace").strip() if ended.returncode == 0 and not ended.timed_out else None
+
+
 async def _exit_of(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is not None:
         return

@@ -21,16 +21,13 @@ from pathlib import Path
 
 from sandbox.base import Completed, DeadlinePassed, Installed, InstallFailed, Packages
 from sandbox.install import folder_cache
-from sandbox.install import plan as install_plan
 from sandbox.install.backend import CERTIFICATES, RECIPE_FOLDER, InstallBackend, SharedEnvironments
-from sandbox.install.index.access import IndexAccess, LazyIndexAccess
-from sandbox.install.index.proxy import proxied
 from sandbox.install.node import npm
-from sandbox.install.plan import InstallPlan
-from sandbox.install.python import environments, wheels
+from sandbox.install.package_index import IndexAccess, LazyIndexAccess, proxied
+from sandbox.install.python import environments, interpreters, requirements, wheels
 from sandbox.install.python.environments import EnvironmentRecipe
-from sandbox.install.python.interpreters import choose, runs_as
-from sandbox.install.python.managed import ManagedPythons
+from sandbox.install.python.interpreters import ManagedPythons, choose, runs_as
+from sandbox.install.python.requirements import InstallPlan
 from sandbox.install.python.wheels import Wheels
 
 INSTALLER_ENVIRONMENT = {
@@ -86,7 +83,7 @@ async def install(packages: Packages, backend: InstallBackend, store: PackageSto
     await asyncio.to_thread(store.clear)
     interpreter = await choose(packages.python, store.pythons)
     python = await backend.use(interpreter)
-    plan = await install_plan.read(packages, backend.read)
+    plan = await requirements.read_plan(packages, backend.read)
     async with wheels.fetched(store.wheels, interpreter, (plan.runtime, *plan.builds)) as found:
         installer = Installer(backend, found)
         shared = False
@@ -155,7 +152,7 @@ class Installer:
 
     def __init__(self, backend: InstallBackend, found: Wheels) -> None:
         self._backend, self._wheels = backend, found.folder
-        self._uv = wheels.uv_binary()
+        self._uv = interpreters.uv_binary()
         self._start: tuple[str, ...] = ()
 
     @property

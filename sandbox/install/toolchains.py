@@ -72,5 +72,4 @@ def _is_toolchain(tree: Path, kept: Sequence[Path]) -> bool:
 async def _ask(argv: tuple[str, ...]) -> str:
     if (program := shutil.which(argv[0])) is None:
         return ""
-    ended = await launch.run(launch.Launch((program, *argv[1:]), os.environ, SECONDS, cwd="/"))
-    return ended.stdout.decode(errors="replace").strip() if ended.returncode == 0 else ""
+    return await launch.printed((program, *argv[1:]), os.environ, SECONDS) or ""

@@ -1,23 +1,53 @@
-"""Runs one command inside bubblewrap and interprets its end.
+"""Runs one command inside bubblewrap and interprets its end; hands out one uid per open sandbox, when the worker is root.
 
 worker → sh (joins the control group) → nsenter (the stage) → setpriv (drops root) → bwrap → prlimit → command. Each replaces
 the one before, so there is one process to kill and bwrap dies with the worker.
+
+Per-user limits apply to everything under one uid, so each sandbox gets its own. Workers on one machine coordinate by file
+locks, which the kernel releases when a worker dies.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from secrets import token_hex
 
 from sandbox.base import Completed, DeadlinePassed, LimitExceeded, Limits, SandboxLost, SandboxUnavailable
-from sandbox.host import bounds, launch
-from sandbox.host.job import Job
+from sandbox.host import launch
+from sandbox.host.job import Job, with_limits
 from sandbox.jail import bubblewrap, seccomp
 from sandbox.jail.cgroup import Group
 from sandbox.jail.stage import Stage
+
+# A range that no distribution hands out: above ordinary users, below systemd's dynamic users (61184).
+FIRST_UID = 60_600
+SLOTS = 500
+LOCKS = Path("/run/selfheal-slots")
+
+
+@contextmanager
+def uid_of_a_free_slot(locks: Path = LOCKS) -> Iterator[int]:
+    """A uid exclusive to this context on this machine. Raises `SandboxUnavailable`."""
+    locks.mkdir(mode=0o700, exist_ok=True)
+    for slot in range(SLOTS):
+        descriptor = os.open(locks / str(slot), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            continue
+        try:
+            yield FIRST_UID + slot
+        finally:
+            os.close(descriptor)
+        return
+    raise SandboxUnavailable(f"all {SLOTS} sandbox slots of this machine are in use", retry_after=30.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +88,7 @@ class Confinement:
             *self.stage.enter,
             *self._drop_root(),
             *(bubblewrap.BWRAP, "--args", str(arguments), "--seccomp", str(filter_), "--json-status-fd", str(status), "--"),
-            *bounds.with_limits(self.limits, job.argv),
+            *with_limits(self.limits, job.argv),
         )
         ended = await launch.run(
             launch.Launch(

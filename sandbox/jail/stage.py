@@ -42,6 +42,26 @@ echo ready
 read -r _ || :
 """
 
+# On disk, only folders change their owner, so that an installer can replace the files in them.
+LAYER = """
+mkdir -p "$1"
+[ -z "$4" ] || mount -t tmpfs -o "size=$4,nr_inodes=1000000,mode=0755,nosuid,nodev" candidate "$1"
+mkdir "$1/changes" "$1/work" "$1/root"
+[ -z "$3" ] || chown "$3:$3" "$1/changes" "$1/root"
+if [ "$5" = overlay ]; then
+    mount -t overlay -o "lowerdir=$2,upperdir=$1/changes,workdir=$1/work,index=off,metacopy=off$6" overlay "$1/root"
+    [ -z "$3" ] || [ -n "$4" ] || find "$1/root" -type d -exec chown "$3:$3" {} +
+else
+    cp -a "$2/." "$1/root/"
+    [ -z "$3" ] || [ -n "$4" ] || chown -Rh "$3:$3" "$1/root"
+fi
+"""
+_DROP = """
+umount -l "$1/root" 2>/dev/null || :
+umount -l "$1" 2>/dev/null || :
+rm -rf --one-file-system "$1"
+"""
+
 
 class Stage:
     """An open namespace. `root`: whether the real root created it."""
@@ -75,6 +95,25 @@ class Stage:
         target = f"{TOP}/bound/{name}"
         await self.shell('if [ -d "$1" ]; then mkdir -p "$2"; else : > "$2"; fi; mount --bind "$1" "$2"', str(source), target)
         return target
+
+    async def layer(self, home: str, source: str, owner: str, size: int | None = None) -> str:
+        """A writable layer over `source`, kept in `home` until `drop`; returns its path inside.
+
+        With a `size` (bytes) it is in memory, and `source` belongs to the `owner` already; otherwise it is on disk.
+        """
+        memory = "" if size is None else str(size)
+        # In a user namespace overlayfs keeps its notes in attributes that their owner may write.
+        options = "" if self.root else ",userxattr"
+        try:
+            await self.shell(LAYER, home, source, owner, memory, "overlay", options)
+        except SandboxUnavailable:  # no overlayfs here: a copy costs time, and shares nothing with `source`
+            await self.drop(home)
+            await self.shell(LAYER, home, source, owner, memory, "copy", "")
+        return f"{home}/root"
+
+    async def drop(self, home: str) -> None:
+        """Remove a folder with whatever is mounted in it."""
+        await self.shell(_DROP, home)
 
     def close(self) -> None:
         for descriptor in (self.top, self._mount, *(() if self._user is None else (self._user,))):

@@ -5,7 +5,7 @@ The names are those of the attacks in `attacks/`, and of the limits that only th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
@@ -51,49 +51,27 @@ _LIMITS = "per-process limits need prlimit of util-linux: apt-get install util-l
 _MEMORY = "delegate a control group with the memory and pids controllers to the worker (systemd: Delegate=yes), or use e2b"
 _UNTRIED = "fix what prevented the test: untrusted code runs only where this is proven to hold"
 
-ATTACKS: Mapping[str, Attack] = MappingProxyType(
-    {
-        "own environment": Attack("environment", _RECIPE),
-        "first environment": Attack("environment", _RECIPE),
-        "descriptors": Attack("environment", _RECIPE),
-        "files of the worker": Attack("files", _NAMESPACES),
-        "system files": Attack("files", _NAMESPACES),
-        "devices": Attack("files", _NAMESPACES),
-        "loopback of the machine": Attack("network", _NAMESPACES),
-        "abstract socket": Attack("network", _NAMESPACES),
-        "other machines": Attack("network", _NAMESPACES),
-        "name service": Attack("network", _NAMESPACES),
-        "metadata of the cloud": Attack("network", _NAMESPACES),
-        "root": Attack("uid", _ROOT),
-        "owner": Attack("uid", _ROOT),
-        "groups": Attack("uid", _ROOT),
-        "capabilities": Attack("uid", _RECIPE),
-        "new privileges": Attack("uid", _RECIPE),
-        "other processes": Attack("processes", _NAMESPACES),
-        "kernel settings": Attack("processes", _NAMESPACES),
-        "shared memory": Attack("processes", _NAMESPACES),
-        "control groups": Attack("processes", _NAMESPACES, weight="warning"),
-        "host name": Attack("processes", _NAMESPACES, weight="warning"),
-        "session": Attack("processes", _RECIPE),
-        "death with the worker": Attack("processes", _RECIPE),
-        "kernel filter": Attack("kernel", _FILTER),
-        "system calls": Attack("kernel", _FILTER),
-        "user namespaces": Attack("kernel", _FILTER),
-        "terminal input": Attack("kernel", _FILTER),
-        "sockets": Attack("kernel", _FILTER),
-        "processes": Attack("limits", _LIMITS),
-        "file size": Attack("limits", _LIMITS),
-        "open files": Attack("limits", _LIMITS),
-        "disk": Attack("limits", _RECIPE),
-        "locked memory": Attack("limits", _LIMITS),
-        "processor time": Attack("limits", _LIMITS),
-        "core dumps": Attack("limits", _LIMITS),
-        "memory": Attack("limits", _MEMORY, weight="warning"),
-        "wall time": Attack("limits", _RECIPE),
-        "output": Attack("limits", _RECIPE),
-        "another sandbox": Attack("other sandboxes", _NAMESPACES),
-    }
+_GROUPS: Sequence[tuple[Attack, tuple[str, ...]]] = (
+    (Attack("environment", _RECIPE), ("own environment", "first environment", "descriptors")),
+    (Attack("files", _NAMESPACES), ("files of the worker", "system files", "devices")),
+    (
+        Attack("network", _NAMESPACES),
+        ("loopback of the machine", "abstract socket", "other machines", "name service", "metadata of the cloud"),
+    ),
+    (Attack("uid", _ROOT), ("root", "owner", "groups")),
+    (Attack("uid", _RECIPE), ("capabilities", "new privileges")),
+    (Attack("processes", _NAMESPACES), ("other processes", "kernel settings", "shared memory")),
+    (Attack("processes", _NAMESPACES, weight="warning"), ("control groups", "host name")),
+    (Attack("processes", _RECIPE), ("session", "death with the worker")),
+    (Attack("kernel", _FILTER), ("kernel filter", "system calls", "user namespaces", "terminal input", "sockets")),
+    (Attack("limits", _LIMITS), ("processes", "file size", "open files")),
+    (Attack("limits", _RECIPE), ("disk",)),
+    (Attack("limits", _LIMITS), ("locked memory", "processor time", "core dumps")),
+    (Attack("limits", _MEMORY, weight="warning"), ("memory",)),
+    (Attack("limits", _RECIPE), ("wall time", "output")),
+    (Attack("other sandboxes", _NAMESPACES), ("another sandbox",)),
 )
+ATTACKS: Mapping[str, Attack] = MappingProxyType({name: attack for attack, names in _GROUPS for name in names})
 
 
 def finding(name: str, held: bool | None, saw: str) -> Finding:

@@ -29,15 +29,16 @@ from sandbox.base import (
     SandboxUnavailable,
     Workspace,
 )
-from sandbox.host import bounds
+from sandbox.host.bundle import bundle
+from sandbox.host.job import LOCKED_MEMORY
 from sandbox.jail.bubblewrap import scratch_bytes
 from sandbox.proof import canaries
-from sandbox.proof.bundle import attacks_bundle
 from sandbox.proof.canaries import Canaries
 from sandbox.proof.findings import ATTACKS, DECISIVE, Finding, Part, finding
 
 LIMITS = Limits(memory=192 * MIB, processes=48, file_size=16 * MIB, open_files=64, disk=24 * MIB, cpu_seconds=20)
 """Small, so that reaching each of them takes no time."""
+PACKAGE = "selfheal_proof"  # name of the attacks inside, which no module of a repository has
 SECONDS = 30.0
 DEADLINES = (0.3, 2.0, 8.0)
 """Timeouts of the command, in seconds; the longer ones are for sandboxes where starting it takes that long."""
@@ -82,6 +83,11 @@ class HostAssets:
     folders: Sequence[Path] = ()
     files: Sequence[Path] = ()
     sandboxes: Path | None = None
+
+
+def attacks_bundle() -> bytes:
+    """The attacks as a zipapp."""
+    return bundle("sandbox.proof.attacks", PACKAGE, f"from {PACKAGE} import __main__\n\n__main__.main()\n")
 
 
 async def prove(
@@ -181,7 +187,7 @@ class _Proof:
             "cgroup_namespace": canaries.cgroup_namespace(),
             "hostname": socket.gethostname(),
             "limits": asdict(self._limits),
-            "locked_memory": bounds.LOCKED_MEMORY,
+            "locked_memory": LOCKED_MEMORY,
             "root": root,
             "writable": [root, "/tmp", "/dev/shm", "/dev", *(IN_MEMORY if kind == "docker" else ())],  # noqa: S108 - inside
             "sizes": {"/tmp": disk, "/dev/shm": SHARED_MEMORY, root: disk},  # noqa: S108 - inside

@@ -1,30 +1,28 @@
 """On the machine: passes one request to the server and prints its answer. Started per request, so it imports little.
 
-`messenger.py SOCKET ID [REQUEST]`; without a request it waits for the answer to an earlier one. The answer is printed in
-base64, or only its size if it is long; then it is fetched as a file. When this process dies, the server cancels the work.
+`messenger.py SOCKET NAME [REQUEST]`; without a request, the server reads it from a file or already works on it. Prints the
+answer, or an empty line if it is long; then it is fetched as a file.
 """
 
 from __future__ import annotations
 
+import json
 import socket
 import sys
 
 
-def main() -> int:
-    path, name, *question = sys.argv[1:]
+def main() -> None:
+    path, *words = sys.argv[1:]
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(path)
         except OSError as error:
-            sys.stderr.write(f"no server: {error}\n")
-            return 70
-        connection.sendall(f"{name} {question[0] if question else ''}\n".encode())
-        answer = b""
+            print(json.dumps({"error": "lost", "reason": f"the sandbox's server does not run: {error}"}))  # noqa: T201
+            return
+        connection.sendall(f"{' '.join(words)}\n".encode())
         while chunk := connection.recv(65536):
-            answer += chunk
-    sys.stdout.write(answer.decode())
-    return 0 if answer.endswith(b"\n") else 71
+            sys.stdout.buffer.write(chunk)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,246 +1,208 @@
 """On the machine: serves one local sandbox on a socket that only root can reach.
 
 Each connection carries one named request. The answer is kept as a file: a client that lost the connection repeats the name and
-gets the same answer, and nothing is done twice. Work whose last client disconnects is cancelled.
+gets the same answer, and nothing is done twice.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
+import json
 import os
+import shutil
 import sys
+import tarfile
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
-from sandbox.base import MIB, Limits, SandboxError, SandboxLost, Workspace
-from sandbox.host.acquisition import acquire
+from sandbox.base import MIB, InstallFailed, Limits, Packages, SandboxError, SandboxLost, Workspace
+from sandbox.host.folder_locks import acquire
 from sandbox.install import folder_cache
-from sandbox.install import plan as install_plan
-from sandbox.install.index.access import IndexAccess
-from sandbox.install.node import registry
+from sandbox.install.node import npm
+from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
-from sandbox.install.python import wheels
+from sandbox.install.python import requirements, wheels
 from sandbox.install.python.interpreters import Interpreter, choose
 from sandbox.install.python.requirements import RequirementLines
 from sandbox.local import LocalSandbox, LocalSandboxes
-from sandbox.remote import wheel_bundle, wire
-from sandbox.remote.wire import Head
+from sandbox.remote import wire
 
 KEPT = 64  # answers that can be repeated
 SYSTEM_MEMORY = 384 * MIB  # bytes reserved for the machine
-Blobs = tuple[bytes, ...]
-
-
-@dataclass(slots=True)
-class _PendingRequest:
-    """A request in progress, until its answer is stored."""
-
-    doing: asyncio.Task[bytes]
-    keeping: asyncio.Task[None]
-    clients: int = 0
+_CANCELLED = wire.encode(wire.failure(SandboxLost("the client cancelled the request")))
+OF_SANDBOX = frozenset(("amend", "provide"))
+OF_WORKSPACE = frozenset(("run", "read", "write", "remove", "files"))
 
 
 class Server:
-    """Handles requests to one open sandbox."""
+    """Handles requests to one open sandbox. `home` has the folders `asked` and `answered`."""
 
     def __init__(self, sandbox: LocalSandbox, store: PackageStore, home: Path) -> None:
-        self._sandbox, self._store, self._home = sandbox, store, home
+        self._sandbox, self._store = sandbox, store
+        self._asked, self._answered = home / "asked", home / "answered"
         self._workspaces: dict[str, Workspace] = {wire.BASE: sandbox.base}
         self._candidates: dict[str, AbstractAsyncContextManager[Workspace]] = {}
-        self._running: dict[str, _PendingRequest] = {}
+        self._running: dict[str, asyncio.Task[str]] = {}
         self._kept: deque[str] = deque()
-        names = "hello registry unpack provide amend question fetch fill wheels install open close run read write remove files"
-        self._handlers: dict[str, Callable[[Head, Blobs], Awaitable[bytes]]] = {
-            name: getattr(self, f"_{name}") for name in names.split()
-        }
+        named = (self.unpack, self.question, self.fetch, self.fill, self.wheels, self.install, self.open)
+        self._handlers: dict[str, Callable[..., Awaitable[object]]] = {each.__name__: each for each in named}
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection: a name, a request, its answer."""
-        line, lines = asyncio.Event(), list[str]()
-        gone = asyncio.create_task(_end_of(reader, line, lines))
         try:
-            await line.wait()
-            name, _, question = (lines[0] if lines else "").partition(" ")
+            name, _, request = (await reader.readline()).decode().rstrip("\n").partition(" ")
             if not wire.NAME.fullmatch(name):
                 return
-            if not (self._home / "answered" / name).exists():
-                await self._answer(name, question, gone)
-            answer = (self._home / "answered" / name).read_bytes()
-            inline = base64.b64encode(answer) if len(answer) <= wire.INLINE else b""
-            writer.write(str(len(answer)).encode() + b" " + inline + b"\n")
+            if not (self._answered / name).exists():
+                if name not in self._running:
+                    self._running[name] = asyncio.create_task(self._answer(name, request))
+                    self._running[name].add_done_callback(partial(self._keep, name))
+                elif request == wire.CANCEL:
+                    self._running[name].cancel()
+                await asyncio.wait((self._running[name],))
+            answer = (self._answered / name).read_bytes()
+            writer.write((answer if len(answer) <= wire.INLINE else b"") + b"\n")
             await writer.drain()
-        except OSError:
-            pass  # the client is gone; the answer stays
+        except (OSError, ValueError):
+            pass  # the client is gone, and the answer stays; or it is no client of ours
         finally:
-            gone.cancel()
             writer.close()
 
-    async def _answer(self, name: str, question: str, gone: asyncio.Task[None]) -> None:
-        """Start the work or join it if it is running; cancel it when its last client is gone."""
-        if name not in self._running:
-            doing = asyncio.create_task(self._do(name, question))
-            self._running[name] = _PendingRequest(doing, asyncio.create_task(self._store_when_done(name, doing)))
-        work = self._running[name]
-        work.clients += 1
-        await asyncio.wait((work.doing, gone), return_when=asyncio.FIRST_COMPLETED)
-        work.clients -= 1
-        if not work.clients:
-            work.doing.cancel()
-        await asyncio.wait((work.keeping,))
-
-    async def _store_when_done(self, name: str, doing: asyncio.Task[bytes]) -> None:
-        """Store the answer when the work is done; requests wait for that, so that work is never repeated."""
-        await asyncio.wait((doing,))
-        answer = wire.error_to(SandboxLost("the client cancelled the command")) if doing.cancelled() else doing.result()
+    def _keep(self, name: str, work: asyncio.Task[str]) -> None:
+        """Store the answer before anybody who waits for it goes on, so that work is never repeated."""
+        answer = _CANCELLED if work.cancelled() else work.result()
         try:
-            await asyncio.to_thread(self._store_answer, name, answer)
+            fresh = self._answered / f".{name}"
+            fresh.write_text(answer)
+            fresh.rename(self._answered / name)
+            self._kept.append(name)
+            while len(self._kept) > KEPT:
+                (self._answered / self._kept.popleft()).unlink(missing_ok=True)
         finally:
             del self._running[name]
 
-    def _store_answer(self, name: str, answer: bytes) -> None:
-        fresh = self._home / "answered" / f".{name}"
-        fresh.write_bytes(answer)
-        fresh.rename(self._home / "answered" / name)
-        self._kept.append(name)
-        while len(self._kept) > KEPT:
-            (self._home / "answered" / self._kept.popleft()).unlink(missing_ok=True)
-
-    async def _do(self, name: str, question: str) -> bytes:
+    async def _answer(self, name: str, request: str) -> str:
+        file = self._asked / name
         try:
-            file = self._home / "asked" / name
-            content = base64.b64decode(question) if question else await asyncio.to_thread(file.read_bytes)
-            head, blobs = wire.unpack(content)
+            if request == wire.CANCEL:
+                return _CANCELLED
+            given = json.loads(request or await asyncio.to_thread(file.read_bytes))
             file.unlink(missing_ok=True)
-            return await self._handlers[head["do"]](head, blobs)
+            do, workspace = given.pop("do"), given.pop("workspace", wire.BASE)
+            return wire.encode({"ok": await self._do(do, workspace, wire.arguments_of(given))})
         except Exception as error:  # noqa: BLE001 - whatever a handler raises must be answered, or the client would repeat it
-            return wire.error_to(error)
+            return wire.encode(wire.failure(error))
 
-    async def _hello(self, head: Head, blobs: Blobs) -> bytes:
-        base, promises = self._sandbox.base, sorted(self._sandbox.isolation.promises)
-        node = registry.is_installed()
-        return wire.pack({"root": base.root, "python": base.python, "promises": promises, "node": node})
+    async def _do(self, do: str, name: str, arguments: dict[str, Any]) -> object:
+        if do in OF_SANDBOX:
+            return await getattr(self._sandbox, do)(**arguments)
+        if do == "close":
+            await self._close(name)
+            return None
+        if (workspace := self._workspaces.get(name)) is None:
+            raise SandboxLost("the workspace is closed")
+        if do in OF_WORKSPACE:
+            return await getattr(workspace, do)(**arguments)
+        return await self._handlers[do](workspace, **arguments)
 
-    async def _registry(self, head: Head, blobs: Blobs) -> bytes:
-        """The hosts in npm's configuration here, for a client without npm; requested before any code runs."""
-        return wire.pack({"hosts": sorted((await asyncio.to_thread(registry.configured)).hosts)})
-
-    async def _unpack(self, head: Head, blobs: Blobs) -> bytes:
-        file = self._upload(head)
+    async def unpack(self, workspace: Workspace, file: str) -> None:
+        upload = self._upload(file)
         try:
-            await self._sandbox.unpack(_chunks(file))
+            await self._sandbox.unpack(_chunks(upload))
         finally:
-            file.unlink(missing_ok=True)
-        return wire.pack({})
+            upload.unlink(missing_ok=True)
 
-    async def _amend(self, head: Head, blobs: Blobs) -> bytes:
-        return wire.completed_to(await self._sandbox.amend(wire.command_from(head["command"], blobs[0])))
-
-    async def _provide(self, head: Head, blobs: Blobs) -> bytes:
-        return wire.pack({"path": await self._sandbox.provide(head["name"], blobs[0])})
-
-    async def _question(self, head: Head, blobs: Blobs) -> bytes:
+    async def question(self, workspace: Workspace, packages: Packages) -> tuple[str, bool]:
         """The cache key of the download step, and whether anything must be downloaded."""
-        interpreter, sets = await self._requested(head)
+        interpreter, sets = await _requested(workspace, packages)
         key = wheels.cache_key(interpreter, sets)
         entry = await acquire(lambda: folder_cache.newest(self._store.wheels, key), folder_cache.release)
-        if entry is not None:
-            await asyncio.to_thread(folder_cache.release, entry)
-        wants = entry is None and any(lines.requirements for lines in sets)
-        return wire.pack({"question": key, "wants": wants})
+        await asyncio.to_thread(folder_cache.release, entry)
+        return key, entry is None and any(lines.requirements for lines in sets)
 
-    async def _fetch(self, head: Head, blobs: Blobs) -> bytes:
-        """Run the download step alone, which executes nothing."""
-        interpreter, sets = await self._requested(head)
+    async def fetch(self, workspace: Workspace, packages: Packages) -> bool:
+        """Run the download step alone, which executes nothing; whether nothing is missing."""
+        interpreter, sets = await _requested(workspace, packages)
         async with wheels.fetched(self._store.wheels, interpreter, sets) as found:
-            return wire.pack({"whole": not found.missing})
+            return not found.missing
 
-    async def _requested(self, head: Head) -> tuple[Interpreter, tuple[RequirementLines, ...]]:
-        packages, workspace = wire.packages_from(head["packages"]), self._workspace(head)
-        plan = await install_plan.read(packages, workspace.read)
-        return await choose(packages.python), (plan.runtime, *plan.builds)
-
-    async def _fill(self, head: Head, blobs: Blobs) -> bytes:
+    async def fill(self, workspace: Workspace, question: str, file: str) -> None:
         """Add wheels from an earlier machine to the cache."""
-        file = self._upload(head)
+        upload = self._upload(file)
         try:
-            if not wire.NAME.fullmatch(head["question"]):
+            if not wire.NAME.fullmatch(question):
                 raise ValueError("not a question")
-            await asyncio.to_thread(wheel_bundle.unpacked, self._store.wheels, head["question"], file)
+            await asyncio.to_thread(_unpack_wheels, self._store.wheels, question, upload)
         finally:
-            file.unlink(missing_ok=True)
-        return wire.pack({})
+            upload.unlink(missing_ok=True)
 
-    async def _wheels(self, head: Head, blobs: Blobs) -> bytes:
-        """The wheels of a key as a tar of limited size; empty if there are none."""
-        entry = await acquire(lambda: folder_cache.newest(self._store.wheels, str(head["question"])), folder_cache.release)
+    async def wheels(self, workspace: Workspace, question: str, at_most: int) -> str:
+        """The name of a file with the wheels of a key as a tar of at most `at_most` bytes; empty if there is none."""
+        entry = await acquire(lambda: folder_cache.newest(self._store.wheels, question), folder_cache.release)
         if entry is None:
-            return wire.pack({}, b"")
+            return ""
+        file = self._answered / f"{token_hex(8)}.tar"
+        self._kept.append(file.name)
         try:
-            return wire.pack({}, await asyncio.to_thread(wheel_bundle.packed, entry.folder, int(head["at_most"])))
+            return file.name if await asyncio.to_thread(_pack_wheels, entry.folder, file, at_most) else ""
         finally:
             await asyncio.to_thread(folder_cache.release, entry)
 
-    async def _install(self, head: Head, blobs: Blobs) -> bytes:
-        workspace = self._workspace(head)
-        installed = await workspace.install(wire.packages_from(head["packages"]))
-        return wire.pack({"installed": asdict(installed), "python": workspace.python})
+    async def install(self, workspace: Workspace, packages: Packages) -> tuple[object, str]:
+        return await workspace.install(packages), workspace.python
 
-    async def _open(self, head: Head, blobs: Blobs) -> bytes:
+    async def open(self, workspace: Workspace) -> tuple[str, str]:
         name = token_hex(8)
         context = self._sandbox.candidate()
-        workspace = await context.__aenter__()
-        self._workspaces[name], self._candidates[name] = workspace, context
-        return wire.pack({"workspace": name, "python": workspace.python})
+        candidate = await context.__aenter__()
+        self._workspaces[name], self._candidates[name] = candidate, context
+        return name, candidate.python
 
-    async def _close(self, head: Head, blobs: Blobs) -> bytes:
-        context = self._candidates.pop(head["workspace"], None)
-        self._workspaces.pop(head["workspace"], None)
+    async def _close(self, name: str) -> None:
+        context = self._candidates.pop(name, None)
+        self._workspaces.pop(name, None)
         if context is not None:
             await context.__aexit__(None, None, None)
-        return wire.pack({})
 
-    async def _run(self, head: Head, blobs: Blobs) -> bytes:
-        return wire.completed_to(await self._workspace(head).run(wire.command_from(head["command"], blobs[0])))
-
-    async def _read(self, head: Head, blobs: Blobs) -> bytes:
-        return wire.pack({}, await self._workspace(head).read(head["path"], head["limit"]))
-
-    async def _write(self, head: Head, blobs: Blobs) -> bytes:
-        await self._workspace(head).write(head["path"], blobs[0], executable=head["executable"])
-        return wire.pack({})
-
-    async def _remove(self, head: Head, blobs: Blobs) -> bytes:
-        await self._workspace(head).remove(head["path"])
-        return wire.pack({})
-
-    async def _files(self, head: Head, blobs: Blobs) -> bytes:
-        return wire.pack({}, wire.entries_to(await self._workspace(head).files()))
-
-    def _workspace(self, head: Head) -> Workspace:
-        try:
-            return self._workspaces[head["workspace"]]
-        except KeyError:
-            raise SandboxLost("the workspace is closed") from None
-
-    def _upload(self, head: Head) -> Path:
-        return self._home / "asked" / Path(head["file"]).name
+    def _upload(self, name: str) -> Path:
+        return self._asked / Path(name).name
 
 
-async def _end_of(reader: asyncio.StreamReader, first: asyncio.Event, lines: list[str]) -> None:
-    """Read the first line, then wait for the end of the connection."""
+async def _requested(workspace: Workspace, packages: Packages) -> tuple[Interpreter, tuple[RequirementLines, ...]]:
+    plan = await requirements.read_plan(packages, workspace.read)
+    return await choose(packages.python), (plan.runtime, *plan.builds)
+
+
+def _pack_wheels(folder: Path, file: Path, at_most: int) -> bool:
+    """Write the files of `folder` as a tar; False if they are too large."""
+    found = sorted(folder.iterdir())
+    if sum(each.stat().st_size for each in found) > at_most:
+        return False
+    with tarfile.open(file, "w") as tar:
+        for each in found:
+            tar.add(each, each.name)
+    return True
+
+
+def _unpack_wheels(cache: Path, key: str, bundle: Path) -> None:
+    """Add the contents of a `_pack_wheels` file to the cache: plain files with plain names only."""
+    fresh = folder_cache.create(cache, key)
     try:
-        lines.append((await reader.readline()).decode().rstrip("\n"))
-        first.set()
-        await reader.read()
-    except (OSError, ValueError):
-        pass
+        with tarfile.open(bundle, "r:") as tar:
+            for member in tar:
+                content = tar.extractfile(member) if member.isreg() and "/" not in member.name else None
+                if content is not None:
+                    with (fresh.folder / member.name).open("xb") as file:
+                        shutil.copyfileobj(content, file)
+        fresh = folder_cache.commit(fresh)
     finally:
-        first.set()
+        folder_cache.release(fresh)
 
 
 async def _chunks(file: Path) -> AsyncIterator[bytes]:
@@ -255,30 +217,38 @@ def _fitting(limits: Limits) -> Limits:
     return replace(limits, memory=min(limits.memory, max(there - SYSTEM_MEMORY, there // 2)))
 
 
-async def serve(home: Path, label: str, limits: Limits, index: IndexAccess) -> None:
-    """Open one sandbox and serve it until killed. Prints `ready`, or `refused` with the reason."""
+def _npm(is_asked: bool) -> tuple[list[str], str]:
+    """The hosts in npm's configuration here, for a worker without npm, or why there are none."""
+    try:
+        return sorted(npm.configured().hosts) if is_asked else [], ""
+    except InstallFailed as error:
+        return [], error.reason
+
+
+async def serve(home: Path, given: dict[str, Any]) -> None:
+    """Open one sandbox and serve it until killed. Prints a line: a greeting, or why there is no sandbox."""
+    index = IndexAccess(
+        tuple(given["urls"]), frozenset(given["hosts"]), Path(given["certificates"]) if given["certificates"] else None
+    )
     store = PackageStore(home / "packages", index)
     for name in ("asked", "answered"):
         (home / name).mkdir(mode=0o700)
     try:
-        async with LocalSandboxes(home / "open", store).open(label, _fitting(limits)) as sandbox:
-            server = await asyncio.start_unix_server(
-                Server(sandbox, store, home).accept, home / "socket", limit=wire.INLINE * 2
-            )
+        async with LocalSandboxes(home / "open", store).open(given["label"], _fitting(Limits(**given["limits"]))) as sandbox:
+            server = Server(sandbox, store, home)
+            listening = await asyncio.start_unix_server(server.accept, home / "socket", limit=wire.INLINE * 2)
             os.chmod(home / "socket", 0o600)
-            print("ready", flush=True)  # noqa: T201 - the starter reads it
-            async with server:
-                await server.serve_forever()
+            node = npm.is_installed()
+            npm_hosts, npm_trouble = await asyncio.to_thread(_npm, node and given["npm"])
+            base, promises = sandbox.base, sorted(sandbox.isolation.promises)
+            greeting = {"root": base.root, "python": base.python, "promises": promises, "node": node}
+            answer = {"ok": greeting | {"npm_hosts": npm_hosts, "npm_trouble": npm_trouble}}
+            print(wire.encode(answer), flush=True)  # noqa: T201 - the starter reads it
+            async with listening:
+                await listening.serve_forever()
     except SandboxError as error:
-        print(f"refused {error}", flush=True)  # noqa: T201
-
-
-def main() -> None:
-    head, _ = wire.unpack(base64.b64decode(sys.argv[1]))
-    certificates = Path(head["certificates"]) if head["certificates"] else None
-    index = IndexAccess(tuple(head["urls"]), frozenset(head["hosts"]), certificates)
-    asyncio.run(serve(Path(wire.HOME), head["label"], Limits(**head["limits"]), index))
+        print(wire.encode(wire.failure(error)), flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(serve(Path(wire.HOME), json.loads(sys.argv[1])))

@@ -1,24 +1,21 @@
-"""The messages of both sides: a line of JSON and the bytes that belong to it.
+"""The messages of both sides: one line of JSON each.
 
-Standard library only: the machine has a bare Python. Answers come from a machine that runs hostile code, so they are read as
-data, inside `reading_answer`; the only objects they can name are the errors listed here.
+Standard library only: the machine has a bare Python. The worker reads answers as data of an expected type
+(`sandbox.e2b.client`), since hostile code runs on the machine; the only objects they can name are the errors listed here.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, fields
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from sandbox.base import (
     Command,
-    Completed,
     DeadlinePassed,
-    Entry,
-    Installed,
     InstallFailed,
     LimitExceeded,
     Packages,
@@ -27,7 +24,6 @@ from sandbox.base import (
     UnsafeArchive,
 )
 
-FRAME = 1024 * 1024  # bytes of an answer besides the requested content
 INLINE = 48 * 1024  # bytes of a message sent as an argument or printed; longer ones are files
 INTERPRETER = "/opt/selfheal/bin/python"
 """The machine's Python for the server, with pip, uv and pyseccomp; bubblewrap and util-linux must be installed too."""
@@ -36,138 +32,57 @@ SOCKET = f"{HOME}/socket"
 REQUESTS, ANSWERS = f"{HOME}/asked", f"{HOME}/answered"
 BASE = "base"  # the base workspace's name
 NAME = re.compile(r"[0-9a-f]{8,40}")  # of requests and cache keys
-
-Head = dict[str, Any]
-
-
-@contextmanager
-def reading_answer() -> Iterator[None]:
-    """Treat an answer of unexpected shape as a lost machine (`SandboxLost`)."""
-    try:
-        yield
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        raise SandboxLost(f"cannot read the machine's answer: {type(error).__name__}: {error}"[:300]) from error
-
-
-def pack(head: Mapping[str, Any], *blobs: bytes) -> bytes:
-    """Encode one message; `blobs` are binary parts."""
-    line = json.dumps({**head, "blobs": [len(blob) for blob in blobs]}).encode()
-    return b"\n".join((line, b"".join(blobs)))
+CANCEL = "-"  # instead of a request: the one of this name is no longer wanted
+ERRORS: Mapping[str, tuple[type[Exception], tuple[str, ...]]] = {
+    "deadline": (DeadlinePassed, ("seconds", "stdout", "stderr")),
+    "limit": (LimitExceeded, ("which", "limit")),
+    "archive": (UnsafeArchive, ("reason",)),
+    "install": (InstallFailed, ("reason", "output")),
+    "unavailable": (SandboxUnavailable, ("reason",)),
+    "missing": (FileNotFoundError, ("reason",)),
+    "value": (ValueError, ("reason",)),
+    "lost": (SandboxLost, ("reason",)),
+}
+"""Name → error and its arguments."""
 
 
-def unpack(message: bytes) -> tuple[Head, tuple[bytes, ...]]:
-    """Decode one message. Raises `ValueError` if it is incomplete."""
-    line, newline, rest = message.partition(b"\n")
-    try:
-        head = json.loads(line)
-    except RecursionError as error:
-        raise ValueError("not a message: too deep") from error
-    sizes = head.pop("blobs", None) if isinstance(head, dict) else None
-    if not newline or not isinstance(sizes, list) or not all(isinstance(size, int) and size >= 0 for size in sizes):
-        raise ValueError("not a message")
-    if sum(sizes) != len(rest):
-        raise ValueError("a message with bytes missing")
-    blobs, start = [], 0
-    for size in sizes:
-        blobs.append(rest[start : start + size])
-        start += size
-    return head, tuple(blobs)
+def encode(value: object) -> str:
+    """One line of ASCII: bytes as base64, dataclasses as objects."""
+    return json.dumps(value, default=_plain)
 
 
-def packages_from(head: Head) -> Packages:
-    return Packages(**_with_tuples(head))
+def _plain(value: object) -> object:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    raise TypeError(f"cannot be sent: {type(value).__name__}")
 
 
-def command_to(command: Command) -> Head:
-    """Everything but standard input, which is a blob."""
-    return {each.name: getattr(command, each.name) for each in fields(command) if each.name != "stdin"} | {
-        "env": dict(command.env)
-    }
+def failure(error: BaseException) -> dict[str, object]:
+    """The answer for `error`."""
+    for name, (kind, arguments) in ERRORS.items():
+        if isinstance(error, kind):
+            return {"error": name, "reason": str(error)} | {each: getattr(error, each, str(error)) for each in arguments}
+    return {"error": "lost", "reason": f"{type(error).__name__}: {error}"[:500]}
 
 
-def command_from(head: Head, stdin: bytes) -> Command:
-    return Command(**_with_tuples(head), stdin=stdin)
+def arguments_of(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a request of ours as the values that they were."""
+    return {name: _READERS[name](value) if name in _READERS else value for name, value in request.items()}
 
 
-def _with_tuples(head: Head) -> Head:
+def _command(given: Mapping[str, Any]) -> Command:
+    return Command(**_with_tuples(given) | {"stdin": base64.b64decode(given["stdin"])})
+
+
+def _with_tuples(given: Mapping[str, Any]) -> dict[str, Any]:
     """Turn JSON's lists into tuples."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in head.items()}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
 
 
-def completed_to(ended: Completed) -> bytes:
-    rest = {name: value for name, value in asdict(ended).items() if name not in ("stdout", "stderr")}
-    return pack(rest, ended.stdout, ended.stderr)
+def _packages(given: Mapping[str, Any]) -> Packages:
+    return Packages(**_with_tuples(given))
 
 
-def completed_from(head: Head, blobs: tuple[bytes, ...]) -> Completed:
-    stdout, stderr = blobs
-    code, seconds = int(head["exit_code"]), float(head["seconds"])
-    return Completed(code, stdout, stderr, seconds, bool(head["truncated"]), bool(head["out_of_memory"]))
-
-
-def installed_from(head: Head) -> Installed:
-    return Installed(
-        str(head["python"]),
-        float(head["seconds"]),
-        tuple(map(str, head["built"])),
-        str(head["output"]),
-        tuple(map(str, head["notes"])),
-    )
-
-
-def entries_to(entries: tuple[Entry, ...]) -> bytes:
-    rows = [[entry.path, entry.size, entry.executable, entry.link] for entry in entries]
-    return json.dumps(rows).encode()
-
-
-def entries_from(content: bytes) -> tuple[Entry, ...]:
-    return tuple(Entry(str(path), int(size), bool(runs), bool(link)) for path, size, runs, link in json.loads(content))
-
-
-def error_to(error: BaseException) -> bytes:
-    """Encode a failure."""
-    match error:
-        case DeadlinePassed():
-            return pack({"error": "deadline", "seconds": error.seconds}, error.stdout, error.stderr)
-        case LimitExceeded():
-            return pack({"error": "limit", "which": error.which, "limit": error.limit})
-        case UnsafeArchive():
-            return pack({"error": "archive", "reason": error.reason})
-        case InstallFailed():
-            return pack({"error": "install", "reason": error.reason, "output": error.output})
-        case SandboxUnavailable():
-            return pack({"error": "unavailable", "reason": error.reason})
-        case FileNotFoundError():
-            return pack({"error": "missing", "reason": str(error)})
-        case ValueError():
-            return pack({"error": "value", "reason": str(error)})
-        case SandboxLost():
-            return pack({"error": "lost", "reason": error.reason})
-        case _:
-            return pack({"error": "lost", "reason": f"{type(error).__name__}: {error}"[:500]})
-
-
-def error_from(head: Head, blobs: tuple[bytes, ...]) -> Exception | None:
-    """The failure in an answer, or None."""
-    reason = str(head.get("reason", ""))
-    match head.get("error"):
-        case None:
-            return None
-        case "deadline" if len(blobs) == 2:
-            return DeadlinePassed(float(head.get("seconds", 0)), *blobs)
-        case "limit" if head.get("which") in ("memory", "disk", "output", "processes"):
-            return LimitExceeded(head["which"], int(head.get("limit", 0)))
-        case "archive":
-            return UnsafeArchive(reason)
-        case "install":
-            return InstallFailed(reason, str(head.get("output", "")))
-        case "unavailable":
-            return SandboxUnavailable(reason)
-        case "missing":
-            return FileNotFoundError(reason)
-        case "value":
-            return ValueError(reason)
-        case "lost":
-            return SandboxLost(reason)
-        case other:
-            return SandboxLost(f"the machine answered with an unknown error: {str(other)[:80]}")
+_READERS: Mapping[str, Callable[[Any], object]] = {"command": _command, "packages": _packages, "content": base64.b64decode}

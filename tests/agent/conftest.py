@@ -8,7 +8,7 @@ import pytest_asyncio
 from agent.checks.runner import Runner
 from agent.contract.verdicts import Check, CheckRun, Reader, VerdictId
 from sandbox.base import MIB, InstallFailed, Limits, Packages, Sandbox, SandboxUnavailable, Workspace
-from sandbox.install.index.access import configured
+from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
 from tests.agent import remembered

@@ -16,7 +16,7 @@ from agent.contract.outcome import ConfirmedFailure, NoRepair, Repair
 from agent.engine import Engine
 from app.cli.checkout import checkout
 from sandbox.base import Limits
-from sandbox.install.index.access import configured
+from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
 from sandbox.process import ProcessSandboxes
 

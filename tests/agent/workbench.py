@@ -23,7 +23,7 @@ from agent.models.router import Models
 from agent.proposer import Proposal, Proposer, Situation
 from agent.state import Context, Opinion
 from sandbox.base import Sandbox
-from sandbox.install.index.access import IndexAccess
+from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
 from sandbox.process import ProcessSandboxes
 

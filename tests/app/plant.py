@@ -15,7 +15,8 @@ from agent.contract.budget import Budget
 from agent.engine import Engine
 from app.attempt.story import Deps, heal
 from app.clock import SystemClock
-from app.github import GitHub, RetryPolicy
+from app.github.client import GitHub
+from app.github.retries import RetryPolicy
 from app.settings import Settings, load
 from app.store.checkpoints.checkpoints import open_checkpoints
 from app.store.models import AttemptRow

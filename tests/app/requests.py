@@ -6,7 +6,10 @@ import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from app.store.deliveries.deliveries import record
+from agent.contract.outcome import Outcome
+from app.store.deliveries import record
+from app.store.leases import changes
+from app.store.models import AttemptRow
 from app.store.store import Store
 from webhooks.intake import Decision, Delivery, RepairRequest, RepositoryRef
 
@@ -41,3 +44,10 @@ async def taken(store: Store, decision: Decision) -> str:
 
 def run_of(sha: str, **changes: object) -> RepairRequest:
     return replace(RUN, head_sha=sha, **changes)
+
+
+async def cancel(store: Store, attempt_id: str, outcome: Outcome, reason: str) -> None:
+    """As a webhook does: end the attempt, or ask its worker to."""
+    async with store.database.write() as session:
+        row = await session.get_one(AttemptRow, attempt_id, with_for_update=True)
+        await changes.cancel(session, row, outcome, reason, store.clock.now())

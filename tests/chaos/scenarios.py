@@ -116,7 +116,7 @@ OTHERS = (
         12,
         alone=True,
     ),
-    Scenario("gust", "120 different deliveries, each three times, shuffled", partial(crowds.storm, 120, 3), 3, brief=True),
+    Scenario("burst", "120 different deliveries, each three times, shuffled", partial(crowds.storm, 120, 3), 3, brief=True),
     Scenario(
         "workers-share",
         "the same work for one, two and four workers",

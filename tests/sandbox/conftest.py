@@ -13,7 +13,7 @@ import pytest
 
 from sandbox import docker
 from sandbox.base import Command, Completed, Limits, Sandbox, Sandboxes, Workspace
-from sandbox.install.index.access import IndexAccess
+from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
 from sandbox.jail import bubblewrap
 from sandbox.local import LocalSandboxes

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.install.index.access import IndexAccess
+from sandbox.install.package_index import IndexAccess
 
 # A build backend that needs nothing: it brings its own wheel maker, and tells what it could reach.
 BACKEND = """

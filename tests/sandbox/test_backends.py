@@ -11,7 +11,7 @@ from sandbox import folders
 from sandbox.backends import open_sandboxes
 from sandbox.base import SandboxUnavailable
 from sandbox.install import folder_cache
-from sandbox.install.index.access import configured
+from sandbox.install.package_index import configured
 from sandbox.install.python import interpreters
 from sandbox.install.python.interpreters import choose, own
 

@@ -13,10 +13,11 @@ import pytest
 
 from sandbox import docker
 from sandbox.base import Command, Completed, LimitExceeded, Packages, Sandbox, SandboxLost, SandboxUnavailable, Workspace
-from sandbox.containers import images, resources, spec
+from sandbox.containers import images, resources
+from sandbox.containers.command import USER
 from sandbox.containers.engine import EngineInfo, address
 from sandbox.docker import DockerSandboxes
-from sandbox.install.index.access import IndexAccess
+from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
 from tests.sandbox import engines
 from tests.sandbox.conftest import ENGINES, FILES, LIMITS, MIB, engine_of, tarball
@@ -100,7 +101,7 @@ async def test_the_system_is_read_only_and_nobody_is_root(sandbox: Sandbox) -> N
         status = (await sh(workspace, "cat /proc/self/status; id -u; id -G")).stdout.decode()
         for line in ("CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"):
             assert line in status
-        assert status.endswith(f"{spec.USER}\n{spec.USER}\n")
+        assert status.endswith(f"{USER}\n{USER}\n")
         base = await sandbox.base.run(Command(("/bin/sh", "-c", "echo x > a.txt"), 20.0))
         assert base.exit_code != 0, "the base is what every candidate starts as"
 

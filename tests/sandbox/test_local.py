@@ -15,7 +15,7 @@ import pytest
 from sandbox import folders, local
 from sandbox.base import Command, Completed, DeadlinePassed, Sandbox, SandboxLost, SandboxUnavailable, Workspace
 from sandbox.install.python import interpreters
-from sandbox.jail import bubblewrap, cgroup
+from sandbox.jail import bubblewrap, cgroup, stage
 from sandbox.local import LocalSandboxes
 from tests.sandbox.conftest import FILES, make, sh, tarball, there, until
 from tests.sandbox.contract.backends import gone
@@ -176,7 +176,7 @@ async def test_an_old_bubblewrap_is_refused(tmp_path: Path, monkeypatch: pytest.
 
 
 async def test_without_overlayfs_candidates_are_copies(jail: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "_OVERLAY", local._OVERLAY.replace("-t overlay", "-t no-such-filesystem"))
+    monkeypatch.setattr(stage, "LAYER", stage.LAYER.replace("-t overlay", "-t no-such-filesystem"))
     async with jail.candidate() as workspace:
         await sh(workspace, "echo changed > a.txt; echo x > new")
         assert await workspace.read("a.txt") == b"changed\n"

@@ -63,7 +63,7 @@ async def test_an_interrupt_ends_the_demo_with_one_line(moment: str) -> None:
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to everything in the foreground
     out, _ = await process.communicate()
     assert process.returncode == 130, out.decode()
-    assert re.fullmatch(r"( .*its CI runs\n| .*(web is|the pages are) at .*\n)* +[\d.]+ s  stopping\n", out.decode())
+    assert re.fullmatch(r"( .*its CI runs\n| .*(web is|the pages are) at .*\n)* +[\d.]+ s  stopped\n", out.decode())
 
 
 @pytest.mark.parametrize(("command", "name"), [("serve", "web"), ("worker", "worker")])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhooks.commands import Heal, command_in
+from webhooks.triggers import Heal, command_in
 
 
 @pytest.mark.parametrize(

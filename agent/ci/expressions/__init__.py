@@ -4,9 +4,7 @@ Pure: knows the language and the given values, not workflow files. Texts are hos
 are bounded. What only GitHub knows is an `Unknown`; a result is one only if it depends on one.
 """
 
-from agent.ci.expressions.errors import ExpressionError
-from agent.ci.expressions.scope import Files, Scope, Status
-from agent.ci.expressions.templates import condition, evaluate, render, value_of
-from agent.ci.expressions.values import Unknown, Value
+from agent.ci.expressions.evaluation import condition, evaluate, render, value_of
+from agent.ci.expressions.values import ExpressionError, Files, Scope, Status, Unknown, Value
 
 __all__ = ["ExpressionError", "Files", "Scope", "Status", "Unknown", "Value", "condition", "evaluate", "render", "value_of"]

@@ -1,16 +1,31 @@
-"""The functions of the language."""
+"""The functions of the language. `toJSON` and `fromJSON` are strict, and bounded in size and nesting."""
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
-from agent.ci.expressions import jsontext
-from agent.ci.expressions.errors import NESTING_LIMIT, ExpressionError, Meter, quoted, within
-from agent.ci.expressions.scope import Scope
-from agent.ci.expressions.values import Unknown, Value, equal, is_primitive, text, unknown_in, upper
+from agent.ci.expressions.values import (
+    NESTING_LIMIT,
+    ExpressionError,
+    Known,
+    Meter,
+    Scope,
+    Unknown,
+    Value,
+    equal,
+    exact,
+    is_primitive,
+    quoted,
+    real,
+    text,
+    unknown_in,
+    upper,
+    within,
+)
 
 Arguments: TypeAlias = Sequence[Value]
 _MANY = 255
@@ -18,8 +33,7 @@ _MANY = 255
 _PART = re.compile(r"(?P<plain>[^{}]+)|(?P<brace>\{\{|\}\})|\{(?P<number>[0-9]+)[^}]*\}")
 
 
-@dataclass(frozen=True, slots=True)
-class _FunctionSpec:
+class _FunctionSpec(NamedTuple):
     least: int
     most: int
     call: Callable[[Arguments, Scope], Value]
@@ -66,33 +80,29 @@ def _contains(arguments: Arguments, scope: Scope) -> Value:
     return Unknown(doubt.what) if doubt else False
 
 
-def _starts_with(arguments: Arguments, scope: Scope) -> Value:
-    return _both(arguments, lambda where, what: upper(where).startswith(upper(what)))
-
-
-def _ends_with(arguments: Arguments, scope: Scope) -> Value:
-    return _both(arguments, lambda where, what: upper(where).endswith(upper(what)))
-
-
 def _both(arguments: Arguments, holds: Callable[[str, str], bool]) -> Value:
     if any(not is_primitive(a) and not isinstance(a, Unknown) for a in arguments):
         return False
+    texts = _texts(arguments)
+    return texts if isinstance(texts, Unknown) else holds(upper(texts[0]), upper(texts[1]))
+
+
+def _texts(values: Arguments) -> list[str] | Unknown:
+    """The values as texts, or the first that is unknown."""
     texts: list[str] = []
-    for argument in arguments:
-        if isinstance(argument, Unknown):
-            return Unknown(argument.what)
-        texts.append(text(argument))
-    return holds(texts[0], texts[1])
+    for value in values:
+        if isinstance(value, Unknown):
+            return Unknown(value.what)
+        texts.append(text(value))
+    return texts
 
 
 def _format(arguments: Arguments, scope: Scope) -> Value:
-    template, *values = arguments
-    made = template if isinstance(template, Unknown) else _formatted(text(template), values)
-    return Unknown(made.what) if isinstance(made, Unknown) else made
-
-
-def _formatted(template: str, values: Sequence[Value]) -> str | Unknown:
     """Replace `{0}` by the first value and `{{` by a brace; unknown where a used value is. Raises `ExpressionError`."""
+    values = arguments[1:]
+    if isinstance(arguments[0], Unknown):
+        return Unknown(arguments[0].what)
+    template = text(arguments[0])
     parts: list[str] = []
     at = size = 0
     while at < len(template):
@@ -103,7 +113,7 @@ def _formatted(template: str, values: Sequence[Value]) -> str | Unknown:
         if found["number"] is not None:
             value = _numbered(found["number"], values)
             if isinstance(value, Unknown):
-                return value
+                return Unknown(value.what)
             part = text(value)
         size += len(part)
         within(size)
@@ -127,11 +137,12 @@ def _join(arguments: Arguments, scope: Scope) -> Value:
         return text(members)
     if isinstance(members, Mapping) or not isinstance(members, Sequence):
         return ""
-    for unknown in unknown_in([*members, *([separator] if len(members) > 1 else [])], 1):
-        return Unknown(unknown.what)
-    between = text(separator) if is_primitive(separator) and not isinstance(separator, Unknown) else ","
-    # None is unknown; the check is for mypy.
-    texts = [text(member) for member in members if not isinstance(member, Unknown)]
+    texts = _texts(members)
+    if isinstance(texts, Unknown):
+        return texts
+    if isinstance(separator, Unknown):
+        return Unknown(separator.what) if len(members) > 1 else "".join(texts)
+    between = text(separator) if is_primitive(separator) else ","
     within(sum(map(len, texts)) + len(between) * max(0, len(texts) - 1))
     return between.join(texts)
 
@@ -141,12 +152,12 @@ def _to_json(arguments: Arguments, scope: Scope) -> Value:
         return Unknown(unknown.what)
     value = arguments[0]
     assert not isinstance(value, Unknown)
-    return jsontext.written(value)
+    return to_json(value)
 
 
 def _from_json(arguments: Arguments, scope: Scope) -> Value:
     value = arguments[0]
-    return Unknown(value.what) if isinstance(value, Unknown) else jsontext.read(text(value))
+    return Unknown(value.what) if isinstance(value, Unknown) else from_json(text(value))
 
 
 def _case(arguments: Arguments, scope: Scope) -> Value:
@@ -161,23 +172,19 @@ def _case(arguments: Arguments, scope: Scope) -> Value:
 
 
 def _hash_files(arguments: Arguments, scope: Scope) -> Value:
-    patterns: list[str] = []
-    for argument in arguments:
-        if isinstance(argument, Unknown):
-            return Unknown(argument.what)
-        patterns.append(text(argument))
-    return scope.files(patterns)
+    patterns = _texts(arguments)
+    return patterns if isinstance(patterns, Unknown) else scope.files(patterns)
 
 
 _FUNCTIONS: Mapping[str, _FunctionSpec] = {
     "case": _FunctionSpec(3, _MANY, _case),
     "contains": _FunctionSpec(2, 2, _contains),
-    "endswith": _FunctionSpec(2, 2, _ends_with),
+    "endswith": _FunctionSpec(2, 2, lambda arguments, scope: _both(arguments, str.endswith)),
     "format": _FunctionSpec(1, _MANY, _format),
     "fromjson": _FunctionSpec(1, 1, _from_json),
     "hashfiles": _FunctionSpec(1, _MANY, _hash_files),
     "join": _FunctionSpec(1, 2, _join),
-    "startswith": _FunctionSpec(2, 2, _starts_with),
+    "startswith": _FunctionSpec(2, 2, lambda arguments, scope: _both(arguments, str.startswith)),
     "tojson": _FunctionSpec(1, 1, _to_json),
     "always": _FunctionSpec(0, 0, lambda arguments, scope: True),
     "cancelled": _FunctionSpec(0, 0, lambda arguments, scope: scope.status == "cancelled"),
@@ -185,3 +192,87 @@ _FUNCTIONS: Mapping[str, _FunctionSpec] = {
     "success": _FunctionSpec(0, 0, lambda arguments, scope: scope.status == "success"),
 }
 STATUS_FUNCTIONS = frozenset({"always", "cancelled", "failure", "success"})
+
+
+def to_json(value: Known) -> str:
+    """JSON with two spaces for each level. Raises `ExpressionError` where the value is too large or too deep."""
+    size = 0
+    parts: list[str] = []
+    for part in _json_parts(value, 0):
+        size += len(part)
+        within(size)
+        parts.append(part)
+    return "".join(parts)
+
+
+def from_json(text: str) -> Known:
+    """The value of a JSON text; of keys that differ by case alone the first counts. Raises `ExpressionError`."""
+    if not text.strip():
+        raise ExpressionError("fromJSON is given an empty text")
+    try:
+        return _settled(json.loads(text, parse_int=float, parse_float=float, parse_constant=_refuse), 0)
+    except json.JSONDecodeError as error:
+        raise ExpressionError(
+            f"fromJSON is given a text that is not JSON ({error.msg} at its character {error.pos + 1})"
+        ) from None
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _json_parts(value: Value, depth: int) -> Iterator[str]:
+    if depth > NESTING_LIMIT:
+        raise _too_deep()
+    if isinstance(value, str):
+        yield json.dumps(value, ensure_ascii=False)
+    elif value is None or isinstance(value, bool):
+        yield json.dumps(value)
+    elif isinstance(value, int | float):
+        yield exact(real(value)) if math.isfinite(real(value)) else "null"
+    elif isinstance(value, Unknown):
+        raise TypeError(value)  # callers have checked
+    else:
+        opening, closing = "{}" if isinstance(value, Mapping) else "[]"
+        yield opening
+        yield from _json_members(value, depth + 1)
+        yield ("\n" + "  " * depth + closing) if value else closing
+
+
+def _json_members(value: Mapping[str, Value] | Sequence[Value], depth: int) -> Iterator[str]:
+    between = "\n" + "  " * depth
+    named = value.items() if isinstance(value, Mapping) else ((None, member) for member in value)
+    for key, member in named:
+        yield between if key is None else f"{between}{json.dumps(key, ensure_ascii=False)}: "
+        yield from _json_parts(member, depth)
+        between = ",\n" + "  " * depth
+
+
+def _settled(value: object, depth: int) -> Known:
+    if depth > NESTING_LIMIT:
+        raise _too_deep()
+    if isinstance(value, dict):
+        members: dict[str, Value] = {}
+        met: set[str] = set()
+        for key, member in value.items():
+            if key.lower() not in met:
+                met.add(key.lower())
+                members[_paired(key)] = _settled(member, depth + 1)
+        return members
+    if isinstance(value, list):
+        return [_settled(member, depth + 1) for member in value]
+    if isinstance(value, str):
+        return _paired(value)
+    assert value is None or isinstance(value, bool | float)
+    return value
+
+
+def _paired(text: str) -> str:
+    """Without halves of surrogate pairs, which JSON can name and no file or process can take."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _refuse(constant: str) -> float:
+    raise ExpressionError(f"fromJSON is given a text that is not JSON ({constant} is no number there)")
+
+
+def _too_deep() -> ExpressionError:
+    return ExpressionError(f"the value is nested deeper than {NESTING_LIMIT} levels")

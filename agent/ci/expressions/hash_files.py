@@ -10,8 +10,7 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 
-from agent.ci.expressions.errors import ExpressionError, quoted
-from agent.ci.expressions.values import Unknown
+from agent.ci.expressions.values import ExpressionError, Unknown, quoted
 
 DIGEST = "0" * 64  # in the place of the SHA-256 digest of the files
 LENGTH_LIMIT = 20_000  # characters of all patterns of one call
@@ -39,10 +38,6 @@ class MatchedFiles:
             self._known[key] = self._answer(key, started + self._seconds)
             self._seconds -= time.monotonic() - started
         return self._known[key]
-
-    def known(self, patterns: Sequence[str], /) -> str | Unknown:
-        """The answer to a call that was made before."""
-        return self._known.get(tuple(patterns), Unknown("hashFiles"))
 
     def _answer(self, patterns: Sequence[str], until: float) -> str | Unknown:
         try:

@@ -1,16 +1,66 @@
-"""The values of the language, and how it converts and compares them: loosely, and text without regard to case.
+"""The values of the language, how it converts and compares them, and what an expression can see and cost.
 
-Three-valued: types tell an `Unknown` from a value, so no caller can confuse them.
+Conversion and comparison are loose, and text is compared without regard to case. Logic is three-valued: types tell an `Unknown`
+from a value, so no caller can confuse them. Limits of syntax are in the parser.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Literal, TypeAlias
 
-from agent.ci.expressions import numbers
+_SHOWN = 60  # characters of the text, around the position
+TEXT_LIMIT = 1 << 20  # characters of one text; GitHub's own limit is as many bytes of memory
+_WORK_LIMIT = 4 << 20  # characters and members that are looked at
+NESTING_LIMIT = 100  # of JSON
+
+
+class ExpressionError(ValueError):
+    """An expression that GitHub would refuse too, or that would cost too much here.
+
+    `reason` is a clause; `position` counts characters of `text` from 1. `placed` adds a position that was unknown.
+    """
+
+    def __init__(self, reason: str, text: str = "", position: int = 0) -> None:
+        self.reason, self.position = reason, position
+        super().__init__(f"{reason}, at character {position} of {_around(text, position)}" if position else reason)
+
+    def placed(self, text: str, position: int) -> ExpressionError:
+        return self if self.position else ExpressionError(self.reason, text, position)
+
+
+def quoted(text: str) -> str:
+    """Hostile text, short and on one line."""
+    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…")
+
+
+def _around(text: str, position: int) -> str:
+    start = max(0, min(position - 1 - _SHOWN // 2, len(text) - _SHOWN))
+    shown = text[start : start + _SHOWN]
+    return repr(("…" if start else "") + shown + ("…" if start + _SHOWN < len(text) else ""))
+
+
+class Meter:
+    """Counts the work of one evaluation or of one template."""
+
+    def __init__(self) -> None:
+        self._left = _WORK_LIMIT
+
+    def spend(self, work: int) -> None:
+        """Raises `ExpressionError` once the evaluation has cost too much."""
+        self._left -= work
+        if self._left < 0:
+            raise ExpressionError("the evaluation takes too much work")
+
+
+def within(size: int) -> None:
+    """Raises `ExpressionError` for a text of too many characters."""
+    if size > TEXT_LIMIT:
+        raise ExpressionError(f"the result is longer than {TEXT_LIMIT} characters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +83,29 @@ class Filtered(tuple[Value, ...]):
     """The result of the object filter `.*`: an array whose properties and indexes are those of its members."""
 
 
+Status: TypeAlias = Literal["success", "failure", "cancelled"]
+
+
+Files: TypeAlias = Callable[[Sequence[str]], str | Unknown]
+"""What `hashFiles` returns for patterns: "" where no file matches (`hash_files.MatchedFiles`)."""
+
+
+def no_files(patterns: Sequence[str], /) -> Unknown:
+    return Unknown("hashFiles")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """`contexts` by name: only these can be used; names and keys are case-insensitive.
+
+    A context, or any part of one, can be `Unknown`. Whole numbers can be `int`.
+    """
+
+    contexts: Mapping[str, Value]
+    status: Status = "success"
+    files: Files = no_files
+
+
 def is_primitive(value: Value) -> bool:
     return value is None or isinstance(value, str | float | int)
 
@@ -46,7 +119,7 @@ def truth(value: Value) -> bool | None:
     if value is None or isinstance(value, bool):
         return bool(value)
     if isinstance(value, int | float):
-        return value != 0 and not math.isnan(numbers.real(value))
+        return value != 0 and not math.isnan(real(value))
     return True
 
 
@@ -54,8 +127,8 @@ def number(value: Known) -> float:
     if value is None:
         return 0.0
     if isinstance(value, str):
-        return numbers.parsed(value)
-    return numbers.real(value) if isinstance(value, int | float) else math.nan
+        return parsed_number(value)
+    return real(value) if isinstance(value, int | float) else math.nan
 
 
 def text(value: Known) -> str:
@@ -67,7 +140,7 @@ def text(value: Known) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
-        return numbers.shown(numbers.real(value))
+        return shown_number(real(value))
     return "Object" if isinstance(value, Mapping) else "Array"
 
 
@@ -113,3 +186,64 @@ def unknown_in(value: Value, depth: int) -> Iterator[Unknown]:
 def _order(value: str) -> bytes:
     # Order is by UTF-16 units, where rare characters come before some common ones.
     return upper(value).encode("utf-16-be", "surrogatepass")
+
+
+# Numbers from text and to text, by the rules of JavaScript, which GitHub's documentation refers to.
+_SPACE = "\t\n\v\f\r \u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_RADIX = {"0x": (16, re.compile(r"[0-9a-fA-F]+")), "0o": (8, re.compile(r"[0-7]+")), "0b": (2, re.compile(r"[01]+"))}
+_INFINITE = {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf}
+_FRACTION = Decimal("1e-15")
+_EXACT = Context(prec=60)
+
+
+def parsed_number(text: str) -> float:
+    """What `text` is as a number: 0 for an empty one, NaN for what is no number."""
+    text = text.strip(_SPACE)
+    if not text:
+        return 0.0
+    if text in _INFINITE:
+        return _INFINITE[text]
+    base, digits = _RADIX.get(text[:2].lower(), (0, _DECIMAL))
+    if base and digits.fullmatch(text, 2):
+        return real(int(text[2:], base))
+    return float(text) if digits is _DECIMAL and _DECIMAL.fullmatch(text) else math.nan
+
+
+def real(number: float) -> float:
+    """The nearest number of the language, infinite where Python's is too large."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def shown_number(number: float) -> str:
+    """As GitHub converts a number to text: at most 15 digits of a fraction."""
+    if math.isfinite(number) and abs(number) < 1e21:
+        number = float(Decimal(number).quantize(_FRACTION, ROUND_HALF_UP, _EXACT))
+    return exact(number)
+
+
+def exact(number: float) -> str:
+    """The shortest text that is read as the same number again (ECMA-262, Number::toString)."""
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    if number == 0:
+        return "0"
+    sign, numerals, exponent = Decimal(repr(number)).as_tuple()
+    assert isinstance(exponent, int)  # it is finite
+    bare = "".join(map(str, numerals))
+    point = len(bare) + exponent  # where the decimal point is, in digits from the left
+    digits = bare.rstrip("0")
+    if len(digits) <= point <= 21:
+        text = digits.ljust(point, "0")
+    elif 0 < point <= 21:
+        text = f"{digits[:point]}.{digits[point:]}"
+    elif -6 < point <= 0:
+        text = f"0.{'0' * -point}{digits}"
+    else:
+        text = f"{digits[0]}{'.' * (len(digits) > 1)}{digits[1:]}e{point - 1:+d}"
+    return "-" + text if sign else text

@@ -1,6 +1,6 @@
 """What well-known actions mean for a replay: nothing, a toolchain, a linter's command line, or unknown. Pure.
 
-Actions of the repository itself are read from their own files (`action_steps`).
+Actions of the repository itself are read from their own files (`steps`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Meaning:
     why: str  # a clause for people: "the repository is already checked out"
     command: str = ""  # script of one that `runs`
     python: str | None = None  # the version that it sets up
-    outputs: Mapping[str, str] | None = field(default_factory=dict)  # None: not known
+    outputs: Mapping[str, str] = field(default_factory=dict)
     note: str = ""  # difference from CI
     folder: str = ""  # into which it checks the repository out
     runtime: tuple[str, str] | None = None  # a language other than Python that it sets up, and the requested version
@@ -105,7 +105,7 @@ def meaning_of(uses: str, inputs: Mapping[str, str]) -> Meaning:
         return Meaning("nothing", _NOTHING[name], outputs=outputs)
     if name in _LINTERS and (command := _command(_LINTERS[name], inputs)):
         return Meaning("runs", "its command line is known", command=command)
-    return Meaning("unknown", f"{uses.partition('@')[0]} is not a known action", outputs=None)
+    return Meaning("unknown", f"{uses.partition('@')[0]} is not a known action")
 
 
 def _checkout(inputs: Mapping[str, str]) -> Meaning:

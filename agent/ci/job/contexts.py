@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from agent.ci.expressions import Scope, Unknown, Value
-from agent.ci.expressions.scope import Files
+from agent.ci.expressions.values import Files, no_files
 
 TOKEN = "GITHUB_TOKEN"  # noqa: S105 - a name
 PULLS = ("pull_request", "pull_request_target")
@@ -29,34 +29,17 @@ class Run:
     branch: str = ""
     repository: str = ""  # "owner/name"
     event: str = "push"
-    actor: str = ""
     root: str = "."  # of the repository, as the steps see it
     id: str = ""  # of the run, as GitHub numbers it
     attempt: str = ""  # of the run: "1" for the first
 
 
-@dataclass(frozen=True, slots=True)
-class StepContexts:
-    """The contexts that change from step to step."""
-
-    env: Mapping[str, str] = field(default_factory=dict)
-    steps: Mapping[str, Value] = field(default_factory=dict)  # id → {outputs, outcome, conclusion}
-    inputs: Mapping[str, Value] = field(default_factory=dict)
-    action_path: str = ""
-
-
-def build_scope(
-    run: Run, matrix: Mapping[str, Value], seen: StepContexts, files: Files, ports: Mapping[str, Value] | None = None
-) -> Scope:
-    """`ports`: the ports of the job's services, as in `job.services`."""
-    job: dict[str, Value] = {"status": "success", "services": ports or {}}
+def build_scope(run: Run, files: Files = no_files, *, action_path: str = "", **known: Mapping[str, Value]) -> Scope:
+    """`known`: `env`, `matrix`, `steps` (id → outputs, outcome, conclusion), `inputs`, and `services` as in `job.services`."""
     contexts: dict[str, Value] = {
-        "github": _github(run, seen),
-        "env": dict(seen.env),
-        "matrix": dict(matrix),
-        "steps": dict(seen.steps),
-        "inputs": dict(seen.inputs),
-        "job": job,
+        "github": _github(run, action_path),
+        **{name: dict(known.get(name, {})) for name in ("env", "matrix", "steps", "inputs")},
+        "job": {"status": "success", "services": known.get("services", {})},
         "runner": {
             "os": "Linux", "arch": "X64", "name": "selfheal", "temp": TEMP, "tool_cache": TOOLS, "debug": "",
             "environment": "self-hosted", "workspace": run.root,
@@ -80,7 +63,7 @@ def default_variables(run: Run) -> dict[str, str]:
 
     https://docs.github.com/actions/reference/workflows-and-actions/variables#default-environment-variables
     """
-    github = _github(run, StepContexts())
+    github = _github(run)
     known = {f"GITHUB_{name.upper()}": value for name, value in github.items() if name in _SHOWN and isinstance(value, str)}
     runner = {"OS": "Linux", "ARCH": "X64", "NAME": "selfheal", "ENVIRONMENT": "self-hosted", "TEMP": TEMP, "TOOL_CACHE": TOOLS}
     return {"CI": "true", "GITHUB_ACTIONS": "true", **known, **{f"RUNNER_{name}": value for name, value in runner.items()}}
@@ -99,14 +82,14 @@ _SHOWN = frozenset({
 })  # fmt: skip
 
 
-def _github(run: Run, seen: StepContexts) -> dict[str, Value]:
+def _github(run: Run, action_path: str = "") -> dict[str, Value]:
     def known(value: str, name: str) -> Value:
         return value or Unknown(f"github.{name}")
 
     is_pull = run.event in PULLS
     return {
         "workspace": run.root,
-        "action_path": seen.action_path,
+        "action_path": action_path,
         "workflow": run.workflow,
         "job": run.job,
         "event_name": run.event,
@@ -118,7 +101,7 @@ def _github(run: Run, seen: StepContexts) -> dict[str, Value]:
         "base_ref": Unknown("github.base_ref") if is_pull else "",
         "repository": known(run.repository, "repository"),
         "repository_owner": known(run.repository.partition("/")[0], "repository_owner"),
-        "actor": known(run.actor, "actor"),
+        "actor": Unknown("github.actor"),
         "run_number": Unknown("github.run_number"),
         "run_id": known(run.id, "run_id"),
         "run_attempt": known(run.attempt, "run_attempt"),

@@ -10,7 +10,7 @@ from agent.ci.job.leg import Does, End, FailingStep, Leg, RunRequired, StepOutco
 from agent.ci.job.steps import Additions, CurrentStep
 from agent.ci.project.commands import only_looks, tools_of
 from agent.ci.project.install_commands import merge
-from agent.ci.workflows.step_names import title_of
+from agent.ci.workflows.shown_names import title_of
 from agent.contract.verdicts import Check, CheckRun, Step
 from sandbox.base import Packages
 

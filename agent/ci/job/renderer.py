@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, render, value_of
-from agent.ci.expressions.scope import Files
-from agent.ci.job.contexts import StepContexts, build_scope, with_empty_token
+from agent.ci.expressions.values import Files
+from agent.ci.job.contexts import build_scope, with_empty_token
 from agent.ci.job.leg import Leg
 from agent.ci.job.refusals import Unavailable, quote_missing
-from agent.ci.job.services import ports_context
 from agent.ci.workflows.model import WorkflowStep
-from agent.ci.workflows.step_names import title_of
+from agent.ci.workflows.shown_names import title_of
 from agent.guest.text import one_line
 
 SHELL = "bash -e {0}"  # the default
@@ -89,14 +88,6 @@ class Renderer:
         """The text, or the unknown value that it needs."""
         return render(template, self.scope(frame))
 
-    def value(self, template: str, frame: StepFrame) -> Value:
-        return value_of(template, self.scope(frame))
-
-    def render_input(self, template: str, frame: StepFrame) -> str:
-        """An input of a known action; an unknown one is empty, as it rarely matters."""
-        text = self.render_known(template, frame)
-        return "" if isinstance(text, Unknown) else text
-
     def job_frame(self) -> StepFrame:
         """The frame of the job's own steps. Raises `Unavailable`."""
         leg, env = self.leg, dict[str, str]()
@@ -125,8 +116,16 @@ class Renderer:
 
     def scope(self, frame: StepFrame) -> Scope:
         path = posixpath.join(self.leg.run.root, frame.action) if frame.action else ""
-        seen = StepContexts({**frame.env, **self.exported, **frame.own}, frame.steps, frame.inputs, path)
-        return build_scope(self.leg.run, self.leg.matrix, seen, self.files, ports_context(self.leg.wanted))
+        return build_scope(
+            self.leg.run,
+            self.files,
+            action_path=path,
+            env={**frame.env, **self.exported, **frame.own},
+            matrix=self.leg.matrix,
+            steps=frame.steps,
+            inputs=frame.inputs,
+            services=self.leg.wanted.ports,
+        )
 
     def title(self, step: WorkflowStep, frame: StepFrame) -> str:
         template = title_of(step)
@@ -143,7 +142,7 @@ class Renderer:
 
     def may_fail(self, step: WorkflowStep, frame: StepFrame) -> bool:
         flag = step.continue_on_error
-        return flag if isinstance(flag, bool) else self.value(flag, frame) is True
+        return flag if isinstance(flag, bool) else value_of(flag, self.scope(frame)) is True
 
     def relative_path(self, cwd: str) -> str:
         """`cwd` relative to the repository's root."""

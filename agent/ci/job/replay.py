@@ -7,15 +7,17 @@ steps that run alone; the traversal then runs them together.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from agent.checks.runner import Runner
 from agent.ci.expressions import Value
-from agent.ci.expressions.scope import Files
+from agent.ci.expressions.values import Files
 from agent.ci.job.leg import Leg, Performed, TraversalResult
-from agent.ci.job.traversal import traverse
+from agent.ci.job.traversal import advance, traverse
+from agent.ci.project.asking import ask
 from agent.ci.project.detection import Project
 from agent.contract.verdicts import Check, CheckRun
 from agent.guest.supervise import steps
@@ -36,8 +38,14 @@ class Replayer:
 
     async def replay(self, leg: Leg, project: Project, files: Files) -> TraversalResult:
         """Raises `SandboxError`."""
+        traversal = traverse(leg, project, files, runs=True, until=self.until)
         async with self.sandbox.candidate() as workspace:
-            return await traverse(leg, project, files, Replay(self, workspace).perform, until=self.until)
+            replay, performed = Replay(self, workspace), None
+            while not isinstance(request := await asyncio.to_thread(advance, traversal, performed), TraversalResult):
+                performed = None if request is None else await replay.perform(*request)
+                if request is None:
+                    await ask(project.answers, self.sandbox)
+            return request
 
 
 class Replay:
@@ -48,11 +56,11 @@ class Replay:
         self.path: list[str] = []
         self.room = LEFT_LIMIT
 
-    async def perform(self, check: Check, *, fresh: bool) -> Performed:
+    async def perform(self, check: Check, is_fresh: bool) -> Performed:
         """Raises `LimitExceeded` where the steps of a job leave too much, and `SandboxError`."""
         seconds = max(1.0, min(check.timeout, self.replayer.until - time.monotonic()))
         runner = self.replayer.runner
-        if fresh:
+        if is_fresh:
             async with self.replayer.sandbox.candidate() as workspace:
                 run, left = await runner.step(workspace, check, timeout=seconds)
         else:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
 from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, value_of
-from agent.ci.expressions.scope import no_files
 from agent.ci.expressions.values import text
 from agent.ci.job.actions import python_version
-from agent.ci.job.contexts import Run, StepContexts, build_scope
+from agent.ci.job.contexts import Run, build_scope
 from agent.ci.job.leg import Leg
 from agent.ci.job.refusals import Unavailable
 from agent.ci.job.services import JobServices, read_services
 from agent.ci.project.detection import Project
 from agent.ci.workflows.document import WorkflowProblem
-from agent.ci.workflows.model import Job, Workflow
+from agent.ci.workflows.model import Workflow
 from agent.ci.workflows.naming import Evaluate, JobLeg, find_leg, name_of, pick
 from agent.ci.workflows.reuse import resolve_job
 from agent.ci.workflows.workflow_file import read_workflow
@@ -70,7 +69,7 @@ def select_leg(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg
     run = replace(run, workflow=workflow.name or asked.workflow_path, root=root)
 
     def evaluate(template: str, contexts: Mapping[str, Value]) -> Value:
-        scope = build_scope(run, {}, StepContexts(), no_files)
+        scope = build_scope(run)
         return value_of(template, Scope({**scope.contexts, **contexts}))
 
     def choose(workflow: Workflow, inputs: Mapping[str, Value]) -> JobLeg | WorkflowProblem:
@@ -78,7 +77,9 @@ def select_leg(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg
             return find_leg(workflow, asked.name, evaluate, inputs)
         return pick(workflow, asked.job, asked.matrix, evaluate)
 
-    found = resolve_job(workflow, asked.workflow_path, choose, evaluate, _reader(project))
+    found = resolve_job(
+        workflow, asked.workflow_path, choose, evaluate, lambda path: project.texts.get(posixpath.normpath(path))
+    )
     if isinstance(found, WorkflowProblem):
         return found
     target = found.target
@@ -88,6 +89,8 @@ def select_leg(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg
         wanted, needs = _services(target, evaluate, found.inputs), ""
     except Unavailable as stands:
         wanted, needs = JobServices(), stands.what
+    system = next((label for label in map(render, target.job.labels) if re.match(r"(?i)windows|macos", label)), "")
+    differs = (f"the job runs on {one_line(system, 60)} in CI, but on Linux here",) if system else ()
     image = render(target.job.container.image) if target.job.container is not None else None
     return Leg(
         workflow=found.workflow,
@@ -100,10 +103,10 @@ def select_leg(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg
         needs=needs,
         image=image,
         python=_python(image) if image is not None else None,
-        is_windows=(_other_system(target.job, render) or "").lower().startswith("windows"),
+        is_windows=system.lower().startswith("windows"),
         failed_step=asked.failed_step if isinstance(asked, FailedJob) else asked.step,
         conclusions=asked.conclusions if isinstance(asked, FailedJob) else (),
-        notes=(*(one.note for one in (*found.calls, target) if one.note), *wanted.notes, *_place(target.job, render)),
+        notes=(*(one.note for one in (*found.calls, target) if one.note), *wanted.notes, *differs),
     )
 
 
@@ -114,17 +117,6 @@ def _shown(chain: Sequence[JobLeg], evaluate: Evaluate, inputs: Mapping[str, Val
         name if isinstance(name, str) else f"{one.job.id} ({', '.join(one.leg.shown)})" if one.leg.shown else one.job.id
         for one, name in zip(chain, names, strict=True)
     )
-
-
-def _place(job: Job, render: Callable[[str], str]) -> list[str]:
-    """Differences between the job's system and the sandbox."""
-    other = _other_system(job, render)
-    return [f"the job runs on {one_line(other, 60)} in CI, but on Linux here"] if other else []
-
-
-def _other_system(job: Job, render: Callable[[str], str]) -> str | None:
-    labels = [render(label) for label in job.runs_on.labels] if job.runs_on is not None else []
-    return next((label for label in labels if re.match(r"(?i)windows|macos", label)), None)
 
 
 def _python(image: str) -> str | None:
@@ -148,16 +140,15 @@ def _services(target: JobLeg, evaluate: Evaluate, inputs: Mapping[str, Value]) -
         return text(value)
 
     asked: dict[str, object] = {}
-    for service in target.job.services:
-        one = service.container
-        asked[service.id] = {
+    for name, one in target.job.services.items():
+        asked[name] = {
             "image": render(one.image),
-            "env": {name: render(template) for name, template in one.env.items()},
+            "env": {key: render(template) for key, template in one.env.items()},
             "ports": [render(port) for port in ([one.ports] if isinstance(one.ports, str) else one.ports)],
             "volumes": [render(volume) for volume in ([one.volumes] if isinstance(one.volumes, str) else one.volumes)],
             "options": render(one.options),
-            "entrypoint": render(service.entrypoint),
-            "command": render(service.command),
+            "entrypoint": render(one.entrypoint),
+            "command": render(one.command),
         }
     return read_services(asked, in_container=target.job.container is not None)
 
@@ -168,7 +159,3 @@ def _rendered(evaluate: Evaluate, contexts: Mapping[str, Value], template: str) 
     except ExpressionError:
         return template
     return template if isinstance(value, Unknown) else text(value)
-
-
-def _reader(project: Project) -> Callable[[str], str | None]:
-    return lambda path: project.texts.get(posixpath.normpath(path))

@@ -42,27 +42,22 @@ _FREE_PORTS = 20_000  # from here on, where GitHub would choose a port
 
 
 @dataclass(frozen=True, slots=True)
-class UnsupportedService:
-    """A service that no sandbox has. `why` is a clause: "elasticsearch:8 is not supported"."""
-
-    name: str
-    image: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class JobServices:
-    """The services of a job. `ports`: service → container port → port on localhost."""
+    """The services of a job.
+
+    `refusals`: a service that no sandbox has → why, as a clause: "elasticsearch:8 is not supported". `ports` is the context
+    `job.services`: service → {"ports": {container port: port on localhost}}.
+    """
 
     services: tuple[Service, ...] = ()
-    refusals: tuple[UnsupportedService, ...] = ()
+    refusals: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    ports: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    ports: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
 
     @property
     def sentence(self) -> str:
         """Why the job cannot be replayed, or "" where it can."""
-        named = ", ".join(f"{refusal.name} ({refusal.why})" for refusal in self.refusals)
+        named = ", ".join(f"{name} ({why})" for name, why in self.refusals.items())
         return f"The job needs services that the sandbox does not have: {named}." if named else ""
 
 
@@ -71,18 +66,13 @@ def read_services(mapping: object, *, in_container: bool = False) -> JobServices
     if not mapping:
         return JobServices()
     if not isinstance(mapping, Mapping):
-        return JobServices(refusals=(UnsupportedService("services", "", "`services:` is not a mapping"),))
+        return JobServices(refusals={"services": "`services:` is not a mapping"})
     if len(mapping) > SERVICES:
-        return JobServices(refusals=(UnsupportedService("services", "", f"more than {SERVICES} of them"),))
+        return JobServices(refusals={"services": f"more than {SERVICES} of them"})
     reading = _ServiceReader(in_container)
     for name, asked in mapping.items():
         reading.add(one_line(str(name), NAME_LIMIT), asked)
-    return JobServices(tuple(reading.services), tuple(reading.refusals), tuple(reading.notes), reading.ports)
-
-
-def ports_context(wanted: JobServices) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
-    """`job.services`: service → {"ports": {"5432": "5432"}}."""
-    return {name: {"ports": dict(ports)} for name, ports in wanted.ports.items()}
+    return JobServices(tuple(reading.services), reading.refusals, tuple(reading.notes), reading.ports)
 
 
 class _ServiceReader:
@@ -91,9 +81,9 @@ class _ServiceReader:
     def __init__(self, in_container: bool) -> None:
         self.in_container = in_container
         self.services: list[Service] = []
-        self.refusals: list[UnsupportedService] = []
+        self.refusals: dict[str, str] = {}
         self.notes: list[str] = []
-        self.ports: dict[str, Mapping[str, str]] = {}
+        self.ports: dict[str, Mapping[str, Mapping[str, str]]] = {}
 
     def add(self, name: str, asked: object) -> None:
         asked = asked if isinstance(asked, Mapping) else {"image": asked}
@@ -102,7 +92,7 @@ class _ServiceReader:
             return  # GitHub starts nothing either
         owner, repository = _repository(image)
         if repository not in IMAGES:
-            self.refusals.append(UnsupportedService(name, image, f"{image} is not supported"))
+            self.refusals[name] = f"{image} is not supported"
             return
         kind, beyond = IMAGES[repository]
         words = [*_words(asked.get("options")), *_words(asked.get("entrypoint")), *_words(asked.get("command"))]
@@ -126,7 +116,7 @@ class _ServiceReader:
         listed = asked if isinstance(asked, list) else [] if asked is None else [asked]
         pairs = [pair for pair in map(_pair, listed[:SERVICES]) if pair is not None]
         if len(pairs) != len(listed):
-            self.refusals.append(UnsupportedService(name, "", f"its ports cannot be read: {one_line(str(listed), 100)}"))
+            self.refusals[name] = f"its ports cannot be read: {one_line(str(listed), 100)}"
             return None
         taken = {service.port for service in self.services}
         if self.in_container:
@@ -138,11 +128,11 @@ class _ServiceReader:
         free = (own, *range(_FREE_PORTS, _FREE_PORTS + SERVICES))
         port = outside or next(port for port in free if port not in taken)
         if port in taken:
-            self.refusals.append(UnsupportedService(name, "", f"another service uses port {port}"))
+            self.refusals[name] = f"another service uses port {port}"
             return None
         if len(pairs) > 1:
             self.notes.append(f"service {name}: only its port {inside} is reachable, as {port}")
-        self.ports[name] = {str(inside): str(port)}
+        self.ports[name] = {"ports": {str(inside): str(port)}}
         return port
 
 

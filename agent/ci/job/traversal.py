@@ -1,21 +1,31 @@
 """Traverses the steps of one leg of a job, as the runner of GitHub Actions would, up to the one that fails.
 
-The same traversal reads steps (without `perform`; what they print or export is then unknown) and runs them (`replay`).
+The same traversal reads steps (what they print or export is then unknown) and runs them: it is a generator that asks its caller
+(`replay`) to run one step after the other. It waits for nothing itself; hostile files can make reading a step seconds of work.
 """
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
+from typing import TypeAlias, TypeVar
 
 from agent.ci.expressions import ExpressionError, Unknown, condition
-from agent.ci.expressions.scope import Files
-from agent.ci.job.action_steps import ActionReader
-from agent.ci.job.failing_step import ReportedSteps, Target, match_steps
-from agent.ci.job.leg import End, Leg, NoCheck, Perform, Performed, RunRequired, TraversalResult
+from agent.ci.expressions.values import Files
+from agent.ci.job.leg import (
+    End,
+    Leg,
+    NoCheck,
+    Performed,
+    ReportedSteps,
+    RunRequest,
+    RunRequired,
+    Target,
+    TraversalResult,
+    match_steps,
+)
 from agent.ci.job.recorder import CheckStep, StepRecorder
 from agent.ci.job.refusals import (
     JobRefused,
@@ -28,25 +38,40 @@ from agent.ci.job.refusals import (
     step_unavailable,
 )
 from agent.ci.job.renderer import Renderer, RunNeeded, StepFrame, unknown_outputs
-from agent.ci.job.scripts import ScriptReader
-from agent.ci.job.steps import CompositeStep, CurrentStep, InstallStep, RunStep, SetupStep, StepMeaning
+from agent.ci.job.steps import CompositeStep, CurrentStep, InstallStep, RunStep, SetupStep, StepMeaning, StepReader
 from agent.ci.project.detection import Project
 from agent.ci.workflows.model import WorkflowStep
 from agent.report.endings import Ending, stopped_before
 
 Stop = CheckStep | Ending | NoCheck  # the failing step, why it cannot be reached, or no check at all
+T = TypeVar("T")
+# Each request is answered by the run; None requests that the project's open questions are answered.
+Running: TypeAlias = Generator[RunRequest | None, Performed | None, T]
 
 
-async def traverse(
-    leg: Leg, project: Project, files: Files, perform: Perform | None = None, *, until: float = math.inf
-) -> TraversalResult:
-    """Never raises for what the files hold; `SandboxError` where `perform` does.
+def read_steps(leg: Leg, project: Project, files: Files, *, until: float = math.inf) -> TraversalResult:
+    """What the steps show without being run. Never raises for what the files hold.
 
     After `until` (of `time.monotonic()`) no further step starts, and the traversal ends.
     """
-    traversal = _Traversal(project, Renderer(leg, files, runs=perform is not None), perform, until)
+    result = advance(traverse(leg, project, files, runs=False, until=until))
+    assert isinstance(result, TraversalResult)  # it asks for no run
+    return result
+
+
+def advance(traversal: Running[TraversalResult], performed: Performed | None = None) -> RunRequest | TraversalResult | None:
+    """The next request of a traversal after the answer to the one before, or its result."""
     try:
-        stop = await traversal.job()
+        return traversal.send(performed)
+    except StopIteration as ended:
+        result: TraversalResult = ended.value
+        return result
+
+
+def traverse(leg: Leg, project: Project, files: Files, *, runs: bool, until: float) -> Running[TraversalResult]:
+    traversal = _Traversal(project, Renderer(leg, files, runs=runs), until)
+    try:
+        stop = yield from traversal.job()
     except ExpressionError as error:
         stop = invalid_workflow(f"{leg.source}: {error}")
     except JobRefused as refused:
@@ -57,10 +82,9 @@ async def traverse(
 class _Traversal:
     """Its methods return where the traversal stops, or None to continue."""
 
-    def __init__(self, project: Project, renderer: Renderer, perform: Perform | None, until: float) -> None:
-        self.leg, self.renderer, self.perform, self.until = renderer.leg, renderer, perform, until
-        self.scripts = ScriptReader(project, renderer)
-        self.uses = ActionReader(project, renderer, self.scripts)
+    def __init__(self, project: Project, renderer: Renderer, until: float) -> None:
+        self.leg, self.renderer, self.runs, self.until = renderer.leg, renderer, renderer.runs, until
+        self.reader = StepReader(project, renderer)
         self.recorder = StepRecorder(renderer.leg)
         self.reported, self.target = ReportedSteps(), Target.RED
         self.asks = ""  # what only a run can show; reading goes on for the packages that later steps install
@@ -73,7 +97,7 @@ class _Traversal:
         """A need for a run outranks whatever reading on without it found."""
         return self.recorder.result(RunRequired(self.asks) if self.asks else self._end(stop), self.renderer.notes)
 
-    async def job(self) -> Stop:
+    def job(self) -> Running[Stop]:
         try:
             frame = self.renderer.job_frame()
         except Unavailable as needs:
@@ -82,20 +106,19 @@ class _Traversal:
         if self.reported.failing is not None:
             self.target = Target.NAMED
         self.recorder.notes += [self.reported.note] if self.reported.note else []
-        stop = await self._steps(self.leg.job.steps, frame)
+        stop = yield from self._steps(self.leg.job.steps, frame)
         if stop is not None:
             return stop
-        if self.perform is None and self.target is not Target.NAMED and self.recorder.tried:
+        if not self.runs and self.target is not Target.NAMED and self.recorder.tried:
             self.asks = "which step fails"
         return self._stop_without_failure(self.recorder.tried)
 
-    async def _steps(self, steps: Sequence[WorkflowStep], frame: StepFrame) -> Stop | None:
+    def _steps(self, steps: Sequence[WorkflowStep], frame: StepFrame) -> Running[Stop | None]:
         for step in steps:
-            await asyncio.sleep(0)  # a job can have thousands of steps that only install
             if time.monotonic() > self.until:
                 return self._out_of_time()
             try:
-                stop = await self._step(step, frame)
+                stop = yield from self._step(step, frame)
             except RunNeeded as asks:
                 self._need_run(asks.what)
                 continue
@@ -103,7 +126,7 @@ class _Traversal:
                 return stop
         return None
 
-    async def _step(self, step: WorkflowStep, outer: StepFrame) -> Stop | None:
+    def _step(self, step: WorkflowStep, outer: StepFrame) -> Running[Stop | None]:
         number = f"{outer.prefix}{step.number}"
         is_target = self.target is Target.NAMED and number == str(self.reported.failing)
         frame, needs = outer, None
@@ -112,19 +135,22 @@ class _Traversal:
         except Unavailable as stands:
             needs = stands  # matters only if the step runs
         current = CurrentStep(step, frame, number, self.renderer.title(step, frame), is_target)
-        if not is_target and not self._runs(current):
+        if not is_target and not self._is_run(current):
             self.recorder.record(current, "skipped", "its condition is false")
             frame.conclude(step, {}, "skipped")
             return None
         try:
             if needs is not None:
                 raise needs
-            meaning = self._meaning(current)
+            meaning = self.reader.read(current, self.recorder.packages.python)
+            while self.runs and self.reader.project.answers.open:
+                yield None
+                meaning = self.reader.read(current, self.recorder.packages.python)
         except Unavailable as stands:
             return self._leave_out(current, stands)
-        return await self._apply(meaning, current)
+        return (yield from self._apply(meaning, current))
 
-    def _runs(self, current: CurrentStep) -> bool:
+    def _is_run(self, current: CurrentStep) -> bool:
         said = None if current.frame.prefix else self.reported.runs(current.step.number)
         if said is not None:
             return said
@@ -141,14 +167,7 @@ class _Traversal:
             self._need_run(asks.what)
         return True
 
-    def _meaning(self, current: CurrentStep) -> StepMeaning:
-        """Raises `Unavailable`, `RunNeeded`, `ExpressionError`."""
-        python = self.recorder.packages.python
-        if current.step.uses:
-            return self.uses.read(current.step.uses, current, python)
-        return self.scripts.read(self.renderer.render(current.step.run or "", current.frame), current, python)
-
-    async def _apply(self, meaning: StepMeaning, current: CurrentStep) -> Stop | None:
+    def _apply(self, meaning: StepMeaning, current: CurrentStep) -> Running[Stop | None]:
         match meaning:
             case SetupStep():
                 self.recorder.add(meaning.additions)
@@ -163,22 +182,22 @@ class _Traversal:
                     self.target = Target.TESTS
                 current.frame.conclude(current.step, {})
             case CompositeStep():
-                return await self._run_composite(meaning, current)
+                return (yield from self._run_composite(meaning, current))
             case RunStep():
                 self.recorder.add(meaning.additions)
-                return await self._check(meaning, current)
+                return (yield from self._check(meaning, current))
         return None
 
-    async def _run_composite(self, opens: CompositeStep, current: CurrentStep) -> Stop | None:
+    def _run_composite(self, opens: CompositeStep, current: CurrentStep) -> Running[Stop | None]:
         """Traverse the steps of an action of the repository."""
         before = len(self.recorder.tried)
         if current.is_target:
             self.target = Target.WITHIN
         self.recorder.record(current, "runs", f"the steps of {opens.folder}")
-        stop = await self._steps(opens.action.steps, opens.frame)
+        stop = yield from self._steps(opens.action.steps, opens.frame)
         if stop is not None:
             return stop
-        if current.is_target and self.perform is not None:
+        if current.is_target and self.runs:
             return self._stop_without_failure(self.recorder.tried[before:])
         if current.is_target:
             self._need_run("which step of the action fails")
@@ -187,16 +206,16 @@ class _Traversal:
         current.frame.conclude(current.step, outputs)
         return None
 
-    async def _check(self, runs: RunStep, current: CurrentStep) -> Stop | None:
+    def _check(self, runs: RunStep, current: CurrentStep) -> Running[Stop | None]:
         """A step with a check: stop at the failing one, run it, or assume that it passes."""
         tried = CheckStep(runs.check, runs.tool, current.number)
         if current.is_target or (self.target is Target.TESTS and runs.check.runs_tests):
             return self._fails(tried, current)
         tried = replace(tried, may_fail=self.renderer.may_fail(current.step, current.frame))
-        if self.perform is None:
+        if not self.runs:
             self.renderer.assume_passed(current.step, runs.text, current.frame, may_fail=tried.may_fail)
         else:
-            done = await self._perform(self.perform, tried, current)
+            done = yield from self._perform(tried, current)
             if done.run.ending == "timeout" and time.monotonic() > self.until:
                 return self._out_of_time()
             if done.is_red and not tried.may_fail:
@@ -212,15 +231,17 @@ class _Traversal:
         self.recorder.tried.append(tried)
         return None
 
-    async def _perform(self, perform: Perform, tried: CheckStep, current: CurrentStep) -> Performed:
+    def _perform(self, tried: CheckStep, current: CurrentStep) -> Running[Performed]:
         """Run the step alone, which is quick. A failure counts only if the step also fails together with the earlier ones."""
         if not self.together:
             check = replace(tried.check, env={**self.renderer.exported, **tried.check.env})
             was_first, self.is_first = self.is_first, False
-            done = await perform(check, fresh=False)
+            done = yield RunRequest(check, is_fresh=False)
+            assert done is not None
             if not done.is_red or tried.may_fail or was_first:
                 return done
-        done = await perform(self.recorder.joined(tried), fresh=True)
+        done = yield RunRequest(self.recorder.joined(tried), is_fresh=True)
+        assert done is not None
         if not self.together and not done.is_red:
             self.together = True
             self.recorder.notes.append(
@@ -283,7 +304,7 @@ class _Traversal:
         return self.recorder.found(stop) if isinstance(stop, CheckStep) else stop
 
     def _out_of_time(self) -> Ending:
-        return out_of_time(self.leg.source, len(self.recorder.steps), ran=self.perform is not None)
+        return out_of_time(self.leg.source, len(self.recorder.steps), ran=self.runs)
 
     def _need_run(self, what: str) -> None:
         self.asks = self.asks or what  # a run reaches the first one first

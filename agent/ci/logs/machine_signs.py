@@ -23,9 +23,9 @@ def _signs(text: str) -> re.Pattern[str]:
 
 
 # Errors that the runner itself marks at the end of a job.
-_OUT_OF_TIME = _signs(r"""
-The (?:job running on runner .{1,200}|action .{1,300}) has (?:exceeded the maximum execution time|timed out)
-""")
+_OUT_OF_TIME = re.compile(
+    r"The (?:job running on runner .{1,200}|action .{1,300}) has (?:exceeded the maximum execution time|timed out)"
+)
 _RUNNER = _signs(r"""
 The runner has received a shutdown signal
 The (?:hosted |self-hosted )?runner\b.{0,200}lost communication with the server
@@ -50,10 +50,7 @@ Out of memory: Killed process|.{0,200}oom-kill
 error: could not compile .{1,200}\(signal: 9, SIGKILL: kill\)
 terminate called after throwing an instance of 'std::bad_alloc'
 """)
-_TIME = _signs(r"""
-panic: test timed out after[ ]
-Sent SIG(?:TERM|KILL) .{0,100}time ?limit
-""")
+_TIME = re.compile(r"panic: test timed out after |Sent SIG(?:TERM|KILL) .{0,100}time ?limit")
 # Messages of clients when a service, the network or the disk fails.
 _TABLE = _signs(r"""
 ERROR: (?:HTTP error (?:5\d\d|429) while getting|Could not install requirement .{1,400} because of HTTP error (?:5\d\d|429))

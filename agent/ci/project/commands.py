@@ -8,43 +8,20 @@ from typing import Literal, NamedTuple
 
 from agent.ci.project import ecosystems
 from agent.ci.shell.pieces import commands
-from agent.ci.shell.python_call import is_python, module_of, without_options
-from agent.ci.shell.words import assignments
+from agent.ci.shell.words import assignments, is_python, module_of, without_options
 from agent.contract.verdicts import Check, Reader
 from sandbox.base import Packages
 
 # Program → its package, for tools whose output is read as findings.
-LINTERS = {
-    "ruff": "ruff",
-    "flake8": "flake8",
-    "mypy": "mypy",
-    "dmypy": "mypy",
-    "pyright": "pyright",
-    "pylint": "pylint",
-    "pycodestyle": "pycodestyle",
-    "pydocstyle": "pydocstyle",
-    "pyflakes": "pyflakes",
-    "black": "black",
-    "isort": "isort",
-    "autoflake": "autoflake",
-    "autopep8": "autopep8",
-    "codespell": "codespell",
-    "docformatter": "docformatter",
-    "djlint": "djlint",
-    "pyupgrade": "pyupgrade",
-    "yapf": "yapf",
-}
+LINTERS = {"dmypy": "mypy"} | {
+    name: name
+    for name in (
+        "ruff", "flake8", "mypy", "pyright", "pylint", "pycodestyle", "pydocstyle", "pyflakes", "black", "isort", "autoflake",
+        "autopep8", "codespell", "docformatter", "djlint", "pyupgrade", "yapf",
+    )
+}  # fmt: skip
 _WRAPPERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
-_SHELL = ("cd", "export", "set", "mkdir", ":", "true")
-# Commands that only affect the commands after them.
-_MOVES: tuple[list[str], ...] = (
-    [],
-    ["cd"],
-    ["export"],
-    ["set"],
-    [":"],
-    ["true"],
-)
+_MOVES = ("cd", "export", "set", ":", "true")  # only affect the commands after them
 _LOOKING = ("findings", "pytest", "unittest")
 _VALUED = ("--group", "--extra", "--with", "--package", "--python", "-p", "--project", "--directory", "--env-file")
 
@@ -75,7 +52,7 @@ def only_looks(text: str) -> bool:
     found = commands(text)
     read = [_classify(list(command.words), lambda path: "") for command in found]
     looks = [reading is not None and reading.reader in _LOOKING for reading in read]
-    moves = [assignments(command.words)[1][:1] in _MOVES for command in found]
+    moves = [all(word in _MOVES for word in assignments(command.words)[1][:1]) for command in found]
     return any(looks) and all(
         (looks[at] or moves[at]) and command.kind == "command" and not command.is_computed and not command.redirections
         for at, command in enumerate(found)
@@ -116,7 +93,7 @@ def program(words: list[str]) -> tuple[str, list[str]]:
 
 def _classify(words: list[str], script: Callable[[str], str]) -> Reading | None:
     name, arguments = program(words)
-    if name in _SHELL:
+    if name in (*_MOVES, "mkdir"):
         return None  # changes the shell, runs nothing
     if name in ("pytest", "py.test"):
         return Reading("pytest", "pytest")

@@ -7,14 +7,13 @@ and that its own CI may be asked to run failed jobs again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal, get_args
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
+from agent.ci.workflows.document import EMPTY, Items, Keys, Node, Scalar, WorkflowProblem, plain, read_document
 from agent.contract.budget import Budget
 from agent.contract.question import Autonomy
 from agent.contract.task import Policy
@@ -23,7 +22,6 @@ from sandbox.base import KIB, Packages
 
 PATH = ".github/selfheal.yml"
 SIZE_LIMIT = 64 * KIB
-DEPTH_LIMIT = 20
 
 Kind = Literal["pytest", "unittest", "javascript", "go", "rust", "java", "findings", "exit"]
 _Text = Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
@@ -63,20 +61,22 @@ class Narrowed(_Strict):
     seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
-class _File(_Strict):
+class Configuration(_Strict):
+    """What a repository asks for; the defaults are those of a repository without the file."""
+
     enabled: bool = True
     test: tuple[TestCommand, ...] = ()
-    install: Install | None = None
+    install: Install | None = None  # None: detected
     python: Annotated[str, StringConstraints(pattern=r"^3\.\d{1,2}$")] | None = None
     allow_test_edits: bool = False
     snapshots: bool = False
     protected: tuple[_Name, ...] = ()
     rungs: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,50}$")], ...] | None = None
-    autonomy: Autonomy | None = None
+    autonomy: Autonomy | None = None  # never more than the operator allows
     budget: Narrowed = Narrowed()
     branches: Branches = Branches()
-    rerun: Literal["never", "once"] | None = None
-    guidance: Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)] = ""
+    rerun: Literal["never", "once"] | None = None  # of failed jobs that are flaky; None: the operator's setting
+    guidance: Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)] = ""  # for the model, quoted as data
 
     @field_validator("python", mode="before")
     @classmethod
@@ -98,24 +98,19 @@ class _File(_Strict):
             raise ValueError("each test needs a name of its own")
         return value
 
-
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """What a repository asks for; the defaults are those of a repository without the file."""
-
-    enabled: bool = True
-    tests: tuple[TestCommand, ...] = ()
-    packages: Packages | None = None  # None: detected
-    python: str | None = None
-    allow_test_edits: bool = False
-    snapshots: bool = False
-    protected: tuple[str, ...] = ()
-    rungs: tuple[str, ...] | None = None
-    autonomy: Autonomy | None = None  # never more than the operator allows
-    budget: Narrowed = field(default_factory=Narrowed)
-    branches: Branches = field(default_factory=Branches)
-    rerun: Literal["never", "once"] | None = None  # of failed jobs that are flaky; None: the operator's setting
-    guidance: str = ""  # for the model, quoted as data
+    @property
+    def packages(self) -> Packages | None:
+        """The packages of `install`."""
+        install = self.install
+        if install is None:
+            return None
+        return Packages(
+            requirements=tuple(name for name in install.requirements if not name.endswith(".txt")),
+            requirement_files=tuple(name for name in install.requirements if name.endswith(".txt")),
+            groups=install.groups,
+            projects=(f".[{','.join(install.extras)}]",) if install.extras else (),
+            python=self.python,
+        )
 
     def wants_branch(self, branch: str) -> bool:
         """Whether automatic attempts are wanted on `branch`."""
@@ -149,92 +144,42 @@ class ConfigurationProblem:
     """Why the file is not used, for its author."""
 
     sentence: str  # ".github/selfheal.yml, line 3, `test.0.run`: …"
-    key: str = ""
-    line: int | None = None
 
 
 def read_configuration(text: str) -> Configuration | ConfigurationProblem:
     """The configuration, or what is wrong with it: the first problem, with its key and line."""
     if len(text.encode("utf-8", "replace")) > SIZE_LIMIT:
         return ConfigurationProblem(f"{PATH} is larger than {SIZE_LIMIT // KIB} KiB")
-    try:
-        refusal = _refused(text)
-        if refusal is not None:
-            return refusal
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        return _problem("", mark.line + 1 if mark else None, one_line(str(getattr(error, "problem", None) or error), 200))
-    except (ValueError, RecursionError) as error:  # an impossible date, a number too long
-        return _problem("", None, one_line(str(error), 200))
-    if content is None:
+    root = read_document(text)
+    if isinstance(root, WorkflowProblem):
+        return Configuration() if root == EMPTY else _problem("", root.line, one_line(root.sentence, 200).rstrip("."))
+    if isinstance(root, Scalar) and root.value is None:
         return Configuration()
-    if not isinstance(content, dict):
+    if not isinstance(root, Keys):
         return _problem("", 1, "expected keys and values")
     try:
-        file = _File.model_validate(content)
+        return Configuration.model_validate(plain(root))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         keys = first["loc"]
         what = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
         return _problem(".".join(str(key) for key in keys), _line(root, keys), one_line(what, 300))
-    return _configuration(file)
 
 
-def _configuration(file: _File) -> Configuration:
-    install = file.install
-    packages = None
-    if install is not None:
-        packages = Packages(
-            requirements=tuple(name for name in install.requirements if not name.endswith(".txt")),
-            requirement_files=tuple(name for name in install.requirements if name.endswith(".txt")),
-            groups=install.groups,
-            projects=(f".[{','.join(install.extras)}]",) if install.extras else (),
-            python=file.python,
-        )
-    same = {name: getattr(file, name) for name in _File.model_fields if name not in ("test", "install")}
-    return Configuration(**same, tests=file.test, packages=packages)
-
-
-def _refused(text: str) -> ConfigurationProblem | None:
-    """Aliases (which can grow without bound) and deep nesting, seen before anything is built from them."""
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        line = event.start_mark.line + 1 if event.start_mark else None
-        if isinstance(event, yaml.AliasEvent):
-            return _problem("", line, "anchors and aliases are not supported")
-        depth += isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent))
-        depth -= isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent))
-        if depth > DEPTH_LIMIT:
-            return _problem("", line, "nested too deeply")
-    return None
-
-
-def _line(root: yaml.Node | None, keys: tuple[int | str, ...]) -> int | None:
+def _line(node: Node, keys: tuple[int | str, ...]) -> int:
     """Line of the key that leads to `keys`, or of its nearest parent."""
-    if root is None:
-        return None
-    line, node = root.start_mark.line + 1, root
+    line = node.line
     for key in keys:
-        for name, child in _children(node):
-            if name == key:
-                line, node = child[0].start_mark.line + 1, child[1]
-                break
+        if isinstance(node, Keys) and (entry := next((one for one in node.entries if one.key == key), None)):
+            line, node = entry.line, entry.value
+        elif isinstance(node, Items) and isinstance(key, int):
+            node = node.nodes[key]
+            line = node.line
         else:
             break
     return line
 
 
-def _children(node: yaml.Node) -> Iterator[tuple[int | str, tuple[yaml.Node, yaml.Node]]]:
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            yield str(key.value), (key, value)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, value in enumerate(node.value):
-            yield index, (value, value)
-
-
 def _problem(key: str, line: int | None, what: str) -> ConfigurationProblem:
     where = "".join([PATH, f", line {line}" if line else "", f", `{one_line(key, 100)}`" if key else ""])
-    return ConfigurationProblem(f"{where}: {what}", key, line)
+    return ConfigurationProblem(f"{where}: {what}")

@@ -9,8 +9,9 @@ import asyncio
 import configparser
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from agent.ci.project.asking import Answers
 from agent.ci.project.tables import read_toml, strings, table_at
 from agent.contract.verdicts import Check
 from sandbox.base import KIB, LimitExceeded, Packages, Workspace
@@ -45,6 +46,7 @@ class Project:
     setup_cfg: configparser.ConfigParser
     tox: configparser.ConfigParser
     texts: Mapping[str, str]  # path → text of the files that were read: configuration of runners, test files, scripts
+    answers: Answers = field(default_factory=Answers, compare=False)  # of tools that were asked in the sandbox
 
     @classmethod
     def of_texts(cls, texts: Mapping[str, str]) -> Project:
@@ -81,12 +83,14 @@ def detect_check(project: Project) -> Check | None:
     doctests = "--doctest-modules" in str(project.table("tool", "pytest", "ini_options").get("addopts", ""))
     if not tests and not doctests:
         return None
-    env = {} if _is_installable(project) or not _has_src(project) else {"PYTHONPATH": "src"}
+    has_src = any(path.startswith("src/") and path.endswith(".py") for path in project.paths)
+    env = {"PYTHONPATH": "src"} if has_src and not _is_installable(project) else {}
     texts = [text for path, text in project.texts.items() if _TEST_FILE.search(path)]
     only_unittest = bool(texts) and all("unittest" in text and "pytest" not in text for text in texts)
     if only_unittest and not configured:
         folder = "tests" if any(path.startswith("tests/") for path in tests) else "test"
-        start = f" -s {folder}" if f"{folder}/__init__.py" not in project.paths and _lies_in(tests, folder) else ""
+        is_plain = f"{folder}/__init__.py" not in project.paths and all(path.startswith(f"{folder}/") for path in tests)
+        start = f" -s {folder}" if is_plain else ""
         return Check("tests", f"python -m unittest discover{start}", "unittest", env=env)
     return Check("tests", "python -m pytest", "pytest", env=env)
 
@@ -136,14 +140,6 @@ def _pytest_is_configured(project: Project) -> bool:
 def _is_installable(project: Project) -> bool:
     """Whether it defines a build; a `[project]` table alone often belongs to an application that nobody installs."""
     return "build-system" in project.pyproject or "setup.py" in project.paths or project.setup_cfg.has_section("metadata")
-
-
-def _has_src(project: Project) -> bool:
-    return any(path.startswith("src/") and path.endswith(".py") for path in project.paths)
-
-
-def _lies_in(tests: list[str], folder: str) -> bool:
-    return all(path.startswith(folder + "/") for path in tests)
 
 
 def _extras(project: Project) -> list[str]:

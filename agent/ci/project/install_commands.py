@@ -1,15 +1,19 @@
-"""Reads command lines that install packages: names and paths, never commands. Knows pip and what speaks like it."""
+"""Reads command lines that install packages: names and paths, never commands. Knows pip and what speaks like it.
+
+Recognizes also those that set up a machine (system packages, downloads, daemons). They are not run: the sandbox has no network,
+and its system packages are fixed.
+"""
 
 from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import fields
 from itertools import pairwise
 
 from agent.ci.project import ecosystems
-from agent.ci.shell.python_call import module_of
-from agent.ci.shell.words import assignments
+from agent.ci.shell.words import assignments, module_of
 from sandbox.base import Packages
 
 _FOLLOWED = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch", "tox", "nox")
@@ -21,6 +25,17 @@ _PIP_VALUED = (
     "--prerelease", "--exclude-newer", "--index-strategy", "--keyring-provider", "--link-mode", "--refresh-package",
     "--override", "--build-constraint", "-b",
 )  # fmt: skip
+_SYSTEM = (
+    "sudo", "apt", "apt-get", "aptitude", "dpkg", "add-apt-repository", "yum", "dnf", "microdnf", "apk", "pacman", "zypper",
+    "brew", "port", "choco", "winget", "snap", "systemctl", "service", "update-alternatives", "locale-gen", "ldconfig",
+    "sysctl", "modprobe", "usermod", "chsh",
+)  # fmt: skip
+_FETCHES = (
+    "curl", "wget", "aria2c", "gh", "aws", "az", "gcloud", "gsutil", "kubectl", "helm", "rsync", "scp", "ssh", "docker",
+    "docker-compose", "podman",
+)  # fmt: skip
+_GIT = ("clone", "fetch", "pull", "push", "submodule", "lfs", "remote", "ls-remote")
+_BROWSERS = ("playwright", "puppeteer", "cypress")
 
 
 def installs(words: list[str]) -> Packages | None:
@@ -72,6 +87,8 @@ def _pip(arguments: list[str]) -> Packages:
             constraints.append(next(rest, ""))
         elif argument in ("-e", "--editable"):
             projects.append(next(rest, ""))
+        elif re.match(r"-e[^-]", argument):
+            projects.append(argument[2:])
         elif argument in _PIP_VALUED:
             next(rest, "")  # the operator configures the index
         elif argument.startswith("-"):
@@ -103,3 +120,19 @@ def _path(path: str) -> str:
 def _values(arguments: list[str], *options: str) -> list[str]:
     found = [value for option, value in pairwise(arguments) if option in options]
     return found + [a.partition("=")[2] for a in arguments if "=" in a and a.partition("=")[0] in options]
+
+
+def provisions(words: Sequence[str]) -> bool:
+    """Whether one simple command only sets up the machine."""
+    if not words:
+        return False
+    name, rest = words[0].rpartition("/")[2], [word for word in words[1:] if not word.startswith("-")]
+    if name == "sudo" and len(rest) > 1 and rest[0] in ("python", "python3", "pytest", "make", "tox", "bash", "sh"):
+        return False
+    if name in _SYSTEM or name in _FETCHES:
+        return True
+    if name == "git":
+        return rest[:1] != [] and rest[0] in _GIT
+    if name.startswith("python") and list(words[1:2]) == ["-m"]:
+        name, rest = words[2] if len(words) > 2 else "", [word for word in words[3:] if not word.startswith("-")]
+    return name in _BROWSERS and rest[:1] in (["install"], ["install-deps"])

@@ -6,9 +6,11 @@ import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from agent.ci.project.asking import Answer, Question
 from agent.ci.project.detection import Project
 from sandbox.base import Packages
 
+_OTHERS_NAMED = 6  # in a note
 DEPTH = 12  # runners that call runners
 TEXT_LIMIT = 64 * 1024  # characters of shell text that one command line may grow to
 _NESTED = 20  # named commands that call each other
@@ -91,6 +93,14 @@ class ShellContext:
     def has(self, name: str) -> bool:
         return self.path(name) in self.project.paths
 
+    def ask(self, argv: Sequence[str], needs: Sequence[str] = ()) -> Answer:
+        """What a tool says about itself, run in this folder and environment. Raises `Unfollowed` where it was not asked."""
+        question = Question(tuple(argv), self.path("."), tuple(sorted(self.env.items())), tuple(needs))
+        answer = self.project.answers.to(question)
+        if answer.missing:
+            raise Unfollowed(answer.missing)
+        return answer
+
     def moved(self, cwd: str) -> ShellContext:
         return replace(self, cwd=self.path(cwd))
 
@@ -124,3 +134,18 @@ class ShellContext:
 
 Again = Callable[[str, ShellContext], Followed]  # follows shell text from a runner's file
 Runner = Callable[[Sequence[str], ShellContext, Again], Followed | None]  # None: its line stays as it is. Raises `Unfollowed`
+
+
+def one_of_each(names: Sequence[str], kinds: Sequence[tuple[str, str | None]], python: str | None) -> tuple[list[str], str]:
+    """Of environments that differ by their Python alone, the one of the wanted Python, else the last.
+
+    `kinds` has for each name the name without its Python, and its Python. Returns the chosen names, and the others as text for
+    a note ("" when there are none).
+    """
+    groups: dict[str, list[tuple[str, str | None]]] = {}
+    for name, (kind, own) in zip(names, kinds, strict=True):
+        groups.setdefault(kind, []).append((name, own))
+    chosen = [next((name for name, own in group if python and own == python), group[-1][0]) for group in groups.values()]
+    others = [name for name in names if name not in chosen]
+    more = f" and {len(others) - _OTHERS_NAMED} more" if len(others) > _OTHERS_NAMED else ""
+    return chosen, ", ".join(others[:_OTHERS_NAMED])[:200] + more

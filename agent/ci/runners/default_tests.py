@@ -11,10 +11,9 @@ from collections.abc import Iterator
 
 from agent.ci.project.commands import read_command
 from agent.ci.project.detection import Project
-from agent.ci.runners import manifest
+from agent.ci.runners import manifest, nox
 from agent.ci.runners.context import Followed, ShellContext, Unfollowed
 from agent.ci.runners.dispatch import follow
-from agent.ci.runners.nox import noxfile
 from agent.ci.runners.tox import tox
 
 _NAMES = ("test", "tests", "unit", "pytest", "check")
@@ -41,11 +40,9 @@ def _lines(context: ShellContext) -> Iterator[list[str]]:
             chosen, _ = tox.one_python(config.env_list() or ["py"], context.python)
             for name in [name for name in chosen if "cov" not in name] or chosen:
                 yield ["tox", "-e", name]
-    if text := context.text("noxfile.py"):
-        with contextlib.suppress(Unfollowed, RecursionError):
-            sessions = noxfile.read(text, {}, {}).sessions
-            for name in dict.fromkeys(session.name for session in sessions if session.default):
-                yield ["nox", "-s", name]
+    with contextlib.suppress(Unfollowed):
+        for name in dict.fromkeys(session.kind.partition("(")[0] for session in nox.sessions([], context)):
+            yield ["nox", "-s", name]
     found = manifest.read(context)
     for runner, table in (
         (["hatch", "run"], found.table("tool", "hatch", "envs", "default", "scripts")),

@@ -1,6 +1,6 @@
 """Follows a command line, or shell text, through the runners that it calls to what they run in the one prepared environment.
 
-Runners can call runners (make → tox → pytest), within bounds on depth and number. Nothing is executed.
+Runners can call runners (make → tox → pytest), within bounds on depth and number. Nothing is executed here.
 """
 
 from __future__ import annotations
@@ -9,14 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from agent.ci.project.detection import Project
-from agent.ci.runners import hatch, just, pdm, pipenv, poetry, precommit, project_tasks, uv
+from agent.ci.runners import hatch, make, managers, nox, project_tasks, recipes, uv
 from agent.ci.runners.context import DEPTH, TEXT_LIMIT, Followed, Runner, ShellContext, Steps, Unfollowed
-from agent.ci.runners.make import make
-from agent.ci.runners.nox import nox
 from agent.ci.runners.script import read_script
 from agent.ci.runners.tox import tox
-from agent.ci.shell.python_call import module_of
-from agent.ci.shell.words import assignments
+from agent.ci.shell.words import assignments, module_of
 
 _CALL = 100  # steps that following one runner costs
 _RUNNERS: dict[str, Runner] = {
@@ -24,8 +21,8 @@ _RUNNERS: dict[str, Runner] = {
     "nox": nox.follow,
     "make": make.follow,
     "gmake": make.follow,
-    "pre-commit": precommit.follow,
-    "just": just.follow,
+    "pre-commit": project_tasks.pre_commit,
+    "just": recipes.just,
     "task": project_tasks.task,
     "poe": project_tasks.poe,
     "poethepoet": project_tasks.poe,
@@ -35,9 +32,9 @@ _RUNNERS: dict[str, Runner] = {
     "uv": uv.follow,
     "uvx": uv.uvx,
     "pipx": uv.pipx,
-    "poetry": poetry.follow,
-    "pdm": pdm.follow,
-    "pipenv": pipenv.follow,
+    "poetry": managers.poetry,
+    "pdm": managers.pdm,
+    "pipenv": managers.pipenv,
     "hatch": hatch.follow,
 }
 

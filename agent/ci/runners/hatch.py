@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from agent.ci.project.install_commands import merge
 from agent.ci.project.tables import Table, as_table, read_toml, strings, tables
 from agent.ci.runners import manifest
-from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed
+from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed, one_of_each
 from agent.ci.runners.manifest import Manifest
 from agent.ci.runners.named_scripts import NamedScripts
 from agent.ci.runners.options import split_options
-from agent.ci.runners.selection import one_of_each
 from sandbox.base import Packages
 
 _MATRIX = 300

@@ -1,4 +1,4 @@
-"""Follows the task runners that live in pyproject.toml: poe, taskipy (`task`), rye."""
+"""Follows the runners of tasks that a project lists: poe, taskipy (`task`) and rye in pyproject.toml, and pre-commit."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agent.ci.project.hooks import PATH, read_hooks
 from agent.ci.project.install_commands import merge
 from agent.ci.project.tables import as_table, read_toml, strings, variables
-from agent.ci.runners import manifest, taskfile
+from agent.ci.runners import manifest, recipes
 from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed
 from agent.ci.runners.named_scripts import NamedScripts
 from agent.ci.runners.options import split_options
+from agent.guest.text import one_line
 from sandbox.base import Packages
 
 
@@ -31,7 +33,7 @@ def task(words: Sequence[str], context: ShellContext, again: Again) -> Followed:
     """taskipy's `task`, or go-task's where there is a Taskfile."""
     tasks = manifest.read(context).table("tool", "taskipy", "tasks")
     if not tasks:
-        return taskfile.follow(words, context, again)
+        return recipes.go_task(words, context, again)
     _, rest = split_options(words[1:], ())
     if not rest:
         raise Unfollowed("it names no task")
@@ -64,3 +66,18 @@ def rye(words: Sequence[str], context: ShellContext, again: Again) -> Followed |
 
 def invoke(words: Sequence[str], context: ShellContext, again: Again) -> Followed:
     raise Unfollowed("the tasks of invoke are Python code, which is not run to be read")
+
+
+def pre_commit(words: Sequence[str], context: ShellContext, again: Again) -> Followed | None:
+    """pre-commit fetches its environments by git, so its hooks are run from packages."""
+    if "run" not in words:
+        return None
+    plain = [word for word in words[words.index("run") + 1 :] if not word.startswith("-")]
+    hooks = read_hooks(context.text(PATH), plain[0] if plain else "")
+    if not hooks.command:
+        raise Unfollowed("its hooks are fetched by git, and the sandbox has no network")
+    notes = [f"`{one_line(' '.join(words), 80)}` is approximated by its hooks, installed from packages"]
+    if hooks.left_out:
+        notes.append(f"hooks that are not run: {one_line(', '.join(hooks.left_out), 200)}")
+    packages = context.packages(Packages(requirements=hooks.installs))
+    return context.result(hooks.command, packages, notes=notes)

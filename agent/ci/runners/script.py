@@ -11,8 +11,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.ci.project.install_commands import installs, merge
-from agent.ci.project.provisioning import provisions
+from agent.ci.project.install_commands import installs, merge, provisions
 from agent.ci.runners.conditions import ConditionTracker
 from agent.ci.runners.context import Followed, ShellContext, Unfollowed
 from agent.ci.runners.subshells import isolated

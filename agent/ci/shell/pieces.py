@@ -42,6 +42,7 @@ class Piece:
     words: tuple[str, ...] = ()
     redirections: tuple[str, ...] = ()
     is_computed: bool = False  # contains `$(…)` or backquotes
+    raw: tuple[str, ...] = ()  # the words of a command as they are written
 
     @property
     def end(self) -> int:
@@ -327,7 +328,7 @@ class _Reader:
         text = self.text[start:end]
         is_computed = any("$(" in word or "`" in word for word in raw if not word.startswith("'"))
         given = tuple(map(unquoted, raw))
-        self.found.append(Piece("command", text, start, len(self.open), given, redirections, is_computed))
+        self.found.append(Piece("command", text, start, len(self.open), given, redirections, is_computed, tuple(raw)))
 
     def _add(self, kind: Literal["word"], start: int, given: tuple[str, ...], depth: int | None = None) -> None:
         text = self.text[start : self.at]

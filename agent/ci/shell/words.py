@@ -1,4 +1,4 @@
-"""The words of shell text: the end of quotes and substitutions, unquoting, assignments before a command.
+"""The words of shell text: the end of quotes and substitutions, unquoting, assignments before a command, Python's own options.
 
 Knows words only; `pieces` reads the syntax between them.
 """
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from agent.guest.text import clean
 
 _NESTED_PLAIN = re.compile(r"[^'\"`$\\(){}#]+")
+_PYTHON = re.compile(r"^(?:.*/)?(?:python|pypy|py)[\d.]*$")
 _ANSI_QUOTED = re.compile(r"\$'(?:\\.|[^'\\])*'", re.DOTALL)
 _QUOTED = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
 
@@ -106,3 +107,28 @@ def unquoted(raw: str) -> str:
         return found[1] if found[1] is not None else found[3].strip("\n")
 
     return _QUOTED.sub(inside, raw)
+
+
+def is_python(word: str) -> bool:
+    return _PYTHON.match(word) is not None
+
+
+def module_of(words: list[str]) -> list[str] | None:
+    """`python -Im pip install x` → ["pip", "install", "x"]; None where it runs no module."""
+    if not words or not is_python(words[0]):
+        return None
+    module, rest = without_options(words[1:])
+    return [module, *rest] if module else None
+
+
+def without_options(words: list[str]) -> tuple[str, list[str]]:
+    """The module that Python's own options name ("" for none), and the words after them."""
+    rest = list(words)
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        found = re.match(r"-([A-Za-z?]*?)([cmWX])(.*)$", rest.pop(0), re.DOTALL)
+        if found is None:
+            continue
+        value = found[3] or (rest.pop(0) if rest else "")
+        if found[2] in "cm":
+            return (value, rest) if found[2] == "m" else ("", [])
+    return "", rest

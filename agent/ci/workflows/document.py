@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from agent.ci.expressions.numbers import exact
+from agent.ci.expressions.values import exact
 from sandbox.base import KIB
 
 SIZE_LIMIT = 512 * KIB
@@ -32,6 +32,9 @@ class WorkflowProblem:
 
     def __str__(self) -> str:
         return self.sentence if self.line is None else f"line {self.line}: {self.sentence}"
+
+
+EMPTY = WorkflowProblem("The file is empty.")
 
 
 class WorkflowError(Exception):
@@ -122,7 +125,7 @@ class _Composer:
     def document(self) -> Node:
         self._next()  # the stream's start
         if isinstance(self._next(), yaml.StreamEndEvent):
-            raise WorkflowError("The file is empty.")
+            raise WorkflowError(EMPTY.sentence)
         node, _ = self._node(self._next(), 1)
         self._next()  # the document's end
         after = self._next()
@@ -194,15 +197,14 @@ def _line(event: Any) -> int:
 
 
 # The core schema of YAML 1.2.2, chapter 10.3.2.
-_NULL = re.compile(r"(?:~|null|Null|NULL)?")
-_TRUE = re.compile(r"true|True|TRUE")
-_FALSE = re.compile(r"false|False|FALSE")
-_INTEGER = re.compile(r"[-+]?[0-9]+")
-_OCTAL = re.compile(r"0o[0-7]+")
-_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
+_WORDS: dict[str, Word] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_INFINITE = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
-_NOT_A_NUMBER = re.compile(r"\.(?:nan|NaN|NAN)")
+_RADIX = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_SPECIAL = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _EXACT = 2**53  # GitHub's numbers are doubles
 _RESOLVED = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool", "null")}
 
@@ -212,20 +214,14 @@ def _word(event: Any) -> Word:
     untagged = event.tag is None and event.implicit[0]  # and unquoted
     if not untagged and event.tag not in _RESOLVED:
         return text
-    if _NULL.fullmatch(text):
-        return None
-    if _TRUE.fullmatch(text) or _FALSE.fullmatch(text):
-        return text.lower() == "true"
-    if _INTEGER.fullmatch(text) or _FLOAT.fullmatch(text):
+    if text in _WORDS:
+        return _WORDS[text]
+    if _FLOAT.fullmatch(text):
         return _number(float(text))
-    if _OCTAL.fullmatch(text) or _HEXADECIMAL.fullmatch(text):
+    if _RADIX.fullmatch(text):
         whole = int(text, 0)
         return whole if whole < _EXACT else float(whole) if whole.bit_length() < 1024 else float("inf")
-    if found := _INFINITE.fullmatch(text):
-        return float(f"{found[1]}inf")
-    if _NOT_A_NUMBER.fullmatch(text):
-        return float("nan")
-    return text
+    return float(text.replace(".", "")) if _SPECIAL.fullmatch(text) else text
 
 
 def _number(value: float) -> int | float:

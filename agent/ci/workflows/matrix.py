@@ -24,15 +24,10 @@ _FILTER_LIMIT = 1_000_000  # combinations times excludes and includes: about a s
 
 @dataclass(frozen=True, slots=True)
 class MatrixLeg:
-    """One run of a job: `values` is its `matrix` context, `shown` the values that its default name lists.
-
-    `index` counts from 0 among `total` legs, as `strategy.job-index` and `strategy.job-total`.
-    """
+    """One run of a job: `values` is its `matrix` context, `shown` the values that its default name lists."""
 
     values: Mapping[str, Value]
     shown: tuple[str, ...] = ()
-    index: int = 0
-    total: int = 1
 
 
 def evaluated(value: Value, value_of: Callable[[str], Value]) -> Value:
@@ -92,7 +87,7 @@ def _legs(matrix: Value) -> tuple[MatrixLeg, ...] | Unknown:
     if combinations * (len(includes) + len(excludes)) > _FILTER_LIMIT:
         raise WorkflowError(f"The matrix includes and excludes too much: {len(includes) + len(excludes)} times.")
 
-    found: list[tuple[Mapping[str, Value], tuple[str, ...]]] = []
+    found: list[MatrixLeg] = []
     matched = [False] * len(includes)
     for combination in product(*axes.values()) if axes else ():
         original = dict(zip(axes, combination, strict=True))
@@ -104,16 +99,16 @@ def _legs(matrix: Value) -> tuple[MatrixLeg, ...] | Unknown:
                 matched[i] = True
                 extra |= {key: value for key, value in include.items() if key not in axes}
         # What an include adds is in the context, and not in the name.
-        found.append(({**original, **extra}, tuple(leaves(original))))
+        found.append(MatrixLeg({**original, **extra}, tuple(leaves(original))))
     for include, was_matched in zip(includes, matched, strict=True):
         if not was_matched:
             values = {key: include[key] for key in sorted(include, key=lambda key: key not in axes)}
-            found.append((values, tuple(leaves(values))))
+            found.append(MatrixLeg(values, tuple(leaves(values))))
     if not found:
         raise WorkflowError("The matrix has no legs.")
     if len(found) > LEG_LIMIT:
         raise WorkflowError(f"The matrix has {len(found)} legs; GitHub allows {LEG_LIMIT}.")
-    return tuple(MatrixLeg(values, shown, index, len(found)) for index, (values, shown) in enumerate(found))
+    return tuple(found)
 
 
 def _axis(name: str, values: Value) -> Sequence[Value]:

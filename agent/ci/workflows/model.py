@@ -1,4 +1,4 @@
-"""The contents of a workflow or an action file.
+"""The contents of a workflow or an action file, as far as a replay needs them.
 
 Texts stay templates: `${{ … }}` is not evaluated. Numbers and booleans in the place of text are converted as
 GitHub does; where any type is allowed (matrix values, inputs of a called workflow), the value is kept as read.
@@ -38,7 +38,6 @@ class WorkflowStep:
     working_directory: str | None = None
     continue_on_error: bool | str = False
     timeout_minutes: float | str | None = None
-    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,64 +49,38 @@ class Container:
     ports: tuple[str, ...] | str = ()
     volumes: tuple[str, ...] | str = ()
     options: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceContainer:
-    id: str
-    container: Container
-    entrypoint: str = ""
+    entrypoint: str = ""  # of a service
     command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Strategy:
-    """`matrix` as read: a mapping, a template of a whole matrix, or None."""
-
-    matrix: Value = None
-    fail_fast: bool | str = True
-    max_parallel: float | str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RunsOn:
-    labels: tuple[str, ...]
-    group: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Job:
-    """One job: with `steps`, or the call of a reusable workflow (`uses`, `inputs`, `secrets`)."""
+    """One job: with `steps`, or the call of a reusable workflow (`uses`, `inputs`)."""
 
     id: str
     name: str | None = None
     needs: tuple[str, ...] = ()
-    condition: str | None = None
     env: StringMap = field(default_factory=dict)
     defaults: RunDefaults = RunDefaults()
-    strategy: Strategy | str = Strategy()  # text: a template of a whole strategy
+    strategy: str | None = None  # the template of a whole strategy
+    matrix: Value = None  # as read: a mapping, a template of a whole matrix, or None
     container: Container | None = None
-    services: tuple[ServiceContainer, ...] = ()
+    services: Mapping[str, Container] = field(default_factory=dict)  # by their ids
     steps: tuple[WorkflowStep, ...] = ()
-    runs_on: RunsOn | None = None
-    timeout_minutes: float | str | None = None
-    continue_on_error: bool | str = False
-    outputs: StringMap = field(default_factory=dict)
+    labels: tuple[str, ...] = ()  # `runs-on`
     uses: str | None = None
     inputs: Mapping[str, Word] = field(default_factory=dict)  # `with` of a call
-    secrets: StringMap | None = None  # of a call; None: inherited
     line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input of a called or dispatched workflow, or of an action. `type`: string, boolean, number, choice, environment."""
+    """An input of a called workflow or of an action. `type`: string, boolean, number."""
 
     id: str
     type: str = "string"
     required: bool = False
     default: Word = None
-    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +91,6 @@ class Workflow:
     env: StringMap = field(default_factory=dict)
     defaults: RunDefaults = RunDefaults()
     call_inputs: tuple[Input, ...] = ()
-    call_outputs: StringMap = field(default_factory=dict)
-    dispatch_inputs: tuple[Input, ...] = ()
 
     def job(self, job_id: str) -> Job | None:
         return next((job for job in self.jobs if job.id == job_id), None)
@@ -130,7 +101,6 @@ class Action:
     """An `action.yml`. Only a composite one has steps; `using` says what it is ("composite", "node20", "docker")."""
 
     using: str
-    name: str | None = None
     inputs: tuple[Input, ...] = ()
     outputs: StringMap = field(default_factory=dict)
     steps: tuple[WorkflowStep, ...] = ()

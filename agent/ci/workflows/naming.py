@@ -14,9 +14,9 @@ from agent.ci.expressions import ExpressionError, Unknown, Value
 from agent.ci.expressions.values import text, unknown_in
 from agent.ci.workflows.document import WorkflowProblem
 from agent.ci.workflows.matrix import MatrixLeg, evaluated, leaves, legs
-from agent.ci.workflows.model import Job, Strategy, Workflow
+from agent.ci.workflows.model import Job, Workflow
 from agent.ci.workflows.shapes import OPENING
-from agent.ci.workflows.shown_values import values_shown
+from agent.ci.workflows.shown_names import values_shown
 
 NAME_LIMIT = 100  # of a name that GitHub shows
 _LISTED = 20  # choices that a problem names
@@ -47,8 +47,8 @@ def legs_of(job: Job, evaluate: Evaluate, inputs: Mapping[str, Value]) -> tuple[
     """The legs of a job, its matrix evaluated."""
     contexts: dict[str, Value] = {"inputs": inputs}
     try:
-        if isinstance(job.strategy, Strategy):
-            return legs(evaluated(job.strategy.matrix, lambda template: evaluate(template, contexts)))
+        if job.strategy is None:
+            return legs(evaluated(job.matrix, lambda template: evaluate(template, contexts)))
         strategy = evaluate(job.strategy, contexts)
     except ExpressionError as error:
         return WorkflowProblem(f"The matrix of the job '{job.id}' cannot be evaluated: {error}.", job.line)
@@ -197,8 +197,7 @@ def _stands_for(shown: str, name: str, *, calls: bool) -> str | None:
 
 def _guessed(job: Job, made: tuple[MatrixLeg, ...], shown: str) -> JobLeg | None:
     """A leg with values from the shown name, where the matrix or the name cannot be evaluated."""
-    matrix = job.strategy.matrix if isinstance(job.strategy, Strategy) else None
-    axes = [axis for axis in matrix if axis not in ("include", "exclude")] if isinstance(matrix, Mapping) else []
+    axes = [axis for axis in job.matrix if axis not in ("include", "exclude")] if isinstance(job.matrix, Mapping) else []
     parts = shown.split(" / ", _CALLS)
     for end in range(1, len(parts) + 1) if job.uses else [len(parts)]:
         values = values_shown(job.name or job.id, axes, " / ".join(parts[:end]))

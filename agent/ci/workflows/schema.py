@@ -22,6 +22,7 @@ _ANY = Shape(anything=True, template=Availability(_RUNNING | {"jobs"}, hashing=T
 _LATER = Shape(later=True)
 _LITERAL = Shape(text=True)
 _FILLED = Shape(filled=True)
+_DESCRIBED = {"description": _LITERAL, "deprecationMessage": _LITERAL}
 
 
 def _text(place: Availability) -> Shape:
@@ -37,7 +38,7 @@ def _filled(place: Availability) -> Shape:
     return Shape(filled=True, template=place)
 
 
-def _word(place: Availability) -> Shape:
+def _word(place: Availability | None) -> Shape:
     return Shape(text=True, number=True, flag=True, template=place)
 
 
@@ -152,8 +153,7 @@ _CALL = Shape(
                     "type": Shape(words=_INPUT_TYPES),
                     "required": Shape(flag=True),
                     "default": _word(Availability(_START)),
-                    "description": _LITERAL,
-                    "deprecationMessage": _LITERAL,
+                    **_DESCRIBED,
                 },
                 required=("type",),
             ),
@@ -175,10 +175,9 @@ _DISPATCH = Shape(
                 keys={
                     "type": Shape(words=_INPUT_TYPES | {"choice", "environment"}),
                     "required": Shape(flag=True),
-                    "default": Shape(text=True, number=True, flag=True),
-                    "description": _LITERAL,
-                    "deprecationMessage": _LITERAL,
+                    "default": _word(None),
                     "options": Shape(items=_LITERAL),
+                    **_DESCRIBED,
                 },
             ),
         )
@@ -212,12 +211,7 @@ ACTION = Shape(
         "inputs": Shape(
             others=Shape(
                 nothing=True,
-                keys={
-                    "default": _text(_INPUT_DEFAULT),
-                    "required": _ANY,
-                    "description": _LITERAL,
-                    "deprecationMessage": _LITERAL,
-                },
+                keys={"default": _text(_INPUT_DEFAULT), "required": _ANY, **_DESCRIBED},
                 others=_ANY,
             )
         ),

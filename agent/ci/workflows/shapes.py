@@ -5,15 +5,16 @@ A shape lists what one value may be. Knows nothing of workflows; their shapes ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agent.ci.expressions.errors import ExpressionError
+from agent.ci.expressions.evaluation import split
 from agent.ci.expressions.functions import STATUS_FUNCTIONS, refusal
 from agent.ci.expressions.parser import parse
+from agent.ci.expressions.values import ExpressionError
 from agent.ci.workflows.document import Items, Keys, Node, Scalar, WorkflowError, text_of
 
-OPENING, CLOSING = "${{", "}}"
+OPENING = "${{"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +72,20 @@ def check(node: Node, shape: Shape) -> None:
         _check_keys(node, shape)
 
 
-def expressions(text: str, line: int | None = None) -> Iterator[str]:
+def expressions(text: str, line: int | None = None) -> list[str]:
     """The expressions of a template, without their braces. Raises `WorkflowError` for one that does not end or is empty."""
-    position = 0
-    while (start := text.find(OPENING, position)) >= 0:
-        quoted, end = False, start + len(OPENING)
-        while quoted or not text.startswith(CLOSING, end):
-            if end >= len(text):
-                raise WorkflowError("The expression is not closed: a '${{' was found, but no '}}' after it.", line)
-            quoted ^= text[end] == "'"
-            end += 1
-        inner = text[start + len(OPENING) : end].strip()
-        if not inner:
-            raise WorkflowError("An expression was expected between '${{' and '}}'.", line)
-        yield inner
-        position = end + len(CLOSING)
+    try:
+        found = [expression.strip() for expression in split(text)[1::2]]
+    except ExpressionError:
+        raise WorkflowError("The expression is not closed: a '${{' was found, but no '}}' after it.", line) from None
+    if "" in found:
+        raise WorkflowError("An expression was expected between '${{' and '}}'.", line)
+    return found
 
 
 def _check_scalar(node: Scalar, shape: Shape) -> None:
     value, place = node.value, shape.template
-    inner = list(expressions(value, node.line)) if isinstance(value, str) else []
+    inner = expressions(value, node.line) if isinstance(value, str) else []
     if inner and place is None and (shape.keys or shape.others is not None):
         raise WorkflowError("An expression in place of a whole mapping is not supported here.", node.line)
     if inner and place is None:

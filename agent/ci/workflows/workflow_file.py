@@ -1,120 +1,122 @@
-"""Reads the text of a workflow file into a `Workflow`, or the first `WorkflowProblem` for which GitHub would refuse it too."""
+"""Reads the text of a workflow or an action file into values, or the first `WorkflowProblem` for which GitHub refuses it."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from graphlib import CycleError, TopologicalSorter
+from typing import TypeVar
 
 from agent.ci.workflows import schema
-from agent.ci.workflows.document import Keys, KeyValue, Node, Scalar, WorkflowError, WorkflowProblem, plain, read_document
-from agent.ci.workflows.fields import check_id, flag, listed, number, steps, text, texts, word, words
-from agent.ci.workflows.model import Container, Input, Job, RunDefaults, RunsOn, ServiceContainer, Strategy, Workflow
-from agent.ci.workflows.shapes import check, expressions
+from agent.ci.workflows.document import (
+    Items,
+    Keys,
+    KeyValue,
+    Node,
+    Scalar,
+    Word,
+    WorkflowError,
+    WorkflowProblem,
+    plain,
+    read_document,
+    text_of,
+)
+from agent.ci.workflows.model import Action, Container, Input, Job, RunDefaults, Workflow, WorkflowStep
+from agent.ci.workflows.shapes import Shape, check, expressions
 
+T = TypeVar("T")
 _STEPS = {"run": schema.RUN_STEP, "uses": schema.USES_STEP}
+_COMPOSITE_STEPS = {"run": schema.COMPOSITE_RUN_STEP, "uses": schema.COMPOSITE_USES_STEP}
+# Kinds of actions, and the key that each must have; node12 and node16 are old, but still read.
+_NEEDED = {"composite": "steps", "docker": "image", "node12": "main", "node16": "main", "node20": "main", "node24": "main"}
+_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,98}", re.ASCII)
 _NO_KEYS = Keys((), 0)
 
 
 def read_workflow(source: str) -> Workflow | WorkflowProblem:
     """The workflow that the text of a file describes."""
+    return _read(source, schema.WORKFLOW, _workflow)
+
+
+def read_action(source: str) -> Action | WorkflowProblem:
+    """The action that the text of an `action.yml` describes."""
+    return _read(source, schema.ACTION, _action)
+
+
+def _read(source: str, shape: Shape, build: Callable[[Keys], T]) -> T | WorkflowProblem:
     document = read_document(source)
     if isinstance(document, WorkflowProblem):
         return document
     try:
-        check(document, schema.WORKFLOW)
-        return _workflow(_keys(document))
+        check(document, shape)
+        return build(_keys(document))
     except WorkflowError as refused:
         return refused.problem
 
 
 def _workflow(root: Keys) -> Workflow:
     taken: set[str] = set()
-    entries = _keys(root.get("jobs")).entries
-    jobs = tuple(_job(entry, taken) for entry in entries)
+    jobs = tuple(_job(entry, taken) for entry in _keys(root.get("jobs")).entries)
     if not jobs:
         raise WorkflowError("The workflow must contain at least one job.", root.line)
     _check_needs({job.id: job for job in jobs})
     on = root.get("on")
-    call, dispatch = (_keys(_keys(on).get(event)) for event in ("workflow_call", "workflow_dispatch"))
+    call_inputs, _ = (_inputs(_keys(_keys(on).get(event))) for event in ("workflow_call", "workflow_dispatch"))
     return Workflow(
         jobs=jobs,
-        events=tuple(entry.key for entry in on.entries) if isinstance(on, Keys) else listed(on),
-        name=text(root.get("name")) or None,
-        env=texts(root.get("env")),
+        events=tuple(entry.key for entry in on.entries) if isinstance(on, Keys) else _listed(on),
+        name=_text(root.get("name")) or None,
+        env=_texts(root.get("env")),
         defaults=_defaults(root),
-        call_inputs=_inputs(call),
-        call_outputs={entry.key: text(_keys(entry.value).get("value")) or "" for entry in _keys(call.get("outputs")).entries},
-        dispatch_inputs=_inputs(dispatch),
+        call_inputs=call_inputs,
     )
 
 
 def _job(entry: KeyValue, taken: set[str]) -> Job:
-    check_id(entry.key, taken, entry.line)
+    _check_id(entry.key, taken, entry.line)
     node = _keys(entry.value)
-    calls = node.get("uses") is not None
-    check(node, schema.CALLING_JOB if calls else schema.JOB)
-    secrets = node.get("secrets")
+    check(node, schema.JOB if node.get("uses") is None else schema.CALLING_JOB)
+    strategy, runs_on = node.get("strategy"), node.get("runs-on")
+    matrix = _keys(strategy).get("matrix")
     return Job(
         id=entry.key,
-        name=text(node.get("name")) or None,
-        needs=listed(node.get("needs")),
-        condition=text(node.get("if")),
-        env=texts(node.get("env")),
+        name=_text(node.get("name")) or None,
+        needs=_listed(node.get("needs")),
+        env=_texts(node.get("env")),
         defaults=_defaults(node),
-        strategy=_strategy(node.get("strategy")),
+        strategy=_text(strategy),
+        matrix=None if matrix is None else plain(matrix),
         container=_container(node.get("container")),
-        services=tuple(_service(service) for service in _keys(node.get("services")).entries),
-        steps=steps(node.get("steps"), _STEPS),
-        runs_on=None if calls else _runs_on(node.get("runs-on")),
-        timeout_minutes=number(node.get("timeout-minutes")),
-        continue_on_error=flag(node.get("continue-on-error"), otherwise=False),
-        outputs=texts(node.get("outputs")),
-        uses=text(node.get("uses")),
-        inputs=words(node.get("with")),
-        secrets=None if isinstance(secrets, Scalar) else texts(secrets),
+        services=_services(node.get("services")),
+        steps=_steps(node.get("steps"), _STEPS),
+        labels=_listed(runs_on.get("labels") if isinstance(runs_on, Keys) else runs_on),
+        uses=_text(node.get("uses")),
+        inputs={each.key: _word(each.value) for each in _keys(node.get("with")).entries},
         line=entry.line,
     )
 
 
-def _strategy(node: Node | None) -> Strategy | str:
-    if isinstance(node, Scalar):
-        return text(node) or ""
-    keys = _keys(node)
-    matrix = keys.get("matrix")
-    parallel = number(keys.get("max-parallel"))
-    return Strategy(None if matrix is None else plain(matrix), flag(keys.get("fail-fast"), otherwise=True), parallel)
-
-
 def _container(node: Node | None) -> Container | None:
-    if node is None or (isinstance(node, Scalar) and not text(node)):
+    if node is None or (isinstance(node, Scalar) and not _text(node)):
         return None  # an empty image of a job is none
     keys = _keys(node)
-    image = text(node if isinstance(node, Scalar) else keys.get("image")) or ""
+    image = _text(node if isinstance(node, Scalar) else keys.get("image"))
     if not image:
         raise WorkflowError("Container image cannot be empty.", node.line)
-    ports, volumes = (_list_or_template(keys.get(key)) for key in ("ports", "volumes"))
-    return Container(image, texts(keys.get("env")), ports, volumes, text(keys.get("options")) or "")
+    lists = map(keys.get, ("ports", "volumes"))  # or a template of one
+    ports, volumes = (_text(each) or "" if isinstance(each, Scalar) else _listed(each) for each in lists)
+    options, entrypoint, command = (_text(keys.get(key)) or "" for key in ("options", "entrypoint", "command"))
+    return Container(image, _texts(keys.get("env")), ports, volumes, options, entrypoint, command)
 
 
-def _service(entry: KeyValue) -> ServiceContainer:
-    container = _container(entry.value)
-    assert container is not None
-    keys = _keys(entry.value)
-    return ServiceContainer(entry.key, container, text(keys.get("entrypoint")) or "", text(keys.get("command")) or "")
-
-
-def _list_or_template(node: Node | None) -> tuple[str, ...] | str:
-    return text(node) or "" if isinstance(node, Scalar) else listed(node)
-
-
-def _runs_on(node: Node | None) -> RunsOn:
-    if isinstance(node, Keys):
-        return RunsOn(listed(node.get("labels")), text(node.get("group")))
-    return RunsOn(listed(node))
+def _services(node: Node | None) -> dict[str, Container]:
+    entries = _keys(node).entries
+    return {entry.key: container for entry in entries if (container := _container(entry.value)) is not None}
 
 
 def _defaults(owner: Keys) -> RunDefaults:
     run = _keys(_keys(owner.get("defaults")).get("run"))
-    return RunDefaults(text(run.get("shell")), text(run.get("working-directory")))
+    return RunDefaults(_text(run.get("shell")), _text(run.get("working-directory")))
 
 
 def _inputs(event: Keys) -> tuple[Input, ...]:
@@ -122,24 +124,20 @@ def _inputs(event: Keys) -> tuple[Input, ...]:
 
 
 def _input(name: str, node: Keys, line: int) -> Input:
-    kind = text(node.get("type")) or "string"
+    kind = _text(node.get("type")) or "string"
     default = node.get("default")
-    value = word(default)
-    options = listed(node.get("options"))
-    if kind == "boolean" and default is not None and not isinstance(value, bool) and not _is_template(value):
+    value = _word(default)
+    is_template = isinstance(value, str) and bool(expressions(value))
+    if kind == "boolean" and default is not None and not isinstance(value, bool) and not is_template:
         raise WorkflowError(f"The default of the input '{name}' must be true or false.", default.line)
-    if kind == "choice" and not options:
+    if kind == "choice" and not _listed(node.get("options")):
         raise WorkflowError("Missing 'options' for choice input.", line)
-    if kind != "choice" and options:
+    if kind != "choice" and _listed(node.get("options")):
         raise WorkflowError("Input type is not 'choice', but 'options' is defined.", line)
-    return Input(name, kind, word(node.get("required")) is True, value, options)
+    return Input(name, kind, _word(node.get("required")) is True, value)
 
 
-def _is_template(value: object) -> bool:
-    return isinstance(value, str) and any(True for _ in expressions(value))
-
-
-def _check_needs(jobs: dict[str, Job]) -> None:
+def _check_needs(jobs: Mapping[str, Job]) -> None:
     """Raises `WorkflowError` where jobs need unknown ones or each other in a circle."""
     for job in jobs.values():
         for need in job.needs:
@@ -153,5 +151,89 @@ def _check_needs(jobs: dict[str, Job]) -> None:
         raise WorkflowError(sentence, jobs[job_id].line) from None
 
 
+def _action(root: Keys) -> Action:
+    runs = _keys(root.get("runs"))
+    using = _text(runs.get("using")) or ""
+    if using not in _NEEDED:
+        raise WorkflowError(f"Unexpected value '{using[:100]}' of runs.using.", runs.line)
+    if runs.get(_NEEDED[using]) is None:
+        raise WorkflowError(f"Required property is missing: {_NEEDED[using]}.", runs.line)
+    if using != "composite" and runs.get("steps") is not None:
+        raise WorkflowError("Unexpected value 'steps'.", runs.line)
+    inputs, outputs = _keys(root.get("inputs")).entries, _keys(root.get("outputs")).entries
+    return Action(
+        using=using,
+        inputs=tuple(Input(entry.key, default=_text(_keys(entry.value).get("default"))) for entry in inputs),
+        outputs={entry.key: _text(_keys(entry.value).get("value")) or "" for entry in outputs},
+        steps=_steps(runs.get("steps"), _COMPOSITE_STEPS),
+    )
+
+
+def _steps(node: Node | None, shapes: Mapping[str, Shape]) -> tuple[WorkflowStep, ...]:
+    """The steps of a job or an action; `shapes` has one for those with `run` and one for those with `uses`."""
+    taken: set[str] = set()
+    return tuple(_step(item, i, shapes, taken) for i, item in enumerate(node.nodes, 1)) if isinstance(node, Items) else ()
+
+
+def _step(item: Node, number: int, shapes: Mapping[str, Shape], taken: set[str]) -> WorkflowStep:
+    node = _keys(item)
+    kind = next((key for key in ("run", "uses") if node.get(key) is not None), None)
+    if kind is None:
+        raise WorkflowError("A step needs one of these properties: run, uses.", node.line)
+    check(node, shapes[kind])
+    own = node.get("id")
+    if own is not None:
+        _check_id(_text(own) or "", taken, own.line)
+    may_fail, minutes = _word(node.get("continue-on-error")), _word(node.get("timeout-minutes"))
+    return WorkflowStep(
+        number=number,
+        id=_text(own),
+        name=_text(node.get("name")),
+        condition=_text(node.get("if")),
+        run=_text(node.get("run")),
+        uses=_text(node.get("uses")),
+        inputs=_texts(node.get("with")),
+        env=_texts(node.get("env")),
+        shell=_text(node.get("shell")),
+        working_directory=_text(node.get("working-directory")),
+        continue_on_error=may_fail if isinstance(may_fail, bool | str) else False,
+        timeout_minutes=minutes,
+    )
+
+
+def _check_id(name: str, taken: set[str], line: int) -> None:
+    """Raises `WorkflowError` for an id of a job or a step that GitHub would not take; adds it to `taken`."""
+    if not _ID.fullmatch(name):
+        raise WorkflowError(
+            f"The identifier '{name[:100]}' is invalid: it may hold letters, digits, '_' and '-' only,"
+            " must begin with a letter or '_' and be shorter than 100 characters.",
+            line,
+        )
+    if name.startswith("__"):
+        raise WorkflowError(f"The identifier '{name}' is invalid: those that begin with '__' are reserved.", line)
+    if name in taken:
+        raise WorkflowError(f"The identifier '{name}' may not be used more than once.", line)
+    taken.add(name)
+
+
 def _keys(node: Node | None) -> Keys:
     return node if isinstance(node, Keys) else _NO_KEYS
+
+
+def _word(node: Node | None) -> Word:
+    return node.value if isinstance(node, Scalar) else None
+
+
+def _text(node: Node | None) -> str | None:
+    return text_of(node.value) if isinstance(node, Scalar) else None
+
+
+def _texts(node: Node | None) -> dict[str, str]:
+    return {entry.key: _text(entry.value) or "" for entry in _keys(node).entries}
+
+
+def _listed(node: Node | None) -> tuple[str, ...]:
+    """The texts of a list, or the only one."""
+    if isinstance(node, Items):
+        return tuple(_text(item) or "" for item in node.nodes)
+    return () if node is None else (_text(node) or "",)

@@ -6,7 +6,16 @@ import ast
 from collections.abc import Iterator
 
 from agent.proposers.patterns.names import kind_of, scope
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, quoted
+from agent.proposers.patterns.source import (
+    FunctionNode,
+    Rewrite,
+    Source,
+    called_name,
+    is_compound,
+    names_in,
+    plain,
+    quoted,
+)
 
 
 def _families(text: str) -> tuple[tuple[str, ...], ...]:
@@ -115,35 +124,11 @@ RENAMED = {
 }
 PAIRED = {"max": True, "min": True, "gcd": True, "zip": False, "pow": False, "divmod": False}  # does the order not count?
 PAIRS_OF = 5  # names
-METHOD_WRAPPERS = (
-    "lower()",
-    "strip()",
-    "copy()",
-    "items()",
-    "upper()",
-    "keys()",
-    "values()",
-    "split()",
-    "encode()",
-    "decode()",
-)
+OPTIONAL = {"get": "0", "pop": "0", "round": "2", "enumerate": "1", "sum": "0", "int": "2", "split": "' '", "range": "2"}
+METHOD_WRAPPERS = ("lower", "strip", "copy", "items", "upper", "keys", "values", "split", "encode", "decode")
 WRAPPERS = (
-    "abs",
-    "len",
-    "str",
-    "int",
-    "list",
-    "sorted",
-    "set",
-    "sum",
-    "float",
-    "bool",
-    "tuple",
-    "reversed",
-    "dict",
-    "iter",
-    "round",
-)
+    "abs", "len", "str", "int", "list", "sorted", "set", "sum", "float", "bool", "tuple", "reversed", "dict", "iter", "round",
+)  # fmt: skip
 
 
 def _relatives(name: str, families: tuple[tuple[str, ...], ...]) -> dict[str, float]:
@@ -157,9 +142,8 @@ def _relatives(name: str, families: tuple[tuple[str, ...], ...]) -> dict[str, fl
 
 def families(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-        start, end = source.span(node)
         for other, prior in _relatives(node.id, FAMILIES).items():
-            yield Rewrite(start, end, other, quoted(node.id, other), prior)
+            yield source.replaced(node, other, prior)
     elif isinstance(node, ast.Attribute):
         _, end = source.span(node)
         for other, prior in _relatives(node.attr, METHODS).items():
@@ -192,58 +176,43 @@ def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """Swapped and dropped arguments, and those that well-known functions take besides."""
     if not isinstance(node, ast.Call):
         return
-    spans = [source.span(a) for a in node.args if not isinstance(a, ast.Starred)]
-    before = source.segment(node)
-    if len(spans) == len(node.args):
-        for i, (a, b) in enumerate(spans):
-            for c, d in spans[i + 1 :]:
-                one, other = source.text[a:b], source.text[c:d]
-                if one != other:
-                    title = f"the arguments `{one[:30]}` and `{other[:30]}` of `{before[:40]}` change places"
-                    yield Rewrite(a, d, other + source.text[b:c] + one, title, 0.75)
-        if len(spans) > 1:
-            for i, (a, b) in enumerate(spans):
-                start, end = (a, spans[i + 1][0]) if i + 1 < len(spans) else (spans[i - 1][1], b)
-                yield Rewrite(start, end, "", f"the argument `{source.text[a:b][:40]}` of `{before[:40]}` is dropped", 0.4)
-    close = source.span(node)[1] - 1
-    if source.text[source.span(node)[1] - 2] == ",":
-        return
-    name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
-    optional = {
-        "get": "0",
-        "pop": "0",
-        "round": "2",
-        "enumerate": "1",
-        "sum": "0",
-        "int": "2",
-        "split": "' '",
-        "range": "2",
-    }
-    if len(node.args) == 1 and not node.keywords and optional.get(name):
-        yield Rewrite(close, close, ", " + optional[name], f"`{before[:60]}` gets `{optional[name]}`", 0.3)
+    before, texts = source.segment(node), [source.segment(a) for a in node.args]
+    if not any(isinstance(a, ast.Starred) for a in node.args):
+        for i, one in enumerate(node.args):
+            for j, other in enumerate(node.args[i + 1 :], i + 1):
+                title = f"the arguments `{texts[i][:30]}` and `{texts[j][:30]}` of `{before[:40]}` change places"
+                yield from source.exchanged(one, other, title, 0.75)
+        spans = [source.span(a) for a in node.args]
+        for i, (a, b) in enumerate(spans if len(spans) > 1 else ()):
+            start, end = (a, spans[i + 1][0]) if i + 1 < len(spans) else (spans[i - 1][1], b)
+            yield Rewrite(start, end, "", f"the argument `{texts[i][:40]}` of `{before[:40]}` is dropped", 0.4)
+    more = OPTIONAL.get(called_name(node))
+    if more and len(node.args) == 1 and not node.keywords and before[-2] != ",":
+        close = source.span(node)[1] - 1
+        yield Rewrite(close, close, ", " + more, f"`{before[:60]}` gets `{more}`", 0.3)
 
 
 def paired(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """A function of several values got one: `max(a)` → `max(best, x)`, `max(a, x)`."""
-    function = source.function(node)
-    if function is None or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-        return
-    if node.func.id not in PAIRED or len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
-        return
-    start, end = source.span(node.args[0])
-    before, name, close = source.segment(node), node.func.id, source.span(node)[1] - 1
-    near: dict[str, None] = {}  # what is assigned here, and what the loops around go through, come first
+    match node:
+        case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in PAIRED and source.function(node):
+            if isinstance(argument, ast.Starred):
+                return
+        case _:
+            return
+    before, close = source.segment(node), source.span(node)[1] - 1
+    near: list[str] = []  # what is assigned here, and what the loops around go through, come first
     for each in source.above(node):
         targets = each.targets if isinstance(each, ast.Assign) else [each.target] if isinstance(each, ast.For) else []
-        near.update({n.id: None for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)})
-    names = list(dict.fromkeys([*near, *scope(source, function)]))[:PAIRS_OF]
-    pairs = [f"{a}, {b}" for i, a in enumerate(names) for b in names[i + 1 :]]
+        near += [name for target in targets for name in names_in(target)]
+    names = list(dict.fromkeys([*near, *scope(source, node)]))[:PAIRS_OF]
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
     if not PAIRED[name]:
-        pairs += [f"{b}, {a}" for i, a in enumerate(names) for b in names[i + 1 :]]
-    for rank, pair in enumerate(pairs):
-        yield Rewrite(start, end, pair, quoted(before, f"{name}({pair})"), 0.42 - 0.01 * rank)
+        pairs += [(b, a) for a, b in pairs]
+    for rank, pair in enumerate(map(", ".join, pairs)):
+        yield source.replaced(argument, pair, 0.42 - 0.01 * rank, title=quoted(before, f"{name}({pair})"))
     for rank, other in enumerate(names):
-        if other != source.text[start:end]:
+        if other != source.segment(argument):
             yield Rewrite(close, close, f", {other}", quoted(before, f"{before[:-1]}, {other})"), 0.4 - 0.01 * rank)
 
 
@@ -251,39 +220,41 @@ def wrapping(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """A call is taken away, or put around."""
     if not isinstance(node, ast.expr) or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
         return
-    parent = source.parents[node]
-    before = source.segment(node)
     if isinstance(node, ast.Call):
         inner: list[ast.expr] = [a for a in node.args[:1] if not isinstance(a, ast.Starred)]
         if isinstance(node.func, ast.Attribute):
             inner.append(node.func.value)
         for kept in inner:
-            text = source.segment(kept)
-            yield source.replaced(node, text, compound=is_compound(kept), title=quoted(before, text), prior=0.6)
-    if isinstance(node, ast.Name | ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.ListComp | ast.GeneratorExp):
-        if isinstance(parent, ast.Call) and node is parent.func:
-            return
-        if isinstance(parent, ast.Attribute | ast.Subscript) and node is parent.value:
-            return
-        inside = before[1:-1] if isinstance(node, ast.GeneratorExp) and before.startswith("(") else before
-        taken = source.segment(parent.func) if isinstance(parent, ast.Call) else ""
-        for name in WRAPPERS:
-            if name != taken and not before.startswith(name + "("):
-                text, prior = f"{name}({inside})", 0.42 if name in WRAPPERS[:6] else 0.3
-                yield source.replaced(node, text, compound=False, title=quoted(before, text), prior=prior)
-        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
-            for method in METHOD_WRAPPERS:
-                text = f"{before}.{method}"
-                yield source.replaced(node, text, compound=False, title=quoted(before, text), prior=0.3)
-        if not isinstance(node, ast.ListComp | ast.GeneratorExp):
-            function = source.function(node)
-            kind = kind_of(source, function, node) if function is not None else ""
-            texts = [f"-{before}" if not is_compound(node) else f"-({before})", f"{before} ** 2"] if kind != "text" else []
-            if kind != "number":
-                parts = ("[::-1]", "[1:]", "[0]", *(("[2:]", "[:-1]", "[-1]") if isinstance(node, ast.Call) else ()))
-                texts += [before + part for part in parts]
-            for text in texts:
-                if is_compound(node) and text.startswith(before):
-                    continue
-                loose = text.startswith("-") or text.endswith("** 2")
-                yield source.replaced(node, text, compound=loose, title=quoted(before, text), prior=0.3)
+            yield source.replaced(node, source.segment(kept), 0.6, compound=is_compound(kept))
+    parent = source.parents[node]
+    is_held = (isinstance(parent, ast.Call) and node is parent.func) or (
+        isinstance(parent, ast.Attribute | ast.Subscript) and node is parent.value
+    )
+    is_simple = isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
+    if is_held or not (is_simple or isinstance(node, ast.BinOp | ast.ListComp | ast.GeneratorExp)):
+        return
+    before = source.segment(node)
+    inside = before[1:-1] if isinstance(node, ast.GeneratorExp) and before.startswith("(") else before
+    taken = source.segment(parent.func) if isinstance(parent, ast.Call) else ""
+    for name in WRAPPERS:
+        if name != taken and not before.startswith(name + "("):
+            yield source.replaced(node, f"{name}({inside})", 0.42 if name in WRAPPERS[:6] else 0.3)
+    for method in METHOD_WRAPPERS if is_simple else ():
+        yield source.replaced(node, f"{before}.{method}()", 0.3)
+    if is_simple or isinstance(node, ast.BinOp):
+        yield from _turned(source, node)
+
+
+def _turned(source: Source, node: ast.expr) -> Iterator[Rewrite]:
+    """Its opposite, its square, a part of it."""
+    function, before = source.function(node), source.segment(node)
+    kind = kind_of(source, function, node) if function is not None else ""
+    if kind != "text":
+        yield source.replaced(node, f"-{plain(source, node)}", 0.3, compound=True)
+    if is_compound(node):
+        return
+    if kind != "text":
+        yield source.replaced(node, f"{before} ** 2", 0.3, compound=True)
+    if kind != "number":
+        for part in ("[::-1]", "[1:]", "[0]", *(("[2:]", "[:-1]", "[-1]") if isinstance(node, ast.Call) else ())):
+            yield source.replaced(node, before + part, 0.3)

@@ -6,56 +6,53 @@ import ast
 from collections.abc import Iterator
 
 from agent.proposers.patterns.names import kind_of, scope
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, quoted, short
+from agent.proposers.patterns.operators import loosely, tests_of
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, names_in, quoted, short
 
 MOST_NAMES = 6
 ASKED, HELPERS = 2, 3
 PROPERTIES = ("{} % 2 == 0", "{} % 2 != 0", "{} > 0", "{} >= 0", "{} != 0")
+EXCEPTIONS = (
+    "ValueError", "TypeError", "KeyError", "AttributeError", "IndexError", "OSError", "UnicodeDecodeError", "LookupError",
+)  # fmt: skip
 SAME_FORM = ("set({})", "sorted({})", "len({})", "{}.lower()", "str({})", "abs({})")
 
 
 def guarded(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """A condition asks an object that may not be there: `x.a` → `x is None or x.a`, `x and x.a`."""
-    for test in _tests(node):
-        before = source.segment(test)
-        start, end = source.span(test)
-        kept = f"({before})" if isinstance(test, ast.BoolOp | ast.IfExp | ast.Lambda) else before
+    forms = (("{0} is None or {1}", 0.45), ("{0} is not None and {1}", 0.45), ("{0} and {1}", 0.4), ("not {0} or {1}", 0.38))
+    for test in tests_of(node):
         for owner in _owners(source, test):
-            for text, prior in (
-                (f"{owner} is None or {kept}", 0.45),
-                (f"{owner} is not None and {kept}", 0.45),
-                (f"{owner} and {kept}", 0.4),
-                (f"not {owner} or {kept}", 0.38),
-            ):
-                yield Rewrite(start, end, _fitting(node, text), quoted(before, text), prior)
+            for form, prior in forms:
+                yield _asked(source, node, test, form.format(owner, loosely(source, test)), prior)
+
+
+def _asked(source: Source, node: ast.AST, test: ast.expr, text: str, prior: float) -> Rewrite:
+    """Another condition of the node."""
+    fitting = f"({text})" if isinstance(node, ast.IfExp | ast.comprehension) else text
+    return source.replaced(test, fitting, prior, title=quoted(source.segment(test), text))
 
 
 def strengthened(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """A condition asks too much or too little: a function or a name that nothing uses yet is the likeliest to be missing in
     it, then a property of a number that it asks about."""
     function = source.function(node)
-    tests = _tests(node)
+    tests = tests_of(node)
     if function is None or not tests:
         return
     names = scope(source, function)
     idle, helpers = source.once(_idle, function), source.once(_helpers, function)
     for test in tests:
-        before = source.segment(test)
-        start, end = source.span(test)
-        asked = list(dict.fromkeys(n.id for n in ast.walk(test) if isinstance(n, ast.Name) and n.id in names))[:ASKED]
+        asked = [name for name in names_in(test) if name in names][:ASKED]
         wanted = [(name, 0.5) for name in idle if name not in asked]
         wanted += [(f"{helper}({name})", prior) for helper, prior in helpers for name in asked]
         found = [(join, ask, prior) for ask, prior in wanted for join in ("and", "or", "and not", "or not")]
         numbers = [n for n in asked if kind_of(source, function, ast.Name(id=n)) in ("", "number")]
         found += [("and", form.format(n), 0.31) for n in numbers[:2] for form in PROPERTIES]
         for join, ask, prior in found:
-            loose = isinstance(test, ast.IfExp | ast.Lambda) or (isinstance(test, ast.BoolOp) and not _is_same(test.op, join))
-            text = f"{f'({before})' if loose else before} {join} {ask}"
-            yield Rewrite(start, end, _fitting(node, text), quoted(before, text), prior)
-
-
-def _is_same(operator: ast.boolop, join: str) -> bool:
-    return isinstance(operator, ast.And) == join.startswith("and")
+            same = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) == join.startswith("and")
+            before = source.segment(test) if same else loosely(source, test)
+            yield _asked(source, node, test, f"{before} {join} {ask}", prior)
 
 
 def _idle(source: Source, function: FunctionNode) -> list[str]:
@@ -82,30 +79,21 @@ def _helpers(source: Source, function: FunctionNode) -> list[tuple[str, float]]:
 
 def widened(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """A condition that forgets a name: `or not x`, `and x`."""
-    function = source.function(node)
-    if function is None:
-        return
-    for test in _tests(node):
-        before = source.segment(test)
-        start, end = source.span(test)
-        asked = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
-        kept = f"({before})" if isinstance(test, ast.BoolOp | ast.IfExp | ast.Lambda) else before
-        for rank, name in enumerate([n for n in scope(source, function) if n not in asked][:MOST_NAMES]):
-            for text in (f"{kept} or not {name}", f"{kept} and {name}", f"{kept} and not {name}", f"{kept} or {name}",
-                         f"{kept} or {name} is None", f"{kept} and {name} is not None"):  # fmt: skip
-                yield Rewrite(start, end, _fitting(node, text), quoted(before, text), 0.3 - 0.01 * rank)
+    forms = ("or not {}", "and {}", "and not {}", "or {}", "or {} is None", "and {} is not None")
+    for test in tests_of(node):
+        asked = names_in(test)
+        for rank, name in enumerate([n for n in scope(source, node) if n not in asked][:MOST_NAMES]):
+            for form in forms:
+                yield _asked(source, node, test, f"{loosely(source, test)} {form.format(name)}", 0.3 - 0.01 * rank)
 
 
 def bounded(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """One value is asked for where a range is meant that ends one further: `x == n` → `x <= n + 1`, `x >= n - 1`."""
-    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], ast.Eq):
-        return
-    right = node.comparators[0]
-    if isinstance(right, ast.Constant) and type(right.value) is int and abs(right.value) < 1 << 32:
-        left, before = source.segment(node.left), source.segment(node)
-        start, end = source.span(node)
-        for text in (f"{left} <= {right.value + 1}", f"{left} >= {right.value - 1}"):
-            yield Rewrite(start, end, text, quoted(before, text), 0.38)
+    match node:
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=value)]) if type(value) is int:
+            if abs(value) < 1 << 32:
+                for text in (f"<= {value + 1}", f">= {value - 1}"):
+                    yield source.replaced(node, f"{source.segment(left)} {text}", 0.38)
 
 
 def alike(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -116,64 +104,41 @@ def alike(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     left, right = node.left, node.comparators[0]
     if is_compound(left) or is_compound(right):
         return
-    (a, b), (c, d) = source.span(left), source.span(right)
-    one, other, before = source.text[a:b], source.text[c:d], source.segment(node)
-    for this, that, start, end in ((left, other, c, d), (right, one, a, b)):
-        if isinstance(this, ast.Call) and not this.keywords and "\n" not in that:
-            if len(this.args) == 1 and isinstance(this.func, ast.Name) and not that.startswith(this.func.id + "("):
-                yield Rewrite(start, end, f"{this.func.id}({that})", quoted(that, f"{this.func.id}({that})"), 0.45)
-            elif not this.args and isinstance(this.func, ast.Attribute):
-                text = f"{that}.{this.func.attr}()"
-                yield Rewrite(start, end, text, quoted(that, text), 0.45)
+    for this, that in ((left, right), (right, left)):
+        text = source.segment(that)
+        match this:
+            case ast.Call(keywords=[], func=ast.Name(id=name), args=[_]) if "\n" not in text and not text.startswith(
+                name + "("
+            ):
+                yield source.replaced(that, f"{name}({text})", 0.45)
+            case ast.Call(keywords=[], func=ast.Attribute(attr=name), args=[]) if "\n" not in text:
+                yield source.replaced(that, f"{text}.{name}()", 0.45)
+    between = source.text[source.span(left)[1] : source.span(right)[0]]
     for form in SAME_FORM:
-        text = form.format(one) + source.text[b:c] + form.format(other)
-        yield Rewrite(a, d, text, quoted(before, text), 0.33)
+        text = form.format(source.segment(left)) + between + form.format(source.segment(right))
+        yield Rewrite(source.span(left)[0], source.span(right)[1], text, quoted(source.segment(node), text), 0.33)
 
 
 def answered(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """A fixed True or False is returned where a name should decide."""
-    function = source.function(node)
-    if not isinstance(node, ast.Return) or function is None or not isinstance(node.value, ast.Constant):
-        return
-    if not isinstance(node.value.value, bool):
-        return
-    start, end = source.span(node.value)
-    for rank, name in enumerate(scope(source, function)[:MOST_NAMES]):
-        for text in (f"{name} == 0", f"not {name}", f"bool({name})", f"{name} is not None", f"{name} > 0"):
-            yield Rewrite(start, end, text, quoted(source.segment(node), "return " + text), 0.34 - 0.01 * rank)
+    match node:
+        case ast.Return(value=ast.Constant(value=bool()) as flag):
+            for rank, name in enumerate(scope(source, node)[:MOST_NAMES]):
+                for text in (f"{name} == 0", f"not {name}", f"bool({name})", f"{name} is not None", f"{name} > 0"):
+                    title = quoted(source.segment(node), "return " + text)
+                    yield source.replaced(flag, text, 0.34 - 0.01 * rank, title=title)
 
 
 def handlers(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """An `except` that lets a near relative of its exception through."""
-    if not isinstance(node, ast.expr) or not isinstance(source.parents[node], ast.Try | ast.ExceptHandler):
-        return
     handler = source.parents[node]
-    if not isinstance(handler, ast.ExceptHandler) or handler.type is not node:
+    if not isinstance(node, ast.expr) or not isinstance(handler, ast.ExceptHandler) or handler.type is not node:
         return
     before = source.segment(node)
     inner = before[1:-1].strip().rstrip(",") if isinstance(node, ast.Tuple) else before
-    start, end = source.span(node)
     for other in EXCEPTIONS:
         if other not in before:
-            yield Rewrite(start, end, f"({inner}, {other})", f"`except {short(before)}` catches {other} too", 0.4)
-
-
-EXCEPTIONS = (
-    "ValueError",
-    "TypeError",
-    "KeyError",
-    "AttributeError",
-    "IndexError",
-    "OSError",
-    "UnicodeDecodeError",
-    "LookupError",
-)
-
-
-def _tests(node: ast.AST) -> list[ast.expr]:
-    if isinstance(node, ast.If | ast.While | ast.IfExp):
-        return [node.test]
-    return list(node.ifs) if isinstance(node, ast.comprehension) else []
+            yield source.replaced(node, f"({inner}, {other})", 0.4, title=f"`except {short(before)}` catches {other} too")
 
 
 def _owners(source: Source, test: ast.expr) -> list[str]:
@@ -185,7 +150,3 @@ def _owners(source: Source, test: ast.expr) -> list[str]:
             if isinstance(node.value, ast.Name | ast.Attribute) and text not in ("self", "cls") and len(text) <= 40:
                 found[text] = None
     return sorted(found, key=len)[:3]
-
-
-def _fitting(node: ast.AST, text: str) -> str:
-    return f"({text})" if isinstance(node, ast.IfExp | ast.comprehension) else text

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from agent.contract.proposal import Span
 from agent.proposers.patterns import (
@@ -23,10 +24,10 @@ from agent.proposers.patterns import (
     ordering,
     statements,
     terms,
-    twins,
     values,
 )
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, Unreadable
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, Unreadable, names_in
+from agent.source.outline import parse
 
 Pattern = Callable[[Source, ast.AST], Iterator[Rewrite]]
 
@@ -41,9 +42,9 @@ PATTERNS: tuple[Pattern, ...] = (
     terms.rebound,
     terms.in_step,
     terms.scaled,
-    twins.indices,
-    twins.sides,
-    twins.turned,
+    terms.indices,
+    terms.sides,
+    terms.turned,
     calls.families,
     calls.renamed,
     calls.arguments,
@@ -150,23 +151,23 @@ def _locations(source: Source, spans: Sequence[Span]) -> Iterator[tuple[float, i
             suspicion[line] = max(suspicion.get(line, 0.0), min(1.0, max(0.0, span.score)))
     uses = _uses(source, suspicion)
     for node in source.parents:
-        if _is_ignored(source, node):
+        around = [node, *source.above(node)]
+        anchor = _anchor(node)
+        if anchor is None or _is_ignored(around):
             continue
-        location = _location(source, node)
-        if location is None:
-            continue
-        anchor, function = location
-        inside = function is not None and _in_body(source, node, function)
+        function = source.outermost_function(node)
+        part = next((child for child, parent in pairwise(around) if parent is function), node)  # of the function
+        inside = function is not None and (part is function or part in function.body)
         seen_as = anchor if inside or function is None else function  # defaults run at import, so their function's lines count
         lines = range(seen_as.lineno, (seen_as.end_lineno or seen_as.lineno) + 1)
         here = max((suspicion.get(line, -1.0) for line in lines), default=-1.0)
         if here < 0:
             if function is not None:
                 continue
-            here = max([OUTSIDE, *(READ * uses[name] for name in _bound_around(source, node) if name in uses)])
-        swapped = function is not None and (inside or _is_default(source, node, function))
+            here = max([OUTSIDE, *(READ * uses[name] for name in _bound(around) if name in uses)])
+        swapped = function if function is not None and (inside or part is function.args) else None
         weight = (0.15 + 0.85 * here) * (1.0 if swapped else FRESH_IMPORT)
-        yield weight, function.lineno if function is not None and swapped else 0, anchor.lineno, node
+        yield weight, swapped.lineno if swapped else 0, anchor.lineno, node
 
 
 def _uses(source: Source, suspicion: Mapping[int, float]) -> dict[str, float]:
@@ -179,74 +180,48 @@ def _uses(source: Source, suspicion: Mapping[int, float]) -> dict[str, float]:
     return found
 
 
-def _bound_around(source: Source, node: ast.AST) -> list[str]:
-    """Names bound by the assignment around a node at module or class level."""
-    for each in (node, *source.above(node)):
+def _bound(around: Sequence[ast.AST]) -> list[str]:
+    """Names bound by the innermost assignment around a node at module or class level."""
+    for each in around:
         if isinstance(each, ast.Assign | ast.AnnAssign):
             targets = each.targets if isinstance(each, ast.Assign) else [each.target]
-            return [n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)]
+            return [name for target in targets for name in names_in(target)]
     return []
 
 
-def _location(source: Source, node: ast.AST) -> tuple[ast.expr | ast.stmt, FunctionNode | None] | None:
-    """The node that gives the line, and the outermost function around; None if patterns ignore the node."""
+def _anchor(node: ast.AST) -> ast.expr | ast.stmt | None:
+    """The node that gives the line; None if patterns ignore this one. A block counts by its own line, else it would be as
+    suspicious as its worst line."""
     if isinstance(node, ast.comprehension):
-        return node.target, source.outermost_function(node)
-    if not isinstance(node, ast.expr | ast.stmt):
-        return None
+        return node.target
     if isinstance(node, ast.stmt) and not isinstance(node, FunctionNode):
-        # A block counts by its own line, else it would be as suspicious as its worst line.
-        head = getattr(node, "test", None) or getattr(node, "iter", None)
-        return (head or node), source.outermost_function(node)
-    return node, source.outermost_function(node)
+        return getattr(node, "test", None) or getattr(node, "iter", None) or node
+    return node if isinstance(node, ast.expr | ast.stmt) else None
 
 
-def _is_ignored(source: Source, node: ast.AST) -> bool:
+def _is_ignored(around: Sequence[ast.AST]) -> bool:
     """Annotations have no effect; before Python 3.12, nodes inside f-strings have no positions."""
-    child: ast.AST = node
-    for parent in source.above(node):
-        if isinstance(parent, ast.JoinedStr) or child in (
-            getattr(parent, "annotation", None),
-            getattr(parent, "returns", None),
-        ):
+    for child, parent in pairwise(around):
+        if isinstance(parent, ast.JoinedStr) or child in (getattr(parent, "annotation", 0), getattr(parent, "returns", 0)):
             return True
         if isinstance(parent, ast.stmt):
             return False
-        child = parent
     return False
-
-
-def _in_body(source: Source, node: ast.AST, function: FunctionNode) -> bool:
-    child: ast.AST = node
-    for parent in (node, *source.above(node)):
-        if parent is function:
-            return child is function or child in function.body
-        child = parent
-    return False
-
-
-def _is_default(source: Source, node: ast.AST, function: FunctionNode) -> bool:
-    return any(each is function.args for each in source.above(node))
 
 
 def still_parses(before: str, after: str) -> bool:
     """Does the changed text parse, and to a different tree?"""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        one, other = (parse(text.removeprefix("\ufeff")) for text in (before, after))
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)
-            return ast.dump(ast.parse(before.removeprefix("\ufeff"))) != ast.dump(ast.parse(after.removeprefix("\ufeff")))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return one is not None and other is not None and ast.dump(one) != ast.dump(other)
+    except RecursionError:
         return False
 
 
 def words(tests: Iterable[str]) -> tuple[str, ...]:
     """String literals of these tests."""
-    found: dict[str, None] = {}
-    for text in tests:
-        try:
-            for node in ast.walk(ast.parse(text.removeprefix("\ufeff"))):
-                if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value and len(node.value) <= 60:
-                    found[node.value] = None
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-    return tuple(found)[:WORDS]
+    trees = [tree for text in tests if (tree := parse(text.removeprefix("\ufeff"))) is not None]
+    constants = (node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return tuple(dict.fromkeys(value for value in constants if isinstance(value, str) and 0 < len(value) <= 60))[:WORDS]

@@ -6,11 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from agent.proposers.patterns.layout import Block, indent, line_end, siblings, stands_alone, step
 from agent.proposers.patterns.names import scope
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, quoted, short
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, first_statement, names_in, short
 
-Loop = ast.For | ast.While | ast.AsyncFor
 FILLING = ("add", "append", "appendleft", "extend", "update", "insert", "setdefault", "push", "put")
 TEXT, NUMBER, NOTHING = ("str", "bytes"), ("number",), ("NoneType",)
 ONCE = ("generator", "map", "filter", "zip", "enumerate", "reversed", "list_iterator", "dict_keys", "dict_values", "dict_items",
@@ -31,15 +29,14 @@ def progress(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """A `while` loop whose condition nothing in it changes: a step by one is missing, or by a number that the loop has."""
     if not isinstance(node, ast.While):
         return
-    asked = list(dict.fromkeys(n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)))
-    if any(name in assigned(node.body) for name in asked) or not asked:
+    asked, changed = names_in(node.test), _assigned(node.body)
+    if not changed.isdisjoint(asked):
         return
-    others = [n for n in sorted(assigned(node.body)) if n not in asked]
     forms = ["{} -= 1", "{} += 1", *("{} //= " + str(n) for n in _factors(node)), "{0} = {0}[1:]", "{0} = {0}[:-1]"]
     for name in asked:
         for rank, form in enumerate(forms):
             yield from _appended(source, node, form.format(name), 0.85 - 0.03 * rank)
-        for other in others:
+        for other in sorted(changed):
             yield from _appended(source, node, f"{name} = {other}", 0.45)
 
 
@@ -56,41 +53,41 @@ def _factors(loop: ast.While) -> list[int]:
 
 def updates(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """A name set before a loop and used after it, which the loop forgets to set."""
-    if not isinstance(node, Loop) or (function := source.function(node)) is None:
+    if not isinstance(node, ast.For | ast.While | ast.AsyncFor) or (function := source.function(node)) is None:
         return
-    inside = assigned([node])
-    after = {n.id for s in ast.walk(function) if isinstance(s, ast.Return) for n in ast.walk(s) if isinstance(n, ast.Name)}
-    read = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-    stale = [n for n in scope(source, function) if n not in inside and (n in after or n in read)][:MOST_NAMES]
-    fresh = [n for n in scope(source, function) if n in inside or n in read]
-    for name in stale:
-        for other in fresh[:MOST_NAMES]:
-            if other != name:
-                yield from _prepended_or_appended(source, node, f"{name} = {other}", 0.34)
+    inside, read = _assigned([node]), names_in(node)
+    after = {name for s in ast.walk(function) if isinstance(s, ast.Return) for name in names_in(s)}
+    names = scope(source, node)
+    stale = [n for n in names if n not in inside and (n in after or n in read)][:MOST_NAMES]
+    fresh = [n for n in names if n in inside or n in read][:MOST_NAMES]
+    for name, other in ((name, other) for name in stale for other in fresh if other != name):
+        for statement in node.body:
+            if source.has_own_lines(statement):
+                yield _inserted(source, statement, f"{name} = {other}", 0.34)
+        yield from _appended(source, node, f"{name} = {other}", 0.34)
 
 
 def filling(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """A container that is made empty and asked, but never filled."""
-    if not isinstance(node, ast.stmt) or isinstance(node, FunctionNode) or not stands_alone(source, node):
+    function = source.function(node)
+    if not isinstance(node, ast.stmt) or isinstance(node, FunctionNode) or function is None or not source.has_own_lines(node):
         return
-    outer = source.outermost_function(node)
-    if outer is None or source.function(node) is None:
-        return
-    for container, kind in source.once(_never_filled, outer).items():
-        names = [n for n in scope(source, source.function(node) or outer) if n != container]
+    for container, method in source.once(_never_filled, source.outermost_function(node) or function).items():
+        names = [n for n in scope(source, node) if n != container]
         for rank, name in enumerate(names[:MOST_NAMES]):
-            text = f"{container}.{'add' if kind == 'set' else 'append'}({name})"
+            text = f"{container}.{method}({name})"
             yield _inserted(source, node, text, 0.4 - 0.01 * rank)
             yield from _after(source, node, text, 0.38 - 0.01 * rank)
 
 
 def _never_filled(source: Source, function: FunctionNode) -> dict[str, str]:
+    """The names of such containers, and the methods that would fill them."""
     made: dict[str, str] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             text = source.segment(node.value)
             if text in ("set()", "[]", "list()"):
-                made[node.targets[0].id] = "set" if text == "set()" else "list"
+                made[node.targets[0].id] = "add" if text == "set()" else "append"
     for node in ast.walk(function):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in FILLING:
             made.pop(node.value.id, None)
@@ -102,7 +99,7 @@ def _never_filled(source: Source, function: FunctionNode) -> dict[str, str]:
 def donors(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """A statement of the same function is missing here too, as it is or about another name."""
     function = source.function(node)
-    if not isinstance(node, ast.stmt) or isinstance(node, FunctionNode) or function is None or not stands_alone(source, node):
+    if not isinstance(node, ast.stmt) or isinstance(node, FunctionNode) or function is None or not source.has_own_lines(node):
         return
     here = source.segment(node)
     for rank, (text, names) in enumerate(source.once(_simple_statements, function)):
@@ -139,7 +136,7 @@ def _renamed(text: str, before: str, after: str) -> str:
 
 def arguments_taken_raw(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """An argument is brought into the form that the function wants, at its beginning; types seen at run time say which."""
-    first = _first_statement(source, node)
+    first = first_statement(source, node)
     if first is None or not isinstance(node, FunctionNode):
         return
     for argument in [*node.args.args, *node.args.kwonlyargs][:5]:
@@ -151,90 +148,63 @@ def arguments_taken_raw(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 def mutable_defaults(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """A list, dict or set as a default is shared by all calls: each gets its own."""
-    first = _first_statement(source, node)
+    first = first_statement(source, node)
     if first is None or not isinstance(node, FunctionNode):
         return
     positional = [*node.args.posonlyargs, *node.args.args]
     pairs = [*zip(positional[len(positional) - len(node.args.defaults) :], node.args.defaults, strict=True)]
     pairs += [(a, d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if d is not None]
+    body = source.span(first)[0]
     for argument, default in pairs:
         text = source.segment(default)
         if isinstance(default, ast.List | ast.Dict | ast.Set) or text in ("list()", "dict()", "set()"):
-            start, end = source.span(default)
-            body, space, end_of_line = source.span(first)[0], indent(source, first), line_end(source)
-            guard = f"if {argument.arg} is None:{end_of_line}{space}{step(space)}{argument.arg} = {text}{end_of_line}{space}"
-            title = f"each call of `{node.name}` gets a `{argument.arg}` of its own"
-            yield Rewrite(start, body, "None" + source.text[end:body] + guard, title, 0.7)
+            guard = source.laid_out(first, "if {0} is None:\n\t{0} = {1}\n", argument.arg, text)
+            parts = [(*source.span(default), "None"), (body, body, guard)]
+            yield source.together(parts, f"each call of `{node.name}` gets a `{argument.arg}` of its own", 0.7)
 
 
 def early_exits(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """A refusal that comes too late goes before what it should have kept from happening."""
     if not isinstance(node, ast.If) or not isinstance(node.body[-1], ast.Raise | ast.Return) or node.orelse:
         return
-    block = siblings(source, node)
-    index = block.index(node) if node in block else 0
-    for distance in (2, 3, 4):
-        if index < distance:
+    block, index = source.block(node)
+    for distance in range(2, min(4, index) + 1):
+        row = block[index - distance : index + 1]
+        if not all(source.has_own_lines(s) and source.indent(s) == source.indent(node) for s in row):
             return
-        first = block[index - distance]
-        if not all(
-            stands_alone(source, s) and indent(source, s) == indent(source, node) for s in block[index - distance : index + 1]
-        ):
-            return
-        start, begin, end = source.span(first)[0], *source.span(node)
-        between = source.text[start:begin]
-        text = source.segment(node) + line_end(source) + indent(source, node) + between.rstrip()
+        start, begin, end = source.span(row[0])[0], *source.span(node)
+        text = source.laid_out(node, "{}\n{}", source.segment(node), source.text[start:begin].rstrip())
         yield Rewrite(start, end, text, f"`if {short(source.segment(node.test))}` is asked {distance} statements earlier", 0.36)
 
 
-def _first_statement(source: Source, node: ast.AST) -> ast.stmt | None:
-    """Of a function, after its docstring, where it stands on a line of its own."""
-    if not isinstance(node, FunctionNode):
-        return None
-    body: Block = [s for s in node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
-    return body[0] if body and body[0].lineno > node.lineno and stands_alone(source, body[0]) else None
-
-
-def assigned(body: list[ast.stmt]) -> set[str]:
+def _assigned(body: list[ast.stmt]) -> set[str]:
     """Names that are bound in these statements or changed through a method or an index."""
     found: set[str] = set()
-    for statement in body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                found.add(node.id)
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
-                found.add(node.func.value.id)
-            elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and isinstance(node.value, ast.Name):
-                found.add(node.value.id)
+    for node in (node for statement in body for node in ast.walk(statement)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Call(func=ast.Attribute(value=ast.Name(id=name))):
+                found.add(name)
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+                found.add(name)
     return found
 
 
 def _inserted(source: Source, node: ast.stmt, text: str, prior: float) -> Rewrite:
     start, _ = source.span(node)
-    return Rewrite(start, start, f"{text}{line_end(source)}{indent(source, node)}", f"`{short(text)}` is added", prior)
+    return Rewrite(start, start, source.laid_out(node, "{}\n", text), f"`{short(text)}` is added", prior)
 
 
 def _after(source: Source, node: ast.stmt, text: str, prior: float) -> Iterator[Rewrite]:
     """Only at the end of a block: everywhere else it is the same as before the next statement."""
-    block = siblings(source, node)
-    if block[-1] is node and not isinstance(node, ast.Return | ast.Raise | ast.Break | ast.Continue):
+    block, index = source.block(node)
+    if index == len(block) - 1 and not isinstance(node, ast.Return | ast.Raise | ast.Break | ast.Continue):
         _, end = source.span(node)
-        yield Rewrite(end, end, f"{line_end(source)}{indent(source, node)}{text}", f"`{short(text)}` is added", prior)
+        yield Rewrite(end, end, source.laid_out(node, "\n{}", text), f"`{short(text)}` is added", prior)
 
 
 def _appended(source: Source, loop: ast.While | ast.For | ast.AsyncFor, text: str, prior: float) -> Iterator[Rewrite]:
-    last = loop.body[-1]
-    if stands_alone(source, last):
-        yield from _after(source, last, text, prior)
-
-
-def _prepended_or_appended(
-    source: Source, loop: ast.While | ast.For | ast.AsyncFor, text: str, prior: float
-) -> Iterator[Rewrite]:
-    for statement in loop.body:
-        if stands_alone(source, statement):
-            yield _inserted(source, statement, text, prior)
-    yield from _appended(source, loop, text, prior)
+    if source.has_own_lines(loop.body[-1]):
+        yield from _after(source, loop.body[-1], text, prior)
 
 
 def running(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -242,7 +212,5 @@ def running(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
         name, value = node.targets[0].id, source.segment(node.value)
         if not value.startswith(("max(", "min(")) and "\n" not in value:
-            start, end = source.span(node.value)
-            for text, prior in ((f"max({name}, {value})", 0.36), (f"min({name}, {value})", 0.34), (f"max(0, {value})", 0.34),
-                                (f"max(1, {value})", 0.2)):  # fmt: skip
-                yield Rewrite(start, end, text, quoted(value, text), prior)
+            for call, prior in ((f"max({name}", 0.36), (f"min({name}", 0.34), ("max(0", 0.34), ("max(1", 0.2)):
+                yield source.replaced(node.value, f"{call}, {value})", prior)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TypeGuard
 
 from agent.proposers.patterns.operators import is_idle
@@ -25,21 +26,23 @@ def variables(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     function = source.function(node)
     if function is None:
         return
-    start, end = source.span(node)
     kinds = source.once(_kinds, function)
     called = isinstance(parent := source.parents[node], ast.Call) and node is parent.func
-    names = [n for n in scope(source, function) if n != node.id] if not called else _functions(source, node.id)
+    names = [n for n in scope(source, node) if n != node.id] if not called else _functions(source, node.id)
     own = kinds.get(node.id)
     names.sort(key=lambda n: (kinds.get(n) != own if own else False, -difflib.SequenceMatcher(None, n, node.id).ratio()))
     base = 0.7 if isinstance(node.ctx, ast.Load) else 0.45
     for rank, name in enumerate(names[:MAX_NAMES]):
         prior = base - 0.02 * rank - (0.25 if own and kinds.get(name) not in (None, own) else 0)
-        yield Rewrite(start, end, name, quoted(node.id, name), max(prior, 0.1), None if called else (node.id, name))
+        change = source.replaced(node, name, max(prior, 0.1))
+        yield change if called else replace(change, names=(node.id, name))
 
 
-def scope(source: Source, function: FunctionNode) -> list[str]:
-    """Names of the function and those around it: arguments first, then what is assigned."""
-    return source.once(_scope, function)
+def scope(source: Source, node: ast.AST) -> list[str]:
+    """Names of the function around (or of) the node and of those around it: arguments first, then what is assigned; none at
+    module level."""
+    function = node if isinstance(node, FunctionNode) else source.function(node)
+    return list(source.once(_scope, function)) if function is not None else []
 
 
 def _scope(source: Source, function: FunctionNode) -> list[str]:
@@ -47,14 +50,7 @@ def _scope(source: Source, function: FunctionNode) -> list[str]:
     around = [function, *(n for n in source.above(function) if isinstance(n, FunctionNode))]
     for each in around:
         a = each.args
-        for argument in (
-            *a.posonlyargs,
-            *a.args,
-            *a.kwonlyargs,
-            *([a.vararg] if a.vararg else []),
-            *([a.kwarg] if a.kwarg else []),
-        ):
-            names[argument.arg] = None
+        names |= {x.arg: None for x in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg) if x is not None}
         for inner in ast.walk(each):
             if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
                 names[inner.id] = None
@@ -71,16 +67,16 @@ def _kinds(source: Source, function: FunctionNode) -> dict[str, str]:
     """What a name seems to hold, from how it is written and used: a guess, which only orders."""
     kinds: dict[str, str] = {}
     for node in ast.walk(function):
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            kinds.setdefault(node.targets[0].id, _kind(node.value))
-        elif isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name):
-            target = node.target
-            if node.iter.func.id == "range" and isinstance(target, ast.Name):
-                kinds[target.id] = "number"
-            elif node.iter.func.id == "enumerate" and isinstance(target, ast.Tuple) and isinstance(target.elts[0], ast.Name):
-                kinds[target.elts[0].id] = "number"
-        elif isinstance(node, ast.arg) and isinstance(node.annotation, ast.Name):
-            kinds[node.arg] = {"int": "number", "float": "number", "str": "text"}.get(node.annotation.id, node.annotation.id)
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                kinds.setdefault(name, _kind(value))
+            case (
+                ast.For(iter=ast.Call(func=ast.Name(id="range")), target=ast.Name(id=name))
+                | ast.For(iter=ast.Call(func=ast.Name(id="enumerate")), target=ast.Tuple(elts=[ast.Name(id=name), *_]))
+            ):
+                kinds[name] = "number"
+            case ast.arg(arg=name, annotation=ast.Name(id=kind)):
+                kinds[name] = {"int": "number", "float": "number", "str": "text"}.get(kind, kind)
     return {name: kind for name, kind in kinds.items() if kind}
 
 
@@ -154,8 +150,7 @@ def sliced(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     for rank, name in enumerate(n for n in scope(source, function) if kinds.get(n, "number") == "number" and n != before):
         if rank < MAX_EXPRESSIONS:
             for text in (f"{before}[{name}:]", f"{before}[:{name}]"):
-                prior = 0.55 if name in unused else 0.36 - 0.01 * rank
-                yield source.replaced(node, text, compound=False, title=quoted(before, text), prior=prior)
+                yield source.replaced(node, text, 0.55 if name in unused else 0.36 - 0.01 * rank)
 
 
 def offset(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -179,8 +174,7 @@ def offset(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     names = [n for n in scope(source, function) if n != before and kinds.get(n, own) == own]
     for rank, name in enumerate(names[:MAX_EXPRESSIONS]):
         for form in forms:
-            text = form.format(before, name)
-            yield source.replaced(node, text, compound=True, title=quoted(before, text), prior=0.33 - 0.01 * rank)
+            yield source.replaced(node, form.format(before, name), 0.33 - 0.01 * rank, compound=True)
 
 
 def forgotten(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -190,12 +184,10 @@ def forgotten(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     holder = next((n for n in source.above(node) if isinstance(n, FunctionNode | ast.Lambda)), None)
     if holder is None or any(part is node for part in ast.walk(holder.args)):
         return
-    before = source.segment(node)
     for name in source.once(_unused, holder):
         for form, prior in FORMS:
-            text = form.format(name)
-            if text != before:
-                yield source.replaced(node, text, compound=text.startswith("-"), title=quoted(before, text), prior=prior)
+            if (text := form.format(name)) != source.segment(node):
+                yield source.replaced(node, text, prior, compound=text.startswith("-"))
 
 
 def _unused(source: Source, holder: FunctionNode | ast.Lambda) -> list[str]:
@@ -221,20 +213,18 @@ def expressions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if function is None:
         return
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-        before = source.segment(node)
         for text, _ in _donors(source, function, node, ending="]"):
-            yield source.replaced(node, text, compound=False, title=quoted(before, text), prior=0.36)
+            yield source.replaced(node, text, 0.36)
         return
     if not _is_value(node, source):
         return
-    before = source.segment(node)
     if isinstance(node, ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.Constant):
         for rank, name in enumerate(scope(source, function)[:MAX_NAMES]):
-            yield source.replaced(node, name, compound=False, title=quoted(before, name), prior=0.42 - 0.01 * rank)
+            yield source.replaced(node, name, 0.42 - 0.01 * rank)
     if isinstance(node, ast.Name | ast.Constant | ast.Subscript | ast.Call):
         for rank, (text, compound) in enumerate(_donors(source, function, node)):
             if not is_idle(source.parents[node], node, text):
-                yield source.replaced(node, text, compound=compound, title=quoted(before, text), prior=0.38 - 0.01 * rank)
+                yield source.replaced(node, text, 0.38 - 0.01 * rank, compound=compound)
 
 
 def _donors(source: Source, function: FunctionNode, node: ast.expr, ending: str = "") -> list[tuple[str, bool]]:

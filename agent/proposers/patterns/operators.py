@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from agent.proposers.patterns.source import Rewrite, Source, is_compound, quoted
+from agent.proposers.patterns.source import Rewrite, Source, is_compound, plain, quoted
 
 COMPARE: dict[type[ast.cmpop], tuple[str, tuple[tuple[str, float], ...]]] = {
     ast.Lt: ("<", (("<=", 1.0), (">", 0.9), (">=", 0.8), ("!=", 0.5), ("==", 0.4))),
@@ -68,8 +68,7 @@ def comparisons(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 def arithmetic(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if isinstance(node, ast.BinOp):
         before, others = ARITHMETIC.get(type(node.op), ("", ()))
-        left, right = source.span(node.left), source.span(node.right)
-        place = token(source, left[1], right[0], before) if before else None
+        place = token(source, source.span(node.left)[1], source.span(node.right)[0], before) if before else None
         if place is None:
             return
         for after, prior in others:
@@ -82,23 +81,17 @@ def arithmetic(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             yield from _exchanged(source, node, node.left, node.right, 0.5 if not isinstance(node.op, ast.Add) else 0.25)
         for kept, dropped in ((node.left, node.right), (node.right, node.left)):
             title = f"`{source.segment(dropped)[:40]}` is dropped from `{source.segment(node)[:60]}`"
-            yield source.replaced(node, source.segment(kept), compound=is_compound(kept), title=title, prior=0.65)
+            yield source.replaced(node, source.segment(kept), 0.65, title=title, compound=is_compound(kept))
     elif isinstance(node, ast.AugAssign):
         before, others = ARITHMETIC.get(type(node.op), ("", ()))
         start, end = source.span(node.target)[1], source.span(node.value)[0]
         place = token(source, start, end, before + "=") if before else None
-        if place is None:
-            return
-        for after, prior in [*others, ("", 0.6)]:
-            if after != "and":
-                yield Rewrite(
-                    *place, after + "=", quoted(source.segment(node), source.segment(node.target) + f" {after}= …"), prior
-                )
+        for after, prior in (*others, ("", 0.6)):
+            if place is not None and after != "and":
+                title = quoted(source.segment(node), source.segment(node.target) + f" {after}= …")
+                yield Rewrite(*place, after + "=", title, prior)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Invert):
-        text = source.segment(node.operand)
-        yield source.replaced(
-            node, text, compound=is_compound(node.operand), title=quoted(source.segment(node), text), prior=0.8
-        )  # fmt: skip
+        yield source.replaced(node, source.segment(node.operand), 0.8, compound=is_compound(node.operand))
 
 
 def is_idle(parent: ast.AST, node: ast.expr, text: str) -> bool:
@@ -133,13 +126,9 @@ def _binding(node: ast.expr) -> int:
 
 
 def _exchanged(source: Source, node: ast.expr, left: ast.expr, right: ast.expr, prior: float) -> Iterator[Rewrite]:
-    (a, b), (c, d) = source.span(left), source.span(right)
-    one, other = source.text[a:b], source.text[c:d]
-    if one == other:
-        return
-    one = f"({one})" if is_compound(left) else one
-    other = f"({other})" if is_compound(right) else other
-    yield Rewrite(a, d, other + source.text[b:c] + one, f"the operands of `{source.segment(node)[:60]}` change places", prior)
+    if source.segment(left) != source.segment(right):
+        parts = [(*source.span(left), plain(source, right)), (*source.span(right), plain(source, left))]
+        yield source.together(parts, f"the operands of `{source.segment(node)[:60]}` change places", prior)
 
 
 def logic(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -147,50 +136,58 @@ def logic(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if isinstance(node, ast.expr):
         is_part = isinstance(source.parents[node], ast.BoolOp)  # which binds less than what is put there
         for text, prior in _truths(source, node):
-            yield source.replaced(node, text, compound=not is_part, title=quoted(source.segment(node), text), prior=prior)
+            yield source.replaced(node, text, prior, compound=not is_part)
     if isinstance(node, ast.BoolOp):
-        before, after = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
-        parts = [source.segment(v) for v in node.values]
-        wrapped = [
-            f"({p})" if isinstance(v, ast.BoolOp | ast.IfExp | ast.Lambda) else p
-            for v, p in zip(node.values, parts, strict=True)
-        ]
-        whole = source.segment(node)
-        shown = quoted(whole, f" {after} ".join(parts))
-        if len(parts) == 2:
-            place = token(source, source.span(node.values[0])[1], source.span(node.values[1])[0], before)
-            if place is not None and before == "or":
-                yield Rewrite(*place, after, shown, 0.9)
-            else:
-                yield source.replaced(node, f" {after} ".join(wrapped), compound=True, title=shown, prior=0.9)
-        else:
-            yield source.replaced(node, f" {after} ".join(wrapped), compound=True, title=shown, prior=0.8)
-        for i, part in enumerate(parts):
-            rest = wrapped[:i] + wrapped[i + 1 :]
-            title = f"`{part[:40]}` is dropped from `{whole[:60]}`"
-            yield source.replaced(node, f" {before} ".join(rest), compound=True, title=title, prior=0.65)
-        for i, value in enumerate(node.values):  # a refusal that was written as a demand, or the reverse
-            for opposite in _opposites(source, value):
-                text = f" {after} ".join([*wrapped[:i], opposite, *wrapped[i + 1 :]])
-                yield source.replaced(node, text, compound=True, title=quoted(whole, text), prior=0.42)
+        yield from _parts(source, node)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        text = source.segment(node.operand)
-        yield source.replaced(
-            node, text, compound=is_compound(node.operand), title=quoted(source.segment(node), text), prior=0.8
-        )
-    elif isinstance(node, ast.If | ast.While | ast.IfExp) or (isinstance(node, ast.comprehension) and node.ifs):
-        for test in node.ifs if isinstance(node, ast.comprehension) else [node.test]:
-            yield from _condition(source, test)
-    if isinstance(node, ast.Return) and node.value is not None and not isinstance(node.value, ast.Constant):
-        yield from _condition(source, node.value, 0.3)
+        yield source.replaced(node, source.segment(node.operand), 0.8, compound=is_compound(node.operand))
+    elif isinstance(node, ast.Return) and node.value is not None and not isinstance(node.value, ast.Constant):
+        yield from _negated(source, node.value, 0.3)
+    for test in tests_of(node):
+        yield from _negated(source, test, 0.6)
 
 
-def _condition(source: Source, test: ast.expr, prior: float = 0.6) -> Iterator[Rewrite]:
+def _parts(source: Source, node: ast.BoolOp) -> Iterator[Rewrite]:
+    """The other operator, a part dropped, a part turned round."""
+    before, after = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
+    parts = [source.segment(v) for v in node.values]
+    wrapped = [loosely(source, value) for value in node.values]
+    whole = source.segment(node)
+    shown = quoted(whole, f" {after} ".join(parts))
+    place = token(source, source.span(node.values[0])[1], source.span(node.values[1])[0], before)
+    if len(parts) == 2 and place is not None and before == "or":
+        yield Rewrite(*place, after, shown, 0.9)
+    else:
+        prior = 0.9 if len(parts) == 2 else 0.8
+        yield source.replaced(node, f" {after} ".join(wrapped), prior, title=shown, compound=True)
+    for i, part in enumerate(parts):
+        rest = wrapped[:i] + wrapped[i + 1 :]
+        title = f"`{part[:40]}` is dropped from `{whole[:60]}`"
+        yield source.replaced(node, f" {before} ".join(rest), 0.65, title=title, compound=True)
+    for i, value in enumerate(node.values):  # a refusal that was written as a demand, or the reverse
+        for opposite in _opposites(source, value):
+            text = f" {after} ".join([*wrapped[:i], opposite, *wrapped[i + 1 :]])
+            yield source.replaced(node, text, 0.42, compound=True)
+
+
+def tests_of(node: ast.AST) -> list[ast.expr]:
+    """The conditions that a statement, expression or comprehension asks."""
+    if isinstance(node, ast.If | ast.While | ast.IfExp):
+        return [node.test]
+    return list(node.ifs) if isinstance(node, ast.comprehension) else []
+
+
+def loosely(source: Source, node: ast.expr) -> str:
+    """Its text as a part of `and` and `or`."""
+    text = source.segment(node)
+    return f"({text})" if isinstance(node, ast.BoolOp | ast.IfExp | ast.Lambda) else text
+
+
+def _negated(source: Source, test: ast.expr, prior: float) -> Iterator[Rewrite]:
     before = source.segment(test)
-    start, end = source.span(test)
     if not (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)):
         text = f"not ({before})" if isinstance(test, ast.BoolOp | ast.IfExp | ast.Compare) else f"not {before}"
-        yield Rewrite(start, end, text, quoted(before, text), prior)
+        yield source.replaced(test, text, prior)
 
 
 def is_place(node: ast.expr) -> bool:
@@ -225,18 +222,15 @@ def _truths(source: Source, node: ast.expr) -> Iterator[tuple[str, float]]:
 
 def _asked_for_none(node: ast.expr) -> tuple[ast.expr, bool] | None:
     """The place that `is None` (True) or `is not None` (False) is asked of."""
-    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], ast.Is | ast.IsNot):
-        return None
-    right = node.comparators[0]
-    is_none = isinstance(right, ast.Constant) and right.value is None
-    return (node.left, isinstance(node.ops[0], ast.Is)) if is_none and is_place(node.left) else None
+    match node:
+        case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]) if is_place(
+            left
+        ):
+            return left, isinstance(op, ast.Is)
+    return None
 
 
 def _is_condition(source: Source, node: ast.expr) -> bool:
     """Does only its truth count?"""
     parent = source.parents[node]
-    return (
-        isinstance(parent, ast.BoolOp)
-        or (isinstance(parent, ast.If | ast.While | ast.IfExp) and parent.test is node)
-        or (isinstance(parent, ast.comprehension) and node in parent.ifs)
-    )
+    return isinstance(parent, ast.BoolOp) or node in tests_of(parent)

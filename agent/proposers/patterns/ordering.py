@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from agent.proposers.patterns.names import kind_of, scope
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, quoted
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, called_name, is_compound
 
 KEYS = ("len", "abs", "str", "lambda x: x[1]", "str.lower", "lambda x: x[0]", "lambda x: -x")
 ORDERS = ("key=len", "reverse=True", "key=abs", "key=str.lower")
@@ -17,7 +17,7 @@ def keys(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """`sorted`, `sort`, `min`, `max` with a `key` or a direction that is missing, too many, or another one."""
     if not isinstance(node, ast.Call):
         return
-    name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    name = called_name(node)
     if name not in ("sorted", "sort", "max", "min"):
         return
     before, known = source.segment(node), {k.arg: k for k in node.keywords}
@@ -26,10 +26,8 @@ def keys(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         if arg in known:
             yield from _dropped(source, node, known[arg])
     if "key" in known:
-        value = known["key"].value
-        start, end = source.span(value)
         for rank, form in enumerate(forms):
-            yield Rewrite(start, end, form, quoted(source.text[start:end], form), 0.42 - 0.01 * rank)
+            yield source.replaced(known["key"].value, form, 0.42 - 0.01 * rank)
     close = source.span(node)[1] - 1
     if source.text[:close].rstrip().endswith(","):
         return
@@ -51,8 +49,7 @@ def in_order(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if isinstance(node, ast.Call) and before.startswith(("sorted(", "reversed(")):
         return
     for order in ORDERS:
-        text = f"sorted({before}, {order})"
-        yield source.replaced(node, text, compound=False, title=quoted(before, text), prior=0.32)
+        yield source.replaced(node, f"sorted({before}, {order})", 0.32)
 
 
 def _by_value(source: Source, node: ast.AST) -> list[str]:
@@ -66,12 +63,9 @@ def _looked_up(source: Source, function: FunctionNode) -> list[str]:
     """Names that hold a dict, as far as the function shows."""
     found = [n for n in scope(source, function) if kind_of(source, function, ast.Name(id=n)) == "dict"]
     for node in ast.walk(function):
-        if (
-            isinstance(node, ast.Attribute)
-            and isinstance(node.value, ast.Name)
-            and node.attr in ("items", "keys", "get", "values")
-        ):
-            found.append(node.value.id)
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr="items" | "keys" | "get" | "values"):
+                found.append(name)
     return list(dict.fromkeys(found))
 
 
@@ -79,6 +73,5 @@ def _dropped(source: Source, node: ast.Call, keyword: ast.keyword) -> Iterator[R
     start, end = source.span(keyword)
     earlier = [source.span(a)[1] for a in (*node.args, *(k.value for k in node.keywords)) if source.span(a)[1] <= start]
     if earlier and not any(is_compound(a) and source.text[source.span(a)[1]] == ")" for a in node.args):
-        yield Rewrite(
-            max(earlier), end, "", f"`{source.segment(keyword)}` is dropped", 0.6 if keyword.arg == "reverse" else 0.35
-        )
+        title = f"`{source.segment(keyword)}` is dropped"
+        yield Rewrite(max(earlier), end, "", title, 0.6 if keyword.arg == "reverse" else 0.35)

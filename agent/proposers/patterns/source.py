@@ -17,8 +17,7 @@ DEPTH = 100  # nested nodes
 _LINE_END = re.compile("\r\n|\r|\n")
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
-
-
+Positioned = ast.expr | ast.stmt | ast.keyword | ast.arg
 N = TypeVar("N", bound=ast.AST)
 T = TypeVar("T")
 
@@ -89,12 +88,12 @@ class Source:
         start, encoded = self._lines[line - 1]
         return start + (column if encoded is None else len(encoded[:column].decode(errors="replace")))
 
-    def span(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg) -> tuple[int, int]:
+    def span(self, node: Positioned) -> tuple[int, int]:
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         return self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset)
 
-    def segment(self, node: ast.expr | ast.stmt | ast.keyword | ast.arg) -> str:
+    def segment(self, node: Positioned) -> str:
         start, end = self.span(node)
         return self.text[start:end]
 
@@ -124,6 +123,39 @@ class Source:
         around = [n.name for n in (node, *self.above(node)) if isinstance(n, FunctionNode | ast.ClassDef)]
         return ".".join(reversed(around))
 
+    def indent(self, node: ast.stmt) -> str:
+        """What stands before the statement on its line."""
+        return self.text[self.offset(node.lineno, 0) : self.span(node)[0]]
+
+    def has_own_lines(self, node: ast.stmt) -> bool:
+        """Does the statement begin its line and end it?"""
+        end = self.span(node)[1]
+        newline = self.text.find("\n", end)
+        rest = self.text[end : newline if newline >= 0 else None].strip()
+        is_decorated = bool(getattr(node, "decorator_list", None))
+        return not is_decorated and not self.indent(node).strip() and (not rest or rest.startswith("#"))
+
+    def has_own_line(self, node: ast.stmt) -> bool:
+        return self.has_own_lines(node) and "\n" not in self.segment(node)
+
+    def is_elif(self, node: ast.If) -> bool:
+        return self.text.startswith("elif", self.span(node)[0])
+
+    def block(self, node: ast.stmt) -> tuple[list[ast.stmt], int]:
+        """The block that the statement stands in, and its index there."""
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(self.parents[node], name, None)
+            if isinstance(block, list) and node in block:
+                return block, block.index(node)
+        return [node], 0
+
+    def laid_out(self, node: ast.stmt, template: str, *values: str) -> str:
+        """A template filled with values: newlines as the file has them, indented like the node, tabs one level deeper."""
+        space = self.indent(node)
+        newline = "\r\n" if "\r\n" in self.text[:4000] else "\n"
+        deeper = "\t" if space.endswith("\t") else "    "
+        return template.replace("\t", deeper).replace("\n", newline + space).format(*values)
+
     def once(self, facts: Callable[[Source, N], T], node: N) -> T:
         """`facts(self, node)`, worked out once for each node."""
         key = (facts, node)
@@ -131,13 +163,19 @@ class Source:
             self.known[key] = facts(self, node)
         return cast(T, self.known[key])
 
-    def replaced(self, node: ast.expr, text: str, *, compound: bool, title: str, prior: float) -> Rewrite:
-        """The expression replaced; in parentheses where its new text might bind differently."""
+    def replaced(self, node: Positioned, text: str, prior: float, *, title: str = "", compound: bool = False) -> Rewrite:
+        """The node replaced; a `compound` text in parentheses where it might bind differently."""
         start, end = self.span(node)
-        is_element = isinstance(self.parents[node], ast.Tuple | ast.List | ast.Set) and "," not in text
-        if compound and not is_element and not self._stands_alone(node):
+        title = title or quoted(self.text[start:end], text)
+        if compound and not self._stands_alone(node, "," in text):
             text = f"({text})"
         return Rewrite(start, end, text, title, prior)
+
+    def exchanged(self, one: Positioned, other: Positioned, title: str, prior: float) -> Iterator[Rewrite]:
+        """Two nodes, the second behind the first, change places."""
+        (a, b), (c, d) = self.span(one), self.span(other)
+        if self.text[a:b] != self.text[c:d]:
+            yield self.together([(a, b, self.text[c:d]), (c, d, self.text[a:b])], title, prior)
 
     def together(self, parts: Iterable[tuple[int, int, str]], title: str, prior: float) -> Rewrite:
         """Several places (start, end, new text) that do not overlap, changed as one."""
@@ -149,8 +187,10 @@ class Source:
             position = end
         return Rewrite(begin, position, text, title, prior)
 
-    def _stands_alone(self, node: ast.expr) -> bool:
+    def _stands_alone(self, node: Positioned, has_comma: bool) -> bool:
         parent = self.parents[node]
+        if isinstance(parent, ast.Tuple | ast.List | ast.Set):
+            return not has_comma
         if isinstance(parent, ast.Call):
             return node is not parent.func
         if isinstance(parent, ast.Subscript):
@@ -172,6 +212,29 @@ def is_compound(node: ast.expr) -> bool:
     return not isinstance(node, ATOMS) or (
         isinstance(node, ast.Constant) and not isinstance(node.value, str | bytes | int | float)
     )
+
+
+def plain(source: Source, node: ast.expr) -> str:
+    """Its text as an operand, in parentheses where it might bind differently."""
+    return f"({source.segment(node)})" if is_compound(node) else source.segment(node)
+
+
+def names_in(tree: ast.AST) -> list[str]:
+    """The names in it, each once."""
+    return list(dict.fromkeys(n.id for n in ast.walk(tree) if isinstance(n, ast.Name)))
+
+
+def called_name(node: ast.Call) -> str:
+    """The function's or method's own name; "" for another expression."""
+    return node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+
+
+def first_statement(source: Source, node: ast.AST) -> ast.stmt | None:
+    """Of a function, after its docstring, where it has lines of its own."""
+    if not isinstance(node, FunctionNode):
+        return None
+    body = [s for s in node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    return body[0] if body and body[0].lineno > node.lineno and source.has_own_lines(body[0]) else None
 
 
 def short(text: str, limit: int = 40) -> str:

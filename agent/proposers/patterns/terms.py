@@ -1,4 +1,4 @@
-"""Patterns on arithmetic terms: a factor or power is missing, operands are too many, brackets are, indices are off together."""
+"""Patterns on terms: a factor is missing, operands are too many, brackets are, indices are off together or change places."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from agent.proposers.patterns.names import kind_of
 from agent.proposers.patterns.operators import ARITHMETIC, BINDING
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, quoted, short
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, names_in, plain, quoted, short
 
 MOST_NUMBERS = 2  # of the same function, besides two
 LONGEST_CHAIN = 8
@@ -22,13 +22,10 @@ def scaled(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     is_result = isinstance(parent, ast.Return | ast.Assign | ast.AugAssign) and parent.value is node
     if not (is_result or isinstance(parent, ast.Compare)) or kind_of(source, function, node) not in ("", "number"):
         return
-    before = source.segment(node)
-    base = f"({before})" if is_compound(node) else before
     for rank, number in enumerate(source.once(_numbers, function)):
         for operator, prior in (("//", 0.36), ("/", 0.35), ("*", 0.34), ("**", 0.31), ("%", 0.3)):
-            text = f"{base} {operator} {number}"
             compound = not isinstance(parent, ast.Compare)  # which binds less
-            yield source.replaced(node, text, compound=compound, title=quoted(before, text), prior=prior - 0.03 * rank)
+            yield source.replaced(node, f"{plain(source, node)} {operator} {number}", prior - 0.03 * rank, compound=compound)
 
 
 def _numbers(source: Source, function: FunctionNode) -> list[int]:
@@ -46,7 +43,6 @@ def shortened(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     above = source.parents[node]
     if isinstance(above, ast.BinOp) and type(above.op) is type(node.op) and above.left is node:
         return
-    before = source.segment(node)
     heads: list[ast.expr] = []  # `a * b * c`, `a * b`, `a`
     tails: list[ast.expr] = []  # `d`, `c`, `b`
     each: ast.expr = node
@@ -55,26 +51,24 @@ def shortened(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         tails.append(each.right)
         each = each.left
     for head in heads[1:]:
-        text = source.segment(head)
-        yield source.replaced(node, text, compound=is_compound(head), title=quoted(before, text), prior=0.5)
+        yield source.replaced(node, source.segment(head), 0.5, compound=is_compound(head))
     operator = ARITHMETIC[type(node.op)][0]
     for count in range(2, len(tails)):
-        kept = [_operand(source, tail) for tail in reversed(tails[:count])]
-        text = f" {operator} ".join(kept)
-        yield source.replaced(node, text, compound=True, title=quoted(before, text), prior=0.4)
+        text = f" {operator} ".join(plain(source, tail) for tail in reversed(tails[:count]))
+        yield source.replaced(node, text, 0.4, compound=True)
 
 
 def rebound(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """Two operators bind otherwise than meant: `a - b // c` → `(a - b) // c`, `a // c - b`, and brackets that are too many."""
     if not isinstance(node, ast.BinOp) or type(node.op) not in ARITHMETIC:
         return
-    outer, before = ARITHMETIC[type(node.op)][0], source.segment(node)
+    outer = ARITHMETIC[type(node.op)][0]
     for child in (node.left, node.right):
         if not isinstance(child, ast.BinOp) or type(child.op) not in ARITHMETIC:
             continue
         inner = ARITHMETIC[type(child.op)][0]
-        a, b = _operand(source, child.left), _operand(source, child.right)
-        other = _operand(source, node.right if child is node.left else node.left)
+        a, b = plain(source, child.left), plain(source, child.right)
+        other = plain(source, node.right if child is node.left else node.left)
         if BINDING[inner] == BINDING[outer]:
             continue
         is_bracketed = BINDING[inner] < BINDING[outer]
@@ -85,7 +79,7 @@ def rebound(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             texts = [f"{a} {inner} {b} {outer} {other}"] if is_bracketed else [
                 f"{a} {inner} ({b} {outer} {other})", f"{a} {outer} {other} {inner} {b}"]  # fmt: skip
         for text in texts:
-            yield source.replaced(node, text, compound=True, title=quoted(before, text), prior=0.45)
+            yield source.replaced(node, text, 0.45, compound=True)
 
 
 def in_step(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -94,13 +88,10 @@ def in_step(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     groups: dict[tuple[str, str], list[tuple[ast.expr, int]]] = {}
     for each in ast.walk(node):
-        at: ast.expr | None = None
-        if isinstance(each, ast.Call) and len(each.args) == 1 and not each.keywords:
-            held, at = each.func, each.args[0]
-        elif isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Load):
-            held, at = each.value, each.slice
-        if at is not None and (place := _offset(at)) is not None and isinstance(held, ast.Name | ast.Attribute):
-            groups.setdefault((ast.dump(held), place[0]), []).append((at, place[1]))
+        match each:
+            case ast.Call(func=held, args=[at], keywords=[]) | ast.Subscript(value=held, slice=at, ctx=ast.Load()):
+                if isinstance(held, ast.Name | ast.Attribute) and (place := _offset(at)) is not None:
+                    groups.setdefault((ast.dump(held), place[0]), []).append((at, place[1]))
     for (_, name), places in groups.items():
         if len({offset for _, offset in places}) < 2:
             continue
@@ -127,5 +118,56 @@ def _spelled(name: str, offset: int) -> str:
     return name if not offset else f"{name} {'-' if offset < 0 else '+'} {abs(offset)}"
 
 
-def _operand(source: Source, node: ast.expr) -> str:
-    return f"({source.segment(node)})" if is_compound(node) else source.segment(node)
+def indices(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """Indices of nested subscripts change places, or the offset of one belongs to the other."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Subscript):
+        return
+    first, second = node.value.slice, node.slice
+    if isinstance(first, ast.Slice) or isinstance(second, ast.Slice):
+        return
+    one, other, held = source.segment(first), source.segment(second), source.segment(node.value.value)
+    pairs = [(other, one, 0.5)] if one != other else []
+    for index, bare in ((first, other), (second, one)):
+        if isinstance(index, ast.BinOp) and isinstance(index.op, ast.Add | ast.Sub) and isinstance(index.right, ast.Constant):
+            base, offset = source.segment(index.left), source.text[source.span(index.left)[1] : source.span(index)[1]]
+            pairs.append((base, bare + offset, 0.42) if index is first else (bare + offset, base, 0.42))
+    for this, that, prior in pairs:
+        title = quoted(source.segment(node), f"{held}[{this}][{that}]")
+        yield source.together([(*source.span(first), this), (*source.span(second), that)], title, prior)
+
+
+def sides(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A name beside an item of a sequence is meant as an item too: `x != a[-i]` → `a[i] != a[-i]`."""
+    if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+        return
+    parent = source.parents[node]
+    beside: list[ast.expr] = []
+    match parent:
+        case ast.Compare(left=left, comparators=others):
+            beside = [left, *others]
+        case ast.BinOp(left=left, right=right):
+            beside = [left, right]
+        case ast.Call(func=called, args=arguments) if called is not node:
+            beside = arguments
+    for other in beside:
+        if isinstance(other, ast.Subscript) and not isinstance(other.slice, ast.Slice) and isinstance(other.value, ast.Name):
+            known = set(names_in(other.slice)) - {other.value.id, "len", "int"}
+            for name in sorted(known)[:3]:
+                yield source.replaced(node, f"{other.value.id}[{name}]", 0.5 if isinstance(parent, ast.Compare) else 0.36)
+
+
+def turned(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """The roles of names that a loop assigns together are taken for each other, in the assignment and in the condition."""
+    if not isinstance(node, ast.While):
+        return
+    for assign in node.body:
+        match assign:
+            case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=one), ast.Name(id=other)])], value=ast.Tuple(elts=[x, y])):
+                exchanged = [(*source.span(x), source.segment(y)), (*source.span(y), source.segment(x))]
+                asked = [n for n in ast.walk(node.test) if isinstance(n, ast.Name) and n.id in (one, other)]
+                renamed = [(*source.span(n), other if n.id == one else one) for n in asked]
+                if asked:
+                    title = (
+                        f"`{one}` and `{other}` change places in `{source.segment(assign)[:60]}` and in its loop's condition"
+                    )
+                    yield source.together([*renamed, *exchanged], title, 0.42)

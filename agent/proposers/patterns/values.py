@@ -14,6 +14,7 @@ from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_co
 
 MAX_NODES = 20_000  # in which those are looked for
 MAX_STRINGS = 6  # others of the same function or module that are tried in a string's place
+LONGEST = 60  # characters of a string
 
 # Short strings that are taken for each other.
 LOOKALIKES = (
@@ -27,73 +28,52 @@ LOOKALIKES = (
 def constants(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if not isinstance(node, ast.Constant) or _is_documentation(source, node):
         return
-    start, end = source.span(node)
-    before = source.text[start:end]
-    value = node.value
-    if isinstance(value, bool) or value is None:
-        others: tuple[tuple[str, float], ...] = (("False" if value else "True", 0.8 if value is not None else 0.3),)
-        if value is None:
-            others = (*others, ("False", 0.3), ("0", 0.3), ("''", 0.25), ("[]", 0.25))
-        else:
-            others = (*others, ("None", 0.3))
+    before, value = source.segment(node), node.value
+    if value is None:
+        others = [("True", 0.3), ("False", 0.3), ("0", 0.3), ("''", 0.25), ("[]", 0.25)]
+    elif isinstance(value, bool):
+        others = [(str(not value), 0.8), ("None", 0.3)]
     elif isinstance(value, int) and before.isdigit() and len(before) < 20:
-        others = tuple(
-            (str(v), prior)
-            for v, prior in ((value + 1, 0.9), (value - 1, 0.9), (1 - value, 0.5), (0, 0.5), (-value, 0.5), (value * 2, 0.3),
-                             (value + 2, 0.25), (10, 0.2), (2, 0.35))
-            if v != value
-        )  # fmt: skip
-        if value in (0, 1):
-            others = (*others, ("None", 0.25))
+        numbers = ((value + 1, 0.9), (value - 1, 0.9), (1 - value, 0.5), (0, 0.5), (-value, 0.5), (value * 2, 0.3),
+                   (value + 2, 0.25), (10, 0.2), (2, 0.35))  # fmt: skip
+        others = [(str(other), prior) for other, prior in numbers if other != value]
+        others += [("None", 0.25)] if value in (0, 1) else []
     elif isinstance(value, float):
-        others = tuple((repr(v), 0.5) for v in (value + 1, value - 1, -value, 1.0, 0.0) if v != value)
-    elif isinstance(value, str) and before[:1] in "'\"" and before[:3] not in ("'''", '"""') and len(value) <= 60:
-        yield from _strings(source, node, before)
+        others = [(repr(other), 0.5) for other in (value + 1, value - 1, -value, 1.0, 0.0) if other != value]
+    elif isinstance(value, str) and _is_plain(before) and len(value) <= LONGEST:
+        yield from _strings(source, node, value)
         return
     else:
         return
     for text in dict.fromkeys(t for t, _ in others if not is_idle(source.parents[node], node, t)):
         prior = max(p for t, p in others if t == text)
-        if text.startswith("-"):
-            yield source.replaced(node, text, compound=True, title=quoted(before, text), prior=prior)
-        else:
-            yield Rewrite(start, end, text, quoted(before, text), prior)
+        yield source.replaced(node, text, prior, compound=text.startswith("-"))
 
 
 def _is_documentation(source: Source, node: ast.Constant) -> bool:
     return isinstance(source.parents[node], ast.Expr | ast.JoinedStr | ast.FormattedValue)
 
 
-def _strings(source: Source, node: ast.Constant, before: str) -> Iterator[Rewrite]:
-    start, end = source.span(node)
-    value = node.value
-    assert isinstance(value, str)
-    around: ast.AST = source.outermost_function(node) or source.tree
-    quote = before[0]
-    function = source.function(node)
-    if function is not None and value in scope(source, function):
+def _is_plain(literal: str) -> bool:
+    """Is it a string without a prefix, on one line?"""
+    return literal[:1] in "'\"" and literal[:3] not in ("'''", '"""')
+
+
+def _strings(source: Source, node: ast.Constant, value: str) -> Iterator[Rewrite]:
+    if value in scope(source, node):
         for text, prior in ((value, 0.6), (f"{value}.encode()", 0.5), (f"str({value})", 0.35)):
-            yield Rewrite(start, end, text, quoted(before, text), prior)
-    for text in difflib.get_close_matches(value, source.words, 3, 0.7) if len(value) > 2 else ():
-        if text != value:
-            yield Rewrite(start, end, _spelled(text, quote), quoted(before, repr(text)), 0.5)
+            yield source.replaced(node, text, prior)
+    others = [(text, 0.5) for text in (difflib.get_close_matches(value, source.words, 3, 0.7) if len(value) > 2 else ())]
     for family in LOOKALIKES:
         if value in family:
-            for rank, text in enumerate(t for t in family if t != value):
-                yield Rewrite(start, end, _spelled(text, quote), quoted(before, repr(text)), 0.5 - 0.02 * rank)
-    for text in [t for t in source.once(_frequent, around) if t != value][:MAX_STRINGS]:
-        yield Rewrite(start, end, _spelled(text, quote), quoted(before, repr(text)), 0.45)
-    variants = {
-        value + " ": 0.25,
-        value.strip(): 0.35,
-        "": 0.35,
-        value.lower(): 0.35,
-        value.upper(): 0.35,
-        value or " ": 0.4,
-    }
-    for text, prior in variants.items():
+            others += [(text, 0.5 - 0.02 * rank) for rank, text in enumerate(t for t in family if t != value)]
+    around: ast.AST = source.outermost_function(node) or source.tree
+    others += [(text, 0.45) for text in [t for t in source.once(_frequent, around) if t != value][:MAX_STRINGS]]
+    variants = {value + " ": 0.25, value.strip(): 0.35, "": 0.35, value.lower(): 0.35, value.upper(): 0.35, value or " ": 0.4}
+    before = source.segment(node)
+    for text, prior in [*others, *variants.items()]:
         if text != value:
-            yield Rewrite(start, end, _spelled(text, quote), quoted(before, repr(text)), prior)
+            yield source.replaced(node, _spelled(text, before[0]), prior, title=quoted(before, repr(text)))
 
 
 def _frequent(source: Source, around: ast.AST) -> list[str]:
@@ -101,7 +81,7 @@ def _frequent(source: Source, around: ast.AST) -> list[str]:
     nodes = islice(ast.walk(around), MAX_NODES)
     found = Counter(
         n.value for n in nodes
-        if isinstance(n, ast.Constant) and isinstance(n.value, str) and len(n.value) <= 60
+        if isinstance(n, ast.Constant) and isinstance(n.value, str) and len(n.value) <= LONGEST
         and n in source.parents and not _is_documentation(source, n)
     )  # fmt: skip
     return [text for text, _ in found.most_common(MAX_STRINGS + 1)]
@@ -118,12 +98,7 @@ def cased(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     for each in source.inside(node):
         if isinstance(each, ast.Constant) and isinstance(each.value, str) and not _is_documentation(source, each):
             meant, before = expected.get(each.value.casefold()), source.segment(each)
-            if (
-                meant is not None
-                and each.value not in source.words
-                and before[:1] in "'\""
-                and before[:3] not in ("'''", '"""')
-            ):
+            if meant is not None and each.value not in source.words and _is_plain(before):
                 parts.append((*source.span(each), _spelled(meant, before[0])))
     if parts:
         after = ", ".join(text for _, _, text in parts)
@@ -139,94 +114,78 @@ def _spelled(text: str, quote: str) -> str:
 
 def collections(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """An empty answer that should hold something; one element taken where all are meant."""
-    function = source.function(node)
-    if function is None or not isinstance(node, ast.expr):
+    if source.function(node) is None or not isinstance(node, ast.expr):
         return
-    before = source.segment(node)
-    start, end = source.span(node)
     if isinstance(node, ast.List) and not node.elts and isinstance(node.ctx, ast.Load):
-        names = scope(source, function)[:6]
-        texts = ["[[]]", *(f"[{name}]" for name in names), "{}", "set()", "''", "None", "[0]", "()"]
+        texts = ["[[]]", *(f"[{name}]" for name in scope(source, node)[:6]), "{}", "set()", "''", "None", "[0]", "()"]
         for rank, text in enumerate(texts):
-            yield Rewrite(start, end, text, quoted(before, text), 0.45 - 0.02 * rank)
-    elif isinstance(node, ast.Constant) and node.value == "" and before in ("''", '""'):
-        yield Rewrite(start, end, "None", quoted(before, "None"), 0.3)
-    elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and not isinstance(node.slice, ast.Slice):
-        whole = source.segment(node.value)
-        if not is_compound(node.value) and source.segment(node.slice).lstrip("-").isdigit():
-            for name in ("sum", "max", "min", "len"):
-                text = f"{name}({whole})"
-                yield Rewrite(start, end, text, quoted(before, text), 0.3)
+            yield source.replaced(node, text, 0.45 - 0.02 * rank)
+    elif isinstance(node, ast.Constant) and source.segment(node) in ("''", '""'):
+        yield source.replaced(node, "None", 0.3)
+    elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and not is_compound(node.value):
+        is_number = source.segment(node.slice).lstrip("-").isdigit()
+        for name in ("sum", "max", "min", "len") if is_number else ():
+            yield source.replaced(node, f"{name}({source.segment(node.value)})", 0.3)
 
 
 def bounds(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """±1 around indices, slices' ends, arguments of range and of calls that count, and what is returned."""
-    if isinstance(node, ast.Subscript):
-        if isinstance(node.slice, ast.Slice):
-            yield from _slice(source, node, node.slice)
-        elif isinstance(node.slice, ast.Tuple):
-            for element in node.slice.elts:
-                if isinstance(element, ast.Name | ast.BinOp | ast.Attribute):
-                    yield from _one_off(source, element, 0.5)
-        elif not isinstance(node.slice, ast.Constant):
-            yield from _one_off(source, node.slice, 0.75)
-        elif isinstance(node.slice, ast.Constant) and node.slice.value == 0:
-            start, end = source.span(node.slice)
-            yield Rewrite(start, end, "-1", quoted(source.segment(node), f"{source.segment(node.value)}[-1]"), 0.75)
-        if isinstance(node.slice, ast.UnaryOp) and source.segment(node.slice) == "-1":
-            start, end = source.span(node.slice)
-            yield Rewrite(start, end, "0", quoted(source.segment(node), f"{source.segment(node.value)}[0]"), 0.75)
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
-        yield from _range(source, node)
-    elif isinstance(node, ast.Call):
-        for argument in node.args:
-            if isinstance(argument, ast.Name | ast.BinOp | ast.Attribute):
-                yield from _one_off(source, argument, 0.35)
-    elif isinstance(node, ast.Compare):
-        for operand in (node.left, *node.comparators):
-            if isinstance(operand, ast.Name | ast.BinOp | ast.Call | ast.Attribute):
-                yield from _one_off(source, operand, 0.45)
-    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.FloorDiv | ast.Mod | ast.Div | ast.Pow):
-        for operand in (node.left, node.right):
-            if isinstance(operand, ast.Name | ast.Call | ast.Attribute) and not source.segment(operand).startswith("range("):
-                yield from _one_off(source, operand, 0.34)
-    elif isinstance(node, ast.Return | ast.Assign) and isinstance(node.value, ast.Name | ast.BinOp | ast.Call | ast.Subscript):
-        yield from _one_off(source, node.value, 0.5)
+    near: list[ast.expr] = []
+    kinds, prior = ast.Name | ast.BinOp | ast.Attribute, 0.5
+    match node:
+        case ast.Subscript(slice=ast.Slice() as piece):
+            yield from _slice(source, node, piece)
+        case ast.Subscript(slice=ast.Tuple(elts=near)):
+            pass
+        case ast.Subscript(value=value, slice=index):
+            if not isinstance(index, ast.Constant):
+                yield from _one_off(source, index, 0.75)
+            other = "-1" if isinstance(index, ast.Constant) and index.value == 0 else "0"
+            if other == "-1" or (isinstance(index, ast.UnaryOp) and source.segment(index) == "-1"):
+                title = quoted(source.segment(node), f"{source.segment(value)}[{other}]")
+                yield source.replaced(index, other, 0.75, title=title)
+        case ast.Call(func=ast.Name(id="range")):
+            yield from _range(source, node)
+        case ast.Call(args=near):
+            prior = 0.35
+        case ast.Compare(left=left, comparators=others):
+            near, kinds, prior = [left, *others], kinds | ast.Call, 0.45
+        case ast.BinOp(op=ast.Mult() | ast.FloorDiv() | ast.Mod() | ast.Div() | ast.Pow(), left=left, right=right):
+            near, kinds, prior = [left, right], ast.Name | ast.Call | ast.Attribute, 0.34
+            near = [operand for operand in near if not source.segment(operand).startswith("range(")]
+        case ast.Return(value=ast.expr() as value) | ast.Assign(value=value):
+            near, kinds = [value], ast.Name | ast.BinOp | ast.Call | ast.Subscript
+    for each in near:
+        if isinstance(each, kinds):
+            yield from _one_off(source, each, prior)
 
 
 def _one_off(source: Source, node: ast.expr, prior: float) -> Iterator[Rewrite]:
-    if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant) and node.right.value in (1, 2):
-        return  # the operators' and constants' patterns reach it
+    binds_less = is_compound(node)
+    if isinstance(node, ast.BinOp):
+        if isinstance(node.right, ast.Constant) and node.right.value in (1, 2):
+            return  # the operators' and constants' patterns reach it
+        binds_less = isinstance(node.op, ast.BitAnd | ast.BitOr | ast.BitXor | ast.LShift | ast.RShift)
     before = source.segment(node)
-    wrapped = f"({before})" if is_compound(node) and not isinstance(node, ast.BinOp) else before
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr | ast.BitXor | ast.LShift | ast.RShift):
-        wrapped = f"({before})"
-    for text in (f"{wrapped} + 1", f"{wrapped} - 1"):
-        yield source.replaced(node, text, compound=True, title=quoted(before, text), prior=prior)
+    base = f"({before})" if binds_less else before
+    for text in (f"{base} + 1", f"{base} - 1"):
+        yield source.replaced(node, text, prior, compound=True)
 
 
 def _range(source: Source, node: ast.Call) -> Iterator[Rewrite]:
-    before = source.segment(node)
     for argument in node.args[:2]:
         yield from _one_off(source, argument, 0.8)
-    parts = [source.segment(a) for a in node.args]
-    name = source.segment(node.func)
-    if len(parts) == 1:
-        versions = [f"1, {parts[0]} + 1", f"1, {parts[0]}", f"{parts[0]} - 1, -1, -1"]
-    elif len(parts) == 2:
-        versions = [
-            parts[1],
-            f"{parts[0]} + 1, {parts[1]} + 1",
-            f"{parts[0]} - 1, {parts[1]} - 1",
-            f"{parts[0]}, {parts[1]}, 2",
-        ]
-    elif len(parts) == 3:
-        versions = [f"{parts[0]}, {parts[1]}", f"{parts[0]}, {parts[1]}, -({parts[2]})"]
-    else:
-        return
-    for text in versions:
-        text = f"{name}({text})"
-        yield source.replaced(node, text, compound=False, title=quoted(before, text), prior=0.6)
+    match [source.segment(a) for a in node.args]:
+        case [end]:
+            versions = [f"1, {end} + 1", f"1, {end}", f"{end} - 1, -1, -1"]
+        case [start, end]:
+            versions = [end, f"{start} + 1, {end} + 1", f"{start} - 1, {end} - 1", f"{start}, {end}, 2"]
+        case [start, end, step]:
+            versions = [f"{start}, {end}", f"{start}, {end}, -({step})"]
+        case _:
+            return
+    for version in versions:
+        yield source.replaced(node, f"{source.segment(node.func)}({version})", 0.6)
 
 
 def _slice(source: Source, node: ast.Subscript, piece: ast.Slice) -> Iterator[Rewrite]:
@@ -248,7 +207,6 @@ def _slice(source: Source, node: ast.Subscript, piece: ast.Slice) -> Iterator[Re
     for a, b, c, prior in versions:
         text = f"{value}[{a}:{b}{':' + c if c else ''}]"
         if text != before:
-            start, end = source.span(node)
-            yield Rewrite(start, end, text, quoted(before, text), prior)
+            yield source.replaced(node, text, prior)
     if isinstance(source.parents[node], ast.expr | ast.Return | ast.Assign | ast.keyword) and isinstance(node.ctx, ast.Load):
-        yield source.replaced(node, value, compound=False, title=quoted(before, value), prior=0.5)
+        yield source.replaced(node, value, 0.5)

@@ -1,24 +1,38 @@
-"""Adds imported but undeclared dependencies to the manifest.
+"""Adds imported but undeclared dependencies to the manifest; reports lock files that are out of date.
 
-Only proposes. The gate builds the environment with the new dependency and verifies the change there.
+Only proposes. The gate builds the environment with the new dependency and verifies the change there. Regenerating a lock needs
+the package index, out of the sandbox's reach. Never edits a lock: others trust its hashes.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from agent.contract.proposal import Candidate, Edits, FileChange
+from agent.contract.proposal import Candidate, Edits
 from agent.proposers.tools import imports, manifests
-from agent.proposers.tools.missing import Missing
-from agent.proposers.tools.origins import Known
+from agent.proposers.tools.missing import Known, Missing
 from agent.proposers.tools.trials import Trials
 from agent.source.distributions import distribution_of, named
 from agent.source.test_files import is_test
 
 MAX_LISTS = 2  # requirement lists to try, one candidate each
 LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock")
+# The tools' messages → the file, and the command that regenerates it.
+_OUTDATED = (
+    (r"lockfile at `?uv\.lock`? needs to be updated|uv\.lock.{0,40}needs to be updated", "uv.lock", "uv lock"),
+    (r"pyproject\.toml changed significantly since poetry\.lock|poetry\.lock is not (?:up to date|consistent)",
+     "poetry.lock", "poetry lock"),
+    (r"pdm\.lock.{0,60}(?:out of date|hash doesn't match)|Lock file hash doesn't match", "pdm.lock", "pdm lock"),
+    (r"Pipfile\.lock \(\w+\) out of date", "Pipfile.lock", "pipenv lock"),
+    (r"package\.json and package-lock\.json.{0,60}are (?:not )?in sync",
+     "package-lock.json", "npm install --package-lock-only"),
+    (r"ERR_PNPM_OUTDATED_LOCKFILE", "pnpm-lock.yaml", "pnpm install --lockfile-only"),
+    (r"lockfile would have been modified by this install|lockfile needs to be updated", "yarn.lock", "yarn install"),
+    (r"Cargo\.lock.{0,80}needs to be updated but --locked", "Cargo.lock", "cargo update --workspace"),
+)  # fmt: skip
 
 
 async def name_dependencies(
@@ -34,24 +48,20 @@ async def name_dependencies(
     made: list[Candidate] = []
     notes: list[str] = []
     for choice in range(MAX_LISTS):
-        edits = {edit.path: edit for edit in on}
+        edits = on
         added: list[str] = []
         for distribution, for_tests in wanted.items():
             fitting = manifests.choose(found, distribution, for_tests=for_tests)
             if choice >= len(fitting):
                 continue
             target = fitting[choice]
-            before = await trials.text(target.path)
-            now = edits[target.path].after if target.path in edits else before
-            text = manifests.add(now or "", target, distribution)
+            text = manifests.add(await trials.text(target.path, edits) or "", target, distribution)
             if text is not None:
-                edits[target.path] = FileChange(target.path, before, text)
+                edits = await trials.with_text(edits, target.path, text)
                 added.append(f"`{distribution}` to {target.label}")
         if added:
             reasoning = "The code imports it, but no manifest declares it."
-            made.append(
-                Candidate("tools", tuple(edits.values()), f"adds {', '.join(added)}"[:200], reasoning, prior=0.6 / (choice + 1))
-            )
+            made.append(Candidate("tools", edits, f"adds {', '.join(added)}"[:200], reasoning, prior=0.6 / (choice + 1)))
     if made:
         notes += [f"{path} then has to be regenerated, which needs the package index" for path in LOCKS if path in paths]
     elif not found:
@@ -81,3 +91,12 @@ def _is_misspelt(top: str, distribution: str, known: Known) -> bool:
         return False  # a known mapping to a different name is no typo
     modules = [name for name in {*sys.stdlib_module_names, *known.own, *known.distributions} if len(name) > 2]
     return bool(difflib.get_close_matches(top, modules, n=1, cutoff=0.8))
+
+
+def lock_notes(hints: Iterable[str]) -> list[str]:
+    """One note on the first lock file that the failing job's log calls out of date."""
+    text = "\n".join(hints)
+    for pattern, file, command in _OUTDATED:
+        if re.search(pattern, text, re.IGNORECASE):
+            return [f"{file} is out of date and regenerating it needs the package index; run `{command}` and commit the result"]
+    return []

@@ -1,19 +1,24 @@
-"""Runs the fixers of the failing checks and keeps those of their changes that the findings need."""
+"""Runs the fixers of the failing checks and keeps those of their changes that the findings need; updates snapshots of tests.
+
+An updated snapshot passes whatever the code does: never do this unasked, nor for a test that fails for another reason.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.contract.proposal import Candidate, Edits
-from agent.contract.verdicts import Check, CheckRun
+from agent.contract.verdicts import Check, CheckRun, Failure
 from agent.guest.text import one_line
-from agent.proposers.tools.fixers import Fix, fixes
+from agent.proposers.tools.fixers import Fix, fixes, recordings
 from agent.proposers.tools.trials import Changed, Trials
+from agent.source.test_files import is_snapshot
 
-RUNG = "tools"
 MISSING = (126, 127)  # shell exit codes for a missing program
 _SCRIPTS = ("Makefile", "makefile", "GNUmakefile", "package.json")
+_SNAPSHOT = re.compile(r"\bsnapshots?\b", re.IGNORECASE)
 _READ = 20  # at most this many further scripts named by a command
 _NO_NETWORK = (
     "Temporary failure in name resolution", "Could not resolve host", "Name or service not known", "Network is unreachable",
@@ -63,9 +68,9 @@ async def fix(trials: Trials, found: Sequence[tuple[Check, Fix]], on: Edits = ()
                 notes.append(runs)
                 continue
             if all(trials.is_green(check, runs) for check in checks):
-                made = Candidate(
-                    RUNG, edits, _title(choice, edits), _reasoning(choice), prior=0.9 if choice is commands else 0.6
-                )
+                title = f"{_named(choice)} in {_where(edits)}"[:200]
+                reasoning = f"The project's own tool fixes its findings: {_named(choice)}."
+                made = Candidate("tools", edits, title, reasoning, prior=0.9 if choice is commands else 0.6)
                 return Fixed((made,), edits, tuple(runs.values()), tuple(notes), frozenset(runs))
             if choice is commands:
                 best = Fixed((), edits, tuple(runs.values()))
@@ -105,10 +110,34 @@ def _named(commands: Sequence[tuple[Check, str]]) -> str:
     return " and ".join(f"`{one_line(command, 80)}`" for command in dict.fromkeys(command for _, command in commands))
 
 
-def _title(commands: Sequence[tuple[Check, str]], edits: Edits) -> str:
-    where = edits[0].path if len(edits) == 1 else f"{len(edits)} files"
-    return f"{_named(commands)} in {where}"[:200]
+def _where(edits: Edits) -> str:
+    return edits[0].path if len(edits) == 1 else f"{len(edits)} files"
 
 
-def _reasoning(commands: Sequence[tuple[Check, str]]) -> str:
-    return f"The project's own tool fixes its findings: {_named(commands)}."
+async def record(trials: Trials, checks: Sequence[Check]) -> tuple[list[Candidate], list[str]]:
+    """A candidate with the new snapshots, if they differ and are allowed, and notes. Raises `SandboxError`."""
+    concerned = [check for check in checks if _is_concerned(check, trials.base_run(check).failures)]
+    found = await fixes_of(trials, concerned, recordings)
+    if not found:
+        return [], []
+    if not trials.situation.policy.allow_snapshots:
+        return [], ["snapshots differ; `snapshots: true` in `.github/selfheal.yml` allows Selfheal to update them"]
+    changed = await trials.changed_by([(check, fix.command) for check, fix in found], new=is_snapshot)
+    edits = tuple(edit for edit in changed.edits if is_snapshot(edit.path))
+    if not edits:
+        return [], [changed.note or "the test runner updated no snapshot"]
+    runs = await trials.judged(edits, concerned)
+    if isinstance(runs, str) or not all(trials.is_green(check, runs) for check in concerned):
+        return [], ["the tests still fail with updated snapshots"]
+    why = "The output differs from the snapshot, and the configuration allows updating it. Check that it is intended."
+    return [Candidate("tools", edits, f"updates the snapshots in {_where(edits)}", why, prior=0.3)], []
+
+
+def mentions_snapshots(failure: Failure) -> bool:
+    """Does the failure mention a snapshot?"""
+    return _SNAPSHOT.search(f"{failure.message}\n{failure.details}") is not None
+
+
+def _is_concerned(check: Check, failures: Sequence[Failure]) -> bool:
+    about = [mentions_snapshots(failure) for failure in failures]
+    return bool(about) and (all(about) if check.runs_tests else any(about))

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from agent.edits.changes import lines
+from agent.source.outline import Function, first_line, parse
 
 LONGEST = 88  # characters of an import line extended by a name
 _STATEMENT = re.compile(r"(?:from (?P<module>[\w.]+) )?import (?P<name>[\w.]+)(?: as (?P<alias>\w+))?")
@@ -41,96 +42,94 @@ def read_import(text: str) -> Import | None:
     return Import(found["module"], found["name"], alias) if found["module"] else Import(found["name"], alias=alias)
 
 
-def parse(source: str) -> ast.Module | None:
-    try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A source that parses: its tree, its lines with their ends, and how they end."""
+
+    tree: ast.Module
+    rows: list[str]
+    end: str
+
+    @classmethod
+    def read(cls, source: str) -> _File | None:
+        tree = parse(source)
+        return None if tree is None else cls(tree, lines(source), "\r\n" if "\r\n" in source else "\n")
+
+    def put(self, first: int, after: int, *new: str) -> str | None:
+        """The text with lines (from 0) replaced by others, without their ends; None if it no longer parses."""
+        return _checked("".join([*self.rows[:first], *(row + self.end for row in new), *self.rows[after:]]))
 
 
 def add(source: str, wanted: Import, own: Collection[str] = ()) -> str | None:
     """Add an import at the top of the module. `own` are the top-level names of the repository's modules."""
-    tree = parse(source)
-    if tree is None:
+    file = _File.read(source)
+    head = list(_head(file.tree)) if file else []
+    if file is None or any(wanted.text in _texts(node) for node in head):
         return None
-    head = list(_head(tree))
-    for node in head:
-        if wanted.text in _texts(node):
-            return None
-    rows, end = lines(source), "\r\n" if "\r\n" in source else "\n"
     for node in head:
         if isinstance(node, ast.ImportFrom) and wanted.name and _source_of(node) == wanted.module:
-            row = rows[node.lineno - 1].rstrip("\r\n")
+            row = file.rows[node.lineno - 1].rstrip("\r\n")
             if node.lineno == node.end_lineno and re.fullmatch(r"from [\w.]+ import [\w ,]+", row):
-                names = [f"{a.name} as {a.asname}" if a.asname else a.name for a in node.names]
+                names = [ast.unparse(alias) for alias in node.names]
                 new = f"{wanted.name} as {wanted.alias}" if wanted.alias else wanted.name
                 at = next((n for n, name in enumerate(names) if _name_order(name) > _name_order(new)), len(names))
                 longer = f"from {wanted.module} import {', '.join([*names[:at], new, *names[at:]])}"
                 if len(longer) <= LONGEST:
-                    return _checked("".join([*rows[: node.lineno - 1], longer + end, *rows[node.lineno :]]))
-    at, before, after = _place(tree, head, wanted, own, rows)
-    return _checked("".join([*rows[:at], *[end] * before, wanted.text + end, *[end] * after, *rows[at:]]))
+                    return file.put(node.lineno - 1, node.lineno, longer)
+    at, before, after = _place(file.tree, head, wanted, own, file.rows)
+    return file.put(at, at, *[""] * before, wanted.text, *[""] * after)
 
 
 def redirect(source: str, line: int, module: str, name: str, to: Import) -> str | None:
     """Take the `name` that `line` imports from `module` from elsewhere, under the same local name."""
-    tree = parse(source)
-    node = None if tree is None else _import_of(tree, line, module, name)
-    if node is None:
+    file = _File.read(source)
+    node = _import_of(file.tree, line, module, name) if file else None
+    if file is None or node is None:
         return None
     alias = next(alias for alias in node.names if alias.name == name)
     bound = alias.asname or name
     statement = Import(to.module, to.name, bound if bound != to.name else "").text
-    rows, end = lines(source), "\r\n" if "\r\n" in source else "\n"
-    first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
-    indent = rows[first][: node.col_offset]
+    first, after = node.lineno - 1, node.end_lineno or node.lineno
+    indent = file.rows[first][: node.col_offset]
     if indent.strip():
         return None  # after a semicolon
-    if len(node.names) == 1:
-        return _checked("".join([*rows[:first], f"{indent}{statement}{end}", *rows[last + 1 :]]))
-    shorter = _without(rows[first : last + 1], node, alias)
-    return _checked("".join([*rows[:first], *shorter, f"{indent}{statement}{end}", *rows[last + 1 :]]))
+    shorter = _without(file.rows[first:after], node, alias) if len(node.names) > 1 else []
+    return file.put(first, after, *shorter, f"{indent}{statement}")
 
 
 def rename_module(source: str, old: str, new: str) -> str | None:
     """Import `new` instead of `old`, under the names that the code uses."""
-    tree = parse(source)
-    if tree is None:
+    file = _File.read(source)
+    if file is None:
         return None
-    rows = lines(source)
-    for node in _imports(tree):
+    rows = file.rows
+    for node in _imports(file.tree):
         first = node.lineno - 1
         if isinstance(node, ast.ImportFrom) and not node.level and node.module == old:
-            rows[first] = re.sub(
-                rf"\bfrom(\s+){re.escape(old)}(\s+)import\b", rf"from\g<1>{new}\g<2>import", rows[first], count=1
-            )
+            rows[first] = re.sub(rf"\bfrom(\s+){re.escape(old)}(\s+)import\b", rf"from\1{new}\2import", rows[first], count=1)
         elif isinstance(node, ast.Import) and [a.name for a in node.names] == [old]:
             bound = node.names[0].asname or old
             if "." in bound:
                 return None
-            indent = rows[first][: node.col_offset]
             package, _, last = new.rpartition(".")
             statement = Import(package, last, bound if bound != last else "") if package else Import(new, alias=bound)
-            rows[first] = f"{indent}{statement.text}" + ("\r\n" if rows[first].endswith("\r\n") else "\n")
+            rows[first] = f"{rows[first][: node.col_offset]}{statement.text}{file.end}"
     text = "".join(rows)
     return _checked(text) if text != source else None
 
 
 def replace_attribute(source: str, module: str, name: str, new_module: str, own: Collection[str] = ()) -> str | None:
     """Replace `module.name` by `new_module.name` everywhere, and import the new module."""
-    tree = parse(source)
-    if tree is None:
-        return None
+    file = _File.read(source)
+    tree = file.tree if file else ast.Module([], [])
     found = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == name and _dotted(n.value) == module]
-    rows = lines(source)
-    for node in sorted(found, key=lambda n: (n.value.lineno, n.value.col_offset), reverse=True):
-        value = node.value
-        if value.end_lineno != value.lineno:
-            return None
-        row = rows[value.lineno - 1].encode()
-        rows[value.lineno - 1] = (row[: value.col_offset] + new_module.encode() + row[value.end_col_offset :]).decode()
-    text = "".join(rows)
-    return None if not found else add(text, Import(new_module), own) or _checked(text)
+    if file is None or not found or any(node.value.end_lineno != node.value.lineno for node in found):
+        return None
+    for value in sorted((node.value for node in found), key=lambda n: (n.lineno, n.col_offset), reverse=True):
+        row = file.rows[value.lineno - 1].encode()
+        file.rows[value.lineno - 1] = (row[: value.col_offset] + new_module.encode() + row[value.end_col_offset :]).decode()
+    text = "".join(file.rows)
+    return add(text, Import(new_module), own) or _checked(text)
 
 
 def make_local(source: str, line: int, module: str, name: str) -> str | None:
@@ -138,32 +137,25 @@ def make_local(source: str, line: int, module: str, name: str) -> str | None:
 
     Only where every use lies inside a function.
     """
-    tree = parse(source)
-    node = None if tree is None else _import_of(tree, line, module, name)
-    if tree is None or node is None or node not in tree.body or len(node.names) != 1:
+    file = _File.read(source)
+    node = _import_of(file.tree, line, module, name) if file else None
+    if file is None or node is None or node not in file.tree.body or len(node.names) != 1:
         return None
-    bound = node.names[0].asname or name
-    users: dict[int, ast.FunctionDef | ast.AsyncFunctionDef] = {}
-    for function, inside in _uses(tree, bound):
-        if function is None or not inside:
-            return None
-        users[function.lineno] = function
-    rows = lines(source)
-    end = "\r\n" if "\r\n" in source else "\n"
-    statement = "".join(rows[node.lineno - 1 : node.end_lineno]).strip()
-    if not users or "\n" in statement:
+    users = _users(file.tree, node.names[0].asname or name)
+    statement = "".join(file.rows[node.lineno - 1 : node.end_lineno]).strip()
+    if not users or None in users or "\n" in statement:
         return None
-    for function in sorted(users.values(), key=lambda f: f.lineno, reverse=True):
+    for function in sorted((f for f in dict.fromkeys(users) if f is not None), key=lambda f: f.lineno, reverse=True):
         body = function.body
         has_docstring = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and len(body) > 1
         at = body[1 if has_docstring else 0]
-        if at.lineno == function.lineno or rows[at.lineno - 1][: at.col_offset].strip():
+        indent = file.rows[at.lineno - 1][: at.col_offset]
+        if at.lineno == function.lineno or indent.strip():
             return None
-        above = min([at.lineno, *(d.lineno for d in getattr(at, "decorator_list", []))])
-        rows.insert(above - 1, f"{rows[at.lineno - 1][: at.col_offset]}{statement}{end}")
-    del rows[node.lineno - 1 : node.end_lineno]
-    text = "".join(rows)
-    return _checked(text.lstrip("\r\n") if node is tree.body[0] else text)
+        file.rows.insert(first_line(at) - 1, f"{indent}{statement}{file.end}")
+    del file.rows[node.lineno - 1 : node.end_lineno]
+    text = "".join(file.rows)
+    return _checked(text.lstrip("\r\n") if node is file.tree.body[0] else text)
 
 
 def names_taken(source: str, line: int, module: str) -> tuple[str, ...]:
@@ -213,7 +205,7 @@ def _imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
 def _head(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
     """The imports before the first definition."""
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(node, Function | ast.ClassDef):
             return
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
@@ -281,19 +273,15 @@ def _import_of(tree: ast.Module, line: int, module: str, name: str) -> ast.Impor
 
 
 def _without(rows: list[str], node: ast.ImportFrom, gone: ast.alias) -> list[str]:
-    """The lines of an import without one of its names."""
-    text = "".join(rows)
-    kept = [f"{a.name} as {a.asname}" if a.asname else a.name for a in node.names if a is not gone]
-    end = "\r\n" if "\r\n" in text else "\n"
-    if len(rows) == 1 and "(" not in text:
-        comment = re.search(r"\s*#.*$", text.rstrip("\r\n"))
-        return [
-            f"{text[: node.col_offset]}from {_source_of(node)} import {', '.join(kept)}{comment[0] if comment else ''}{end}"
-        ]
-    own_row = rows[gone.lineno - node.lineno]
-    if re.fullmatch(r"\s*[\w ]+,?\s*(#.*)?", own_row.rstrip("\r\n")):
-        return [row for row in rows if row is not own_row]
-    return [f"{text[: node.col_offset]}from {_source_of(node)} import {', '.join(kept)}{end}"]
+    """The lines of an import without one of its names, and without their ends."""
+    rows = [row.rstrip("\r\n") for row in rows]
+    at = gone.lineno - node.lineno
+    is_one_line = len(rows) == 1 and "(" not in rows[0]
+    if not is_one_line and re.fullmatch(r"\s*[\w ]+,?\s*(#.*)?", rows[at]):
+        return [*rows[:at], *rows[at + 1 :]]
+    comment = re.search(r"\s*#.*$", rows[0]) if is_one_line else None
+    kept = ", ".join(ast.unparse(alias) for alias in node.names if alias is not gone)
+    return [f"{rows[0][: node.col_offset]}from {_source_of(node)} import {kept}{comment[0] if comment else ''}"]
 
 
 def _dotted(node: ast.expr) -> str:
@@ -302,21 +290,11 @@ def _dotted(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _uses(tree: ast.Module, name: str) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef | None, bool]]:
-    """Each use: the outermost function around it, and whether it lies in the function's body."""
-
-    def walk(
-        node: ast.AST, function: ast.FunctionDef | ast.AsyncFunctionDef | None, inside: bool
-    ) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef | None, bool]]:
-        if isinstance(node, ast.Name) and node.id == name:
-            yield function, inside
-        for field, value in ast.iter_fields(node):
-            for child in value if isinstance(value, list) else [value]:
-                if not isinstance(child, ast.AST):
-                    continue
-                if function is None and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                    yield from walk(child, node if field == "body" else None, field == "body")
-                else:
-                    yield from walk(child, function, inside)
-
-    yield from walk(tree, None, False)
+def _users(tree: ast.Module, name: str) -> list[Function | None]:
+    """For each use, the outermost function whose body holds it."""
+    holders: dict[ast.AST, Function] = {}
+    for function in (node for node in ast.walk(tree) if isinstance(node, Function)):  # outer ones come first
+        for statement in function.body:
+            for node in ast.walk(statement):
+                holders.setdefault(node, function)
+    return [holders.get(node) for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name]

@@ -136,21 +136,18 @@ def _in_toml(text: str, table: str, distribution: str) -> str | None:
     new = f"{quote}{distribution}{quote}"
     if not items:
         return text[:start] + new + text[close:] if not text[start:close].strip() else None
-    if "\n" not in text[start:close]:
-        if at < len(items):
-            return text[: items[at][0]] + f"{new}, " + text[items[at][0] :]
-        return text[: items[-1][1]] + f", {new}" + text[items[-1][1] :]
     first = text.rfind("\n", 0, items[0][0]) + 1
     indent = text[first : items[0][0]] if not text[first : items[0][0]].strip() else "    "
     end = "\r\n" if "\r\n" in text else "\n"
+    is_one_line, last = "\n" not in text[start:close], items[-1][1]
     if at < len(items):
-        row = text.rfind("\n", 0, items[at][0]) + 1
-        return text[:row] + f"{indent}{new},{end}" + text[row:] if not text[row : items[at][0]].strip() else None
-    last = items[-1][1]
+        behind = items[at][0]
+        is_in_row = bool(text[text.rfind("\n", 0, behind) + 1 : behind].strip())
+        return text[:behind] + new + (", " if is_in_row else f",{end}{indent}") + text[behind:]
     comma = re.match(r"[ \t]*,", text[last:])
     tail = last + (comma.end() if comma else 0)
     row_end = text.find("\n", tail)
-    if row_end < 0 or row_end > close:
+    if is_one_line or row_end < 0 or row_end > close:
         return text[:last] + f", {new}" + text[last:]
     return text[:last] + "," + text[tail : row_end + 1] + f"{indent}{new}," + end + text[row_end + 1 :]
 

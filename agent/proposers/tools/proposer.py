@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from agent.contract.proposal import Candidate
 from agent.edits.changes import digest
 from agent.proposer import Proposal, Situation
-from agent.proposers.tools import locks
-from agent.proposers.tools.dependencies import name_dependencies
+from agent.proposers.tools.dependencies import lock_notes, name_dependencies
 from agent.proposers.tools.fixers import has_fixer
-from agent.proposers.tools.fixes import Fixed, fix, fixes_of
+from agent.proposers.tools.fixes import Fixed, fix, fixes_of, mentions_snapshots, record
 from agent.proposers.tools.missing import read_missing
 from agent.proposers.tools.restoring import restore_missing
-from agent.proposers.tools.snapshots import mentions_snapshots, record
 from agent.proposers.tools.trials import Trials
 
 
@@ -28,7 +26,7 @@ class ToolsProposer:
             return "no check fails"
         failures = [failure for check in trials.targets for failure in trials.base_run(check).failures]
         has_tool = any(has_fixer(check.command) for check in trials.targets)
-        if has_tool or read_missing(failures) or any(map(mentions_snapshots, failures)) or locks.notes(situation.hints):
+        if has_tool or read_missing(failures) or any(map(mentions_snapshots, failures)) or lock_notes(situation.hints):
             return None
         return "none applies"
 
@@ -37,7 +35,7 @@ class ToolsProposer:
         trials = Trials(situation)
         tools = await fixes_of(trials, trials.targets)
         fixed = await fix(trials, tools) if tools else Fixed()
-        notes = [*fixed.notes, *locks.notes(situation.hints)]
+        notes = [*fixed.notes, *lock_notes(situation.hints)]
         others = [check for check in trials.targets if check.name not in fixed.checks]
         if not others:
             return _proposal(trials, fixed.candidates, (), notes)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from agent.contract.proposal import Candidate, Edits, FileChange
-from agent.proposers.tools.missing import Missing, read_missing
-from agent.proposers.tools.origins import Known, Option, options, question, read_known, reexports
+from agent.contract.proposal import Candidate, Edits
+from agent.proposers.tools.missing import Known, Missing, Option, options, question, read_known, read_missing, reexports
 from agent.proposers.tools.trials import Runs, Trials
 from agent.source.test_files import is_test
 
@@ -51,29 +49,29 @@ async def restore_missing(trials: Trials, on: Edits, runs: Runs) -> Restored:
 async def _step(trials: Trials, done: Restored, one: Missing, runs: Runs, titles: list[str]) -> Runs | None:
     """Try the options for one missing thing. Those that make everything pass are candidates; else keep the first that helps."""
     found = await _options(trials, done, one)
-    kept: tuple[Option, Runs] | None = None
+    kept: tuple[Option, Edits, Runs] | None = None
     for option in found:
-        edits = await _with(trials, done.edits, option)
+        edits = await trials.with_text(done.edits, option.path, option.text)
         now = await trials.judged(edits, trials.targets)
         if isinstance(now, str):
             done.notes.append(now)
             break
         if all(trials.is_green(check, now) for check in trials.targets):
-            title = _title([*titles, option.title])
+            title = "; ".join([*titles, option.title])[:200]
             done.candidates.append(Candidate("tools", edits, title, f"It was missing: {one.label}.", prior=0.85))
-            kept = kept or (option, now)
+            kept = kept or (option, edits, now)
             if len(done.candidates) == MAX_CANDIDATES:
                 break
         elif kept is None and _is_forward(trials, one, runs, now):
-            kept = (option, now)
+            kept = (option, edits, now)
         if trials.seconds_left <= 0:
             break
     if kept is None:
         return None
     if not done.candidates:
         titles.append(kept[0].title)
-        done.edits = await _with(trials, done.edits, kept[0])
-    return kept[1]
+        done.edits = kept[1]
+    return kept[2]
 
 
 async def _options(trials: Trials, done: Restored, one: Missing) -> list[Option]:
@@ -89,12 +87,6 @@ async def _options(trials: Trials, done: Restored, one: Missing) -> list[Option]
     return options(one, done.known, texts, tests_too=tests_too)
 
 
-async def _with(trials: Trials, on: Edits, option: Option) -> Edits:
-    edits = {edit.path: edit for edit in on}
-    before = edits[option.path].before if option.path in edits else await trials.text(option.path)
-    return tuple((edits | {option.path: FileChange(option.path, before, option.text)}).values())
-
-
 def _is_forward(trials: Trials, one: Missing, before: Runs, after: Runs) -> bool:
     """It is no longer missing and no linter finds more. Tests hidden until now may fail."""
     still = read_missing(f for run in after.values() for f in run.failures)
@@ -108,7 +100,3 @@ def _is_forward(trials: Trials, one: Missing, before: Runs, after: Runs) -> bool
 
 def _key(one: Missing) -> tuple[str, str, str]:
     return one.path if not is_test(one.path) else "", one.name, one.module
-
-
-def _title(titles: Iterable[str]) -> str:
-    return "; ".join(titles)[:200]

@@ -65,6 +65,12 @@ class Trials:
         found = await read_text(self.situation.sandbox.base, path)
         return found if isinstance(found, str) else None
 
+    async def with_text(self, on: Edits, path: str, text: str) -> Edits:
+        """The change with another text of one file."""
+        edits = {edit.path: edit for edit in on}
+        before = edits[path].before if path in edits else await self.text(path)
+        return tuple((edits | {path: FileChange(path, before, text)}).values())
+
     async def changed_by(
         self, commands: Sequence[tuple[Check, str]], on: Edits = (), new: Callable[[str], bool] = lambda path: False
     ) -> Changed:
@@ -87,14 +93,14 @@ class Trials:
             paths = sorted(p for p, digest in after.items() if before.get(p) != digest and (p in before or new(p)))
             if len(paths) > CHANGED:
                 return Changed(on, tuple(runs), f"{len(paths)} files would change, more than {CHANGED}")
-            edits, notes = {edit.path: edit for edit in on}, []
+            edits, notes = on, []
             for path in paths:
                 text = await read_text(workspace, path)
                 if isinstance(text, EditProblem):
                     notes.append(text.sentence)
                 elif text is not None and clean_path(path) == path:
-                    edits[path] = FileChange(path, edits[path].before if path in edits else await self.text(path), text)
-        kept = tuple(edit for edit in edits.values() if edit.before != edit.after)
+                    edits = await self.with_text(edits, path, text)
+        kept = tuple(edit for edit in edits if edit.before != edit.after)
         return Changed(kept, tuple(runs), "; ".join(notes))
 
     async def judged(self, edits: Edits, checks: Sequence[Check]) -> Runs | str:

@@ -22,8 +22,9 @@ def list_attempts(
     """List attempts, newest first."""
     settings = load_settings()
     from app.cli.attempts import listing
+    from app.store.database.address import StoreError
 
-    run(listing.list_attempts(settings, repository=repository, limit=limit, json=json), listing.StoreError)
+    run(listing.list_attempts(settings, repository=repository, limit=limit, json=json), StoreError)
 
 
 @attempts.command("show")
@@ -34,8 +35,9 @@ def show_attempt(
     """Show one attempt with its timeline."""
     settings = load_settings()
     from app.cli.attempts import listing
+    from app.store.database.address import StoreError
 
-    if not run(listing.show_attempt(settings, attempt, json=json), listing.StoreError):
+    if not run(listing.show_attempt(settings, attempt, json=json), StoreError):
         wrong_use(f"no attempt has the id {attempt!r}; `selfheal attempts list` shows all ids")
 
 
@@ -66,11 +68,10 @@ def fork(
     """Start a new attempt from an iteration of an earlier one."""
     settings = load_settings()
     from app.cli.attempts import decisions
+    from app.store.database.address import StoreError
 
-    try:
-        run(decisions.fork(settings, attempt, from_iteration=from_iteration, hint=hint, model=model), decisions.StoreError)
-    except decisions.DecisionRefused as refusal:
-        wrong_use(str(refusal))
+    work = decisions.fork(settings, attempt, from_iteration=from_iteration, hint=hint, model=model)
+    run(work, StoreError, wrong=(decisions.DecisionRefused,))
 
 
 @attempts.command()
@@ -78,15 +79,15 @@ def calibration(repository: OfRepository = None, json: Json = False) -> None:
     """Compare the confidence of repairs with how many of them were merged."""
     settings = load_settings()
     from app.cli.attempts import listing
+    from app.store.database.address import StoreError
 
-    run(listing.calibration(settings, repository=repository, json=json), listing.StoreError)
+    run(listing.calibration(settings, repository=repository, json=json), StoreError)
 
 
 def _answer(*, approved: bool, attempt: str, why: str = "") -> None:
     settings = load_settings()
     from app.cli.attempts import decisions
+    from app.store.database.address import StoreError
 
-    try:
-        run(decisions.answer(settings, attempt, approved=approved, why=why), decisions.StoreError)
-    except decisions.DecisionRefused as refusal:
-        wrong_use(str(refusal))
+    work = decisions.answer(settings, attempt, approved=approved, why=why)
+    run(work, StoreError, wrong=(decisions.DecisionRefused,))

@@ -10,12 +10,9 @@ from app.queue.queue import Queue
 from app.queue.redis import RedisMissing, running_redis
 from app.settings import PREFIX, Settings
 from app.store.checkpoints.checkpoints import open_checkpoints
-from app.store.database.database import StoreError
-from app.store.leases.decisions import Fork, describe_fork
+from app.store.leases.changes import Fork, describe_fork
 from app.store.store import Store, open_store
 from app.store.values import Attempt
-
-__all__ = ["DecisionRefused", "StoreError", "answer", "fork"]
 
 
 class DecisionRefused(Exception):

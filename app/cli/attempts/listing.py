@@ -4,45 +4,27 @@ from __future__ import annotations
 
 import json as jsonlib
 from collections import Counter
-from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
 from typing import Any
 
+import msgspec
 from rich.table import Table
 
 from app.cli import terminal
 from app.cli.terminal import plain
 from app.clock import SystemClock
 from app.settings import Settings
-from app.store.database.database import StoreError
-from app.store.events import StoredEvent
 from app.store.store import open_store
 from app.store.values import Attempt, PullRequestResult
 
-__all__ = ["StoreError", "calibration", "list_attempts", "show_attempt"]
-
 BANDS = (0.0, 0.4, 0.6, 0.7, 0.8, 0.9)
 """Lower bounds of the confidence bands; each band ends where the next one starts, the last at 1."""
+_SAME_FIELDS = (  # of an attempt and of its JSON
+    *("head_sha", "head_branch", "number", "trigger", "status", "outcome", "reason", "next_step"),
+    *("forked_from", "from_iteration", "model", "confidence", "tries"),
+)
 _LONGEST = 60  # characters of a name in a table
-
-
-@dataclass(frozen=True, slots=True)
-class Band:
-    """Pull requests whose confidence is in this range, and their state."""
-
-    least: float
-    most: float
-    confidences: tuple[float, ...]
-    merged: int
-    closed: int  # unmerged
-    open: int
-
-    @property
-    def share(self) -> float | None:
-        """Merged share of those that were merged or closed."""
-        decided = self.merged + self.closed
-        return self.merged / decided if decided else None
 
 
 async def list_attempts(settings: Settings, *, repository: str | None, limit: int, json: bool) -> None:
@@ -81,7 +63,11 @@ async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bo
         (attempt,) = found
         timeline = await store.timeline(attempt.id)
     if json:
-        _print_json({**_as_json(attempt), "timeline": [_event_as_json(stored) for stored in timeline]})
+        events = [
+            {"sequence": stored.sequence, "at": stored.at.isoformat(), **msgspec.to_builtins(stored.event)}
+            for stored in timeline
+        ]
+        _print_json({**_as_json(attempt), "timeline": events})
         return True
     console = terminal.console()
     for name, value in _as_json(attempt).items():
@@ -102,72 +88,50 @@ async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bo
 async def calibration(settings: Settings, *, repository: str | None, json: bool) -> None:
     """Print the confidence of repairs against the share that was merged."""
     async with open_store(settings, SystemClock(), migrate=False) as store:
-        bands = banded(await store.pull_request_results(repository=repository))
+        bands = _bands(await store.pull_request_results(repository=repository))
     if json:
-        _print_json([_band_as_json(band) for band in bands])
+        _print_json(bands)
         return
-    if not any(band.confidences for band in bands):
+    if not any(band["count"] for band in bands):
         print("No pull requests yet.")  # noqa: T201 - the command's answer
         return
     table = Table(box=None, pad_edge=False)
     for column in ("confidence", "pull requests", "mean", "merged", "closed", "open", "share merged"):
         table.add_column(column, no_wrap=True)
     for band in bands:
-        table.add_row(
-            f"{band.least:.0%} to {band.most:.0%}",
-            str(len(band.confidences)),
-            f"{fmean(band.confidences):.0%}" if band.confidences else "",
-            str(band.merged),
-            str(band.closed),
-            str(band.open),
-            "" if band.share is None else f"{band.share:.0%}",
-        )
+        mean, share = ("" if value is None else f"{value:.0%}" for value in (band["mean"], band["share_merged"]))
+        counts = (str(band[name]) for name in ("merged", "closed", "open"))
+        table.add_row(f"{band['from']:.0%} to {band['to']:.0%}", str(band["count"]), mean, *counts, share)
     terminal.console().print(table)
 
 
-def banded(fates: list[PullRequestResult]) -> list[Band]:
-    """A reliability table: pull requests by confidence."""
+def _bands(results: list[PullRequestResult]) -> list[dict[str, Any]]:
+    """A reliability table: pull requests by confidence, with the share merged of those that were merged or closed."""
     bands = []
     for least, most in zip(BANDS, (*BANDS[1:], 1.0), strict=True):
-        inside = [fate for fate in fates if least <= fate.confidence < most or (most == 1.0 == fate.confidence)]
-        counts = Counter(fate.state for fate in inside)
-        confidences = tuple(fate.confidence for fate in inside)
-        bands.append(Band(least, most, confidences, counts["merged"], counts["closed"], counts["open"]))
+        inside = [result for result in results if least <= result.confidence < most or (most == 1.0 == result.confidence)]
+        states = Counter(result.state for result in inside)
+        decided = states["merged"] + states["closed"]
+        bands.append(
+            {
+                "from": least,
+                "to": most,
+                "count": len(inside),
+                "mean": fmean(result.confidence for result in inside) if inside else None,
+                **{state: states[state] for state in ("merged", "closed", "open")},
+                "share_merged": states["merged"] / decided if decided else None,
+            }
+        )
     return bands
-
-
-def _band_as_json(band: Band) -> dict[str, Any]:
-    return {
-        "from": band.least,
-        "to": band.most,
-        "count": len(band.confidences),
-        "mean": fmean(band.confidences) if band.confidences else None,
-        "merged": band.merged,
-        "closed": band.closed,
-        "open": band.open,
-        "share_merged": band.share,
-    }
 
 
 def _as_json(attempt: Attempt) -> dict[str, Any]:
     return {
         "id": attempt.id,
         "repository": attempt.repository.full_name,
-        "head_sha": attempt.head_sha,
-        "head_branch": attempt.head_branch,
-        "number": attempt.number,
-        "status": attempt.status,
-        "outcome": attempt.outcome,
-        "reason": attempt.reason,
-        "next_step": attempt.next_step,
+        **{name: getattr(attempt, name) for name in _SAME_FIELDS},
         "question": attempt.question.text if attempt.question else None,
         "diff": attempt.question.diff if attempt.question else None,
-        "forked_from": attempt.forked_from,
-        "from_iteration": attempt.from_iteration,
-        "model": attempt.model,
-        "confidence": attempt.confidence,
-        "tries": attempt.tries,
-        "trigger": attempt.trigger,
         "requests": [request.title for request in attempt.requests],
         "pull_request": attempt.pull_request.url if attempt.pull_request else None,
         "tokens": attempt.usage.tokens_in + attempt.usage.tokens_out,
@@ -175,13 +139,6 @@ def _as_json(attempt: Attempt) -> dict[str, Any]:
         "created_at": attempt.created_at.isoformat(),
         "ended_at": attempt.ended_at.isoformat() if attempt.ended_at else None,
     }
-
-
-def _event_as_json(stored: StoredEvent) -> dict[str, Any]:
-    import msgspec
-
-    event: dict[str, Any] = msgspec.to_builtins(stored.event)
-    return {"sequence": stored.sequence, "at": stored.at.isoformat(), **event}
 
 
 def _cut(name: str) -> str:

@@ -6,7 +6,6 @@ Exit codes: 0 every task was measured (healed or not), 1 some could not be or no
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
@@ -34,18 +33,6 @@ Oracle = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Options of all benchmarks."""
-
-    ids: str | None
-    jobs: int
-    seconds: float
-    resume: Path | None
-    model: str
-    json: bool
-
-
 @bench.command()
 def humanevalfix(
     data: Annotated[Path, typer.Option("--data", metavar="FILE", help="JSON lines of HumanEvalFix's Python tasks.")],
@@ -64,7 +51,7 @@ def humanevalfix(
 
         return humanevalfix.load(data, _oracle(oracle))
 
-    _measure(load, Options(task_ids, jobs, budget, resume, model, json))
+    _measure(load, task_ids, jobs, budget, resume, model, json)
 
 
 @bench.command()
@@ -85,7 +72,7 @@ def quixbugs(
 
         return quixbugs.load(path, _oracle(oracle))
 
-    _measure(load, Options(task_ids, jobs, budget, resume, model, json))
+    _measure(load, task_ids, jobs, budget, resume, model, json)
 
 
 @bench.command()
@@ -107,7 +94,7 @@ def packages(
 
         return packages.load(manifest, user_cache_path("selfheal") / "releases")
 
-    _measure(load, Options(task_ids, jobs, budget, resume, model, json))
+    _measure(load, task_ids, jobs, budget, resume, model, json)
 
 
 @bench.command()
@@ -130,7 +117,7 @@ def repo(
 
         return asyncio.run(history.load(path.resolve(), last))
 
-    _measure(load, Options(task_ids, jobs, budget, resume, model, json))
+    _measure(load, task_ids, jobs, budget, resume, model, json)
 
 
 def _oracle(given: str) -> Literal["all", "half"]:
@@ -141,20 +128,22 @@ def _oracle(given: str) -> Literal["all", "half"]:
     return end(f"--oracle {given!r} is invalid; use all or half", 2)
 
 
-def _measure(load: Callable[[], Benchmark], options: Options) -> NoReturn:
+def _measure(
+    load: Callable[[], Benchmark], task_ids: str | None, jobs: int, budget: float, resume: Path | None, model: str, json: bool
+) -> NoReturn:
     """Run a benchmark until it ends or Ctrl-C is pressed, print the results and exit."""
-    from agent.bench.specimen import BadInput
+    from agent.bench.lab import BadInput
     from app.cli.bench.results_file import Header, ResultsNotSaved, open_results
     from app.settings import SettingsError
     from app.settings import load as settings
 
     try:
         # Settings come from the environment only, as the current folder may not be trusted.
-        configured = settings(model=options.model)
+        configured = settings(model=model)
         benchmark = load()
-        ids = _chosen(benchmark, options.ids)
-        conditions = {**benchmark.options, "budget": f"{options.seconds:g}", "model": options.model}
-        state = open_results(options.resume, Header(benchmark.name, conditions))
+        ids = _chosen(benchmark, task_ids)
+        conditions = {**benchmark.options, "budget": f"{budget:g}", "model": model}
+        state = open_results(resume, Header(benchmark.name, conditions))
     except (BadInput, SettingsError) as error:
         end(str(error), 2)
     # Imported late: this takes seconds, and wrong use should be reported first.
@@ -170,7 +159,7 @@ def _measure(load: Callable[[], Benchmark], options: Options) -> NoReturn:
         report.print_entry(screen, entry)
         bar.advance(task)
 
-    run = Run(benchmark, ids, configured, options.seconds, options.jobs, state, done)
+    run = Run(benchmark, ids, configured, budget, jobs, state, done)
     try:
         with bar:
             complete = _until_stopped(run)
@@ -179,7 +168,7 @@ def _measure(load: Callable[[], Benchmark], options: Options) -> NoReturn:
     except ResultsNotSaved as error:
         end(str(error), 1)
     entries = run.results()
-    if options.json:
+    if json:
         typer.echo(report.as_json(benchmark.name, conditions, entries, complete=complete))
     else:
         report.show(terminal.console(), entries, complete=complete)
@@ -198,7 +187,7 @@ def _until_stopped(run: Run) -> bool:
 
 def _chosen(benchmark: Benchmark, wanted: str | None) -> Sequence[str]:
     """Raises `BadInput` for an unknown id."""
-    from agent.bench.specimen import BadInput
+    from agent.bench.lab import BadInput
 
     known = list(benchmark.groups)
     if wanted is None:

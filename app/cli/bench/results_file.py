@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from agent.bench.lab import BadInput
 from agent.bench.score import Entry
-from agent.bench.specimen import BadInput
 
 
 class ResultsNotSaved(Exception):

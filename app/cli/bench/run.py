@@ -16,19 +16,17 @@ from langgraph.checkpoint.memory import InMemorySaver
 from platformdirs import user_cache_path
 
 from agent.bench import score
-from agent.bench.lab import Benchmark, Labs
+from agent.bench.lab import Benchmark, Labs, NotPosed, Skipped, Specimen, packed
 from agent.bench.score import Entry
-from agent.bench.specimen import NotPosed, Skipped, Specimen, packed
 from agent.case import Case
 from agent.contract.blobs import MemoryBlobs
 from agent.contract.events import AnyEvent
 from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.question import Waiting
 from agent.engine import Engine
-from app.assembly import budget_of, e2b_of, limits_of, models_of
+from app.assembly import budget_of, limits_of, models_of, sandboxes_in
 from app.cli.bench.results_file import ResultsFile
 from app.settings import Settings
-from sandbox.backends import ContainerOptions, open_sandboxes
 from sandbox.base import SandboxError, Sandboxes
 
 if TYPE_CHECKING:
@@ -56,7 +54,9 @@ class Run:
             if (known := self.state.known.get(id_)) is not None:
                 self._keep(known)
         waiting = iter([id_ for id_ in self.ids if id_ not in self.entries])
-        sandboxes = await _sandboxes(self.settings)
+        sandboxes = await sandboxes_in(user_cache_path("selfheal"), self.settings, trusted=self.settings.trust_code)
+        async with sandboxes.open("probe"):  # reports problems before the first task
+            pass
         models = await models_of(self.settings)
 
         async def work_through() -> None:
@@ -113,18 +113,3 @@ async def _healed(engine: Engine, specimen: Specimen, longest: float) -> tuple[R
 
 async def _ignore(_: AnyEvent) -> None:
     """Events are not shown."""
-
-
-async def _sandboxes(settings: Settings) -> Sandboxes:
-    """The configured sandboxes, opened once to report problems before the first task. Raises `SandboxUnavailable`."""
-    sandboxes = await open_sandboxes(
-        settings.sandbox,
-        user_cache_path("selfheal"),
-        trusted=settings.trust_code,
-        index_hosts=settings.package_index_hosts,
-        containers=ContainerOptions(settings.sandbox_image, settings.docker_host, settings.sandbox_images),
-        e2b=e2b_of(settings),
-        python_downloads=settings.python_downloads,
-    )
-    async with sandboxes.open("probe"):
-        return sandboxes

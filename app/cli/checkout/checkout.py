@@ -38,20 +38,19 @@ class CheckoutUnreadable(Exception):
         self.path = path
 
 
-class CheckoutChanged(Exception):
-    """The checkout changed since it was packed; nothing was written. `path` is relative to it."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(f"{path} changed during the repair; nothing was written, run again")
-        self.path = path
-
-
 class CheckoutUnwritable(Exception):
     """The repair could not be written; the checkout is unchanged. `path` is relative to it."""
 
     def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{path} cannot be written: {reason}; nothing was changed")
+        super().__init__(f"{path} {reason}")
         self.path = path
+
+
+class CheckoutChanged(CheckoutUnwritable):
+    """The checkout changed since it was packed."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "changed during the repair; nothing was written, run again")
 
 
 async def packed(root: Path) -> AsyncIterator[bytes]:
@@ -59,7 +58,8 @@ async def packed(root: Path) -> AsyncIterator[bytes]:
 
     Raises `CheckoutUnreadable`.
     """
-    names = await _listed_by_git(root)
+    listed = await _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    names = None if listed is None else sorted({os.fsdecode(name) for name in listed.split(b"\0") if name})
     with tempfile.TemporaryFile() as archive:
         await asyncio.to_thread(_write_archive, archive, root, names)
         archive.seek(0)
@@ -83,12 +83,6 @@ async def commit(root: Path) -> Run:
 async def apply(root: Path, edits: Edits) -> None:
     """Write all changes to the checkout, or none. Raises `CheckoutChanged`, `CheckoutUnwritable`."""
     await asyncio.to_thread(_apply, root, edits)
-
-
-async def _listed_by_git(root: Path) -> list[str] | None:
-    """Paths that git tracks or does not ignore; None if this is not a git checkout."""
-    out = await _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    return None if out is None else sorted({os.fsdecode(name) for name in out.split(b"\0") if name})
 
 
 async def _git(root: Path, *arguments: str) -> bytes | None:
@@ -165,7 +159,8 @@ def _apply(root: Path, edits: Edits) -> None:
     except OSError as error:
         for draft, _ in drafts:
             draft.unlink()
-        raise CheckoutUnwritable(change.path, error.strerror or str(error)) from error
+        reason = f"cannot be written: {error.strerror or error}; nothing was changed"
+        raise CheckoutUnwritable(change.path, reason) from error
     for draft, file in drafts:
         draft.replace(file)
     for change in edits:

@@ -6,79 +6,166 @@ that `selfheal fix . | git apply` works. The checkout is never written unless `a
 
 from __future__ import annotations
 
-import asyncio
+import json as jsonlib
+import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
-from uuid import uuid4
+from typing import Any
+
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
 
 from agent.case import Case
+from agent.contract import words
 from agent.contract.blobs import MemoryBlobs
-from agent.contract.outcome import NoRepair, Repair
+from agent.contract.outcome import NoRepair, Outcome, ReflectionLog, Repair
 from agent.contract.question import Waiting
+from agent.edits.changes import diff
 from app.cli import terminal
 from app.cli.checkout import checkout, local_engine
-from app.cli.checkout.job_selection import JobSelection
-from app.cli.checkout.progress import Screen
+from app.cli.checkout.local_engine import Screen
+from app.cli.checkout.workflow_jobs import FoundJob, JobSelection, job_of
+from app.cli.terminal import plain
+from app.publish.outcomes import ENDINGS
+from app.publish.proof import headline, spent, sureness
 from app.settings import Settings
-from sandbox.base import SandboxError
-
-if TYPE_CHECKING:
-    from agent.ci.job.selection import ChosenJob
 
 
 async def run(root: Path, settings: Settings, *, selection: JobSelection, flaky: bool, apply: bool, json: bool) -> bool:
     """Repair the checkout at `root`; True if a verified repair was found (and, with `apply`, written). Raises `NoSuchJob`."""
-    job = await _job(root, selection) if selection.names_a_job else None
-    progress = terminal.console(stderr=True)
-    screen = Screen(progress, time.monotonic())
-    async with screen.working("Repairing"):
-        result = await _heal(root, settings, screen, (job, selection.test), flaky=flaky)
-    from app.cli.checkout.result import show  # imported late: tables and colours are not needed before
+    job = (await job_of(root, selection)).job if selection.names_a_job else None
+    screen = Screen(terminal.console(stderr=True), time.monotonic())
 
+    async def heal(case: Case) -> Repair | NoRepair:
+        engine = await local_engine.engine(settings, screen)
+        # Nothing is published, so no approval is needed, whatever the repository's configuration says.
+        case = replace(case, configuration=case.configuration.model_copy(update={"autonomy": None}), heals_flakiness=flaky)
+        result = await engine.heal(case, blobs=MemoryBlobs(), emit=screen.emit)
+        assert not isinstance(result, Waiting), "no approval is requested, as nothing is published"
+        return result
+
+    async with screen.working("Repairing"):
+        result = await local_engine.on_checkout(root, FoundJob(job), selection.test, heal)
     applied, problem = False, None
     if isinstance(result, Repair) and apply:
         try:
             await checkout.apply(root, result.edits)
             applied = True
-        except (checkout.CheckoutChanged, checkout.CheckoutUnwritable) as error:
+        except checkout.CheckoutUnwritable as error:
             problem = str(error)
     show(screen, result, applied=applied, problem=problem, json=json)
     return isinstance(result, Repair) and problem is None
 
 
-async def _job(root: Path, selection: JobSelection) -> ChosenJob | None:
-    from app.cli.checkout.workflow_jobs import find_job
+def show(screen: Screen, result: Repair | NoRepair, *, applied: bool, problem: str | None, json: bool) -> None:
+    """Print the result to standard output. In a pipe, only the patch goes there, and the rest to the screen.
 
-    job = (await asyncio.to_thread(find_job, root, selection)).job
-    return None if job is None else replace(job, run=await checkout.commit(root))
+    `applied`: the repair was written; `problem`: why it could not be written.
+    """
+    if json:
+        print(jsonlib.dumps(_as_json(result, applied, problem), indent=2))  # noqa: T201 - the command's answer
+    elif sys.stdout.isatty():
+        _show(terminal.console(), result, applied, problem, shown=True)
+    else:
+        if isinstance(result, Repair):
+            # As bytes, to keep the files' line ends and encoding whatever the locale is.
+            sys.stdout.buffer.write(diff(result.edits).encode())
+        _show(screen.console, result, applied, problem, shown=False)
 
 
-async def _heal(
-    root: Path, settings: Settings, screen: Screen, target: tuple[ChosenJob | None, str | None], *, flaky: bool
-) -> Repair | NoRepair:
-    job, test = target
-    configuration = local_engine.configuration(root)
-    if isinstance(configuration, NoRepair):
-        return configuration
-    try:
-        engine = await local_engine.engine(settings, screen)
-        # Nothing is published, so no approval is needed, whatever the repository's configuration says.
-        configuration = replace(configuration, autonomy=None)
-        case = Case(
-            id=uuid4().hex,
-            label=root.name,
-            archive=checkout.packed(root),
-            jobs=() if job is None else (job,),
-            configuration=configuration,
-            command=test,
-            heals_flakiness=flaky,
+def _as_json(result: Repair | NoRepair, applied: bool, problem: str | None) -> dict[str, Any]:
+    """The same keys for every outcome; missing values are null."""
+    repair = result if isinstance(result, Repair) else None
+    ended = result if isinstance(result, NoRepair) else None
+    diagnosis = result.log.diagnosis if repair is None else repair.diagnosis
+    return {
+        "outcome": (ended.outcome if ended else Outcome.HEALED).value,
+        "reason": ended.reason if ended else None,
+        "next_step": ended.next_step if ended else None,
+        "title": repair.title if repair else None,
+        "diff": diff(repair.edits) if repair else None,
+        "files": [change.path for change in repair.edits] if repair else [],
+        "diagnosis": asdict(diagnosis) if diagnosis else None,
+        "evidence": asdict(repair.evidence) if repair else None,
+        "confidence": repair.confidence if repair else None,
+        "alternatives": repair.alternatives if repair else None,
+        "applied": applied,
+        "problem": problem,
+        "usage": asdict(result.usage),
+        "log": asdict(result.log),
+    }
+
+
+def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: str | None, *, shown: bool) -> None:
+    """Print the result, most important facts first; `shown` includes the patch."""
+    console.print()
+    if isinstance(result, NoRepair):
+        _show_no_repair(console, result)
+        return
+    _say(console, "Healed", headline(result), "bold green")
+    _say(console, "Cause", result.diagnosis.cause)
+    _say(console, "Confidence", f"{sureness(result)}.")
+    console.print()
+    if shown:
+        console.print(Syntax(plain(diff(result.edits)).plain, "diff", background_color="default"))
+    console.print(_evidence(result))
+    for note in result.evidence.approximated:
+        _say(console, "Unlike CI", note, "dim")
+    console.print(plain(f"{result.evidence.environment}. Cost: {spent(result.usage)}.", "dim"))
+    _show_tried(console, result.log)
+    console.print()
+    if problem:
+        _say(console, "Problem", problem, "bold red")
+    elif applied:
+        _say(console, "Done", "The repair was written to the checkout.", "bold")
+    else:
+        _say(console, "Next", "Nothing was written. Run again with --apply to write the repair.", "bold")
+
+
+def _show_no_repair(console: Console, result: NoRepair) -> None:
+    log = result.log
+    _say(console, "Not healed", f"{ENDINGS[result.outcome].sentence} ({result.outcome})", "bold yellow")
+    _say(console, "Why", result.reason)
+    if log.diagnosis is not None:
+        _say(console, "Diagnosis", log.diagnosis.cause)
+    _show_tried(console, log)
+    for note in log.notes:
+        _say(console, "Note", note, "dim")
+    if result.usage.calls:
+        _say(console, "Cost", f"{spent(result.usage)}.", "dim")
+    _say(console, "Next", result.next_step or ENDINGS[result.outcome].next_step, "bold")
+
+
+def _show_tried(console: Console, log: ReflectionLog) -> None:
+    """Print the changes that failed, one line each."""
+    for iteration in log.iterations:
+        if iteration.result != "verified":
+            _say(console, "Tried", f"{iteration.title}: {iteration.result}", "dim")
+
+
+def _say(console: Console, label: str, text: str, style: str = "") -> None:
+    """Print a label and its wrapped text, neither of them as markup."""
+    if not console.is_terminal:
+        console.print(plain(f"{label}: {text}", style), soft_wrap=True)
+        return
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=10, justify="right", style="dim")
+    table.add_column(overflow="fold")
+    table.add_row(label, plain(text, style))
+    console.print(table)
+
+
+def _evidence(result: Repair) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2))
+    for column in ("check", "before", "with the patch", "patch reverted"):
+        table.add_column(column)
+    for check in result.evidence.checks:
+        table.add_row(
+            plain(check.check),
+            plain(f"{check.base_red} failed, {check.base_green} passed, {words.took(check.base_seconds)}", "red"),
+            plain(f"{check.with_red} failed, {check.with_green} passed, {words.took(check.with_seconds)}", "green"),
+            plain(f"{check.without_red} of {len(check.target)} failed again, {words.took(check.without_seconds)}", "red"),
         )
-        result = await engine.heal(case, blobs=MemoryBlobs(), emit=screen.emit)
-        assert not isinstance(result, Waiting), "no approval is requested, as nothing is published"
-        return result
-    except checkout.CheckoutUnreadable as error:
-        return local_engine.unreadable(error)
-    except SandboxError as error:
-        return local_engine.failed(error)
+    return table

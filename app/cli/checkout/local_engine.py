@@ -1,4 +1,4 @@
-"""The engine for a local checkout, used by `selfheal fix` and `selfheal reproduce`.
+"""The engine for a local checkout and the screen that shows its progress, for `selfheal fix` and `selfheal reproduce`.
 
 The user trusts the checkout's code, so a plain process is used if no isolating sandbox is available.
 """
@@ -6,25 +6,82 @@ The user trusts the checkout's code, so a plain process is used if no isolating 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+from uuid import uuid4
 
 from platformdirs import user_cache_path
+from rich.console import Console
 
-from agent.case import without_a_run
+from agent.case import Case, without_a_run
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
-from agent.contract.events import Degraded
+from agent.contract.events import AnyEvent, Degraded, Ended, StepStarted
 from agent.contract.outcome import NoRepair, Outcome
 from agent.engine import Engine
-from app.assembly import budget_of, e2b_of, extensions_of, limits_of, models_of
-from app.cli.checkout.checkout import CheckoutUnreadable
-from app.cli.checkout.progress import Screen
+from app.assembly import budget_of, extensions_of, limits_of, models_of, sandboxes_in
+from app.cli.checkout.checkout import CheckoutUnreadable, packed
+from app.cli.checkout.workflow_jobs import FoundJob
+from app.cli.terminal import plain
 from app.settings import Settings
-from sandbox.backends import ContainerOptions, open_sandboxes
 from sandbox.base import Isolation, Limits, Sandbox, SandboxError, Sandboxes, SandboxUnavailable
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+T = TypeVar("T")
+QUIET = 30.0  # seconds without output after which a line reports the current step
+BRIEF = 2.0  # seconds a step may take before the status line shows its duration
+
+
+@dataclass(slots=True)
+class Screen:
+    """Prints one line per event, and shows the current step."""
+
+    console: Console
+    started: float
+    doing: str = ""  # the current step
+    since: float = 0.0  # `time.monotonic()` of the last event
+
+    @asynccontextmanager
+    async def working(self, on: str) -> AsyncIterator[None]:
+        """Show the current step and its duration during the block, so that a hanging step is visible."""
+        self.doing, self.since = on, time.monotonic()
+        async with AsyncExitStack() as closing:
+            status = closing.enter_context(self.console.status(plain(f"{on} …"))) if self.console.is_terminal else None
+            heartbeat = asyncio.create_task(self._beat(status))
+            closing.callback(heartbeat.cancel)
+            yield
+
+    async def _beat(self, status: Status | None) -> None:
+        """Update the status line of a terminal; elsewhere print a line after `QUIET` seconds without one."""
+        printed = 0.0
+        while True:
+            await asyncio.sleep(min(1.0, QUIET))
+            now = time.monotonic()
+            current = f"{self.doing}, {now - self.since:.0f} s"
+            if status is not None:
+                if now - self.since >= BRIEF:
+                    status.update(plain(f"{current} …"))
+            elif now - max(self.since, printed) >= QUIET:
+                printed = now
+                self._print(f"still running: {current}")
+
+    def _print(self, text: str, style: str = "") -> None:
+        line = plain(f"{time.monotonic() - self.started:6.1f} s  {text}", style)
+        self.console.print(line, soft_wrap=not self.console.is_terminal)
+
+    async def emit(self, event: AnyEvent) -> None:
+        if isinstance(event, StepStarted):
+            self.doing = event.text
+        self.since = time.monotonic()
+        if not event.text or isinstance(event, Ended):
+            return
+        self._print(event.text, "yellow" if isinstance(event, Degraded) else "")
 
 
 async def engine(settings: Settings, screen: Screen) -> Engine:
@@ -45,7 +102,30 @@ async def engine(settings: Settings, screen: Screen) -> Engine:
     )
 
 
-def configuration(root: Path) -> Configuration | NoRepair:
+async def on_checkout(root: Path, chosen: FoundJob, command: str | None, work: Callable[[Case], Awaitable[T]]) -> T | NoRepair:
+    """The result of `work` on the checkout at `root`, or why that cannot be done."""
+    configuration = _configuration(root)
+    if isinstance(configuration, NoRepair):
+        return configuration
+    case = Case(
+        id=uuid4().hex,
+        label=root.name,
+        archive=packed(root),
+        jobs=() if chosen.job is None else (chosen.job,),
+        notes=tuple(f"skipped an unreadable workflow: {problem}" for problem in chosen.skipped),
+        configuration=configuration,
+        command=command,
+    )
+    try:
+        return await work(case)
+    except CheckoutUnreadable as error:
+        return without_a_run(Outcome.REFUSED, f"{error}.", "Make it readable, or let git ignore it, and run again.")
+    except SandboxError as error:
+        what_next = "Try again. If it fails again, check the sandbox's settings."
+        return without_a_run(Outcome.INFRASTRUCTURE, f"The sandbox failed: {error}.", what_next)
+
+
+def _configuration(root: Path) -> Configuration | NoRepair:
     file = root / CONFIGURATION
     if not file.is_file():
         return NO_CONFIGURATION
@@ -59,41 +139,20 @@ def configuration(root: Path) -> Configuration | NoRepair:
     return found
 
 
-def unreadable(error: CheckoutUnreadable) -> NoRepair:
-    return without_a_run(Outcome.REFUSED, f"{error}.", "Make it readable, or let git ignore it, and run again.")
-
-
-def failed(error: SandboxError) -> NoRepair:
-    return without_a_run(
-        Outcome.INFRASTRUCTURE, f"The sandbox failed: {error}.", "Try again. If it fails again, check the sandbox's settings."
-    )
-
-
 async def _sandboxes(settings: Settings, screen: Screen) -> Sandboxes:
     """The configured sandbox; with `auto`, a plain process if no isolation is available.
 
     Files are kept in the user's cache folder, not in the checkout.
     """
     folder = user_cache_path("selfheal")
-    hosts, downloads = settings.package_index_hosts, settings.python_downloads
-    # Users who run their own checkout's tests trust its code.
-    containers = ContainerOptions(settings.sandbox_image, settings.docker_host, settings.sandbox_images)
-    sandboxes = await open_sandboxes(
-        settings.sandbox,
-        folder,
-        trusted=True,
-        index_hosts=hosts,
-        e2b=e2b_of(settings),
-        containers=containers,
-        python_downloads=downloads,
-    )
+    sandboxes = await sandboxes_in(folder, settings, trusted=True)  # users who run their own checkout's tests trust its code
     if settings.sandbox != "auto":
         return sandboxes
 
     async def plain(error: SandboxUnavailable) -> Sandboxes:
         why = f"{error.reason}; your checkout runs as a plain process, with limits but without isolation"
         await screen.emit(Degraded(text=why, step="sandbox", why=why))
-        return await open_sandboxes("process", folder, trusted=True, index_hosts=hosts, python_downloads=downloads)
+        return await sandboxes_in(folder, settings.model_copy(update={"sandbox": "process"}), trusted=True)
 
     return _WithFallback(sandboxes, plain)
 

@@ -5,14 +5,12 @@ Progress goes to standard error, the result to standard output.
 
 from __future__ import annotations
 
-import asyncio
 import json as jsonlib
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from rich.console import Console
 from rich.table import Table
@@ -25,13 +23,11 @@ from agent.contract import words
 from agent.contract.outcome import ConfirmedFailure, NoRepair
 from agent.engine import Reproduction
 from app.cli import terminal
-from app.cli.checkout import checkout, local_engine
-from app.cli.checkout.job_selection import JobSelection
-from app.cli.checkout.progress import Screen
-from app.cli.checkout.workflow_jobs import FoundJob, find_job
+from app.cli.checkout import local_engine
+from app.cli.checkout.local_engine import Screen
+from app.cli.checkout.workflow_jobs import JobSelection, job_of
 from app.cli.terminal import plain
 from app.settings import Settings
-from sandbox.base import SandboxError
 
 _SHOWN = 30  # failing ids
 _LINES = 10  # of a failing step's output
@@ -41,45 +37,25 @@ _STYLES = {"fails": "bold red", "runs": "", "installs": "cyan", "sets up": "cyan
 
 async def run(root: Path, settings: Settings, *, selection: JobSelection, json: bool) -> bool:
     """Reproduce the failure of the checkout at `root`; True if it fails here too. Raises `NoSuchJob`."""
-    chosen = await asyncio.to_thread(find_job, root, selection)
-    if chosen.job is not None:
-        chosen = replace(chosen, job=replace(chosen.job, run=await checkout.commit(root)))
-    progress = terminal.console(stderr=True)
+    chosen = await job_of(root, selection)
     started = time.monotonic()
-    screen = Screen(progress, started)
+    screen = Screen(terminal.console(stderr=True), started)
+
+    async def reproduce(case: Case) -> Reproduction:
+        if chosen.skipped and chosen.job is None and not case.configuration.test:
+            ending = unreadable_workflow(chosen.skipped[0])
+            return Reproduction(without_a_run(ending.outcome, ending.reason, ending.next_step, *chosen.skipped[1:]), None)
+        return await (await local_engine.engine(settings, screen)).reproduce(case, emit=screen.emit)
+
     async with screen.working("Reproducing"):
-        seen = await _reproduce(root, settings, chosen, selection.test, screen)
+        found = await local_engine.on_checkout(root, chosen, selection.test, reproduce)
+    seen = Reproduction(found, None) if isinstance(found, NoRepair) else found
     report = ReproductionReport(seen, time.monotonic() - started)
     if json:
         print(jsonlib.dumps(report.as_json(), indent=2))  # noqa: T201 - the command's answer
     else:
         report.show(terminal.console())
     return isinstance(seen.result, ConfirmedFailure)
-
-
-async def _reproduce(root: Path, settings: Settings, chosen: FoundJob, test: str | None, screen: Screen) -> Reproduction:
-    configuration = local_engine.configuration(root)
-    if isinstance(configuration, NoRepair):
-        return Reproduction(configuration, None)
-    if chosen.skipped and chosen.job is None and not configuration.tests:
-        ending = unreadable_workflow(chosen.skipped[0])
-        return Reproduction(without_a_run(ending.outcome, ending.reason, ending.next_step, *chosen.skipped[1:]), None)
-    try:
-        engine = await local_engine.engine(settings, screen)
-        case = Case(
-            id=uuid4().hex,
-            label=root.name,
-            archive=checkout.packed(root),
-            jobs=() if chosen.job is None else (chosen.job,),
-            notes=tuple(f"skipped an unreadable workflow: {problem}" for problem in chosen.skipped),
-            configuration=configuration,
-            command=test,
-        )
-        return await engine.reproduce(case, emit=screen.emit)
-    except checkout.CheckoutUnreadable as error:
-        return Reproduction(local_engine.unreadable(error), None)
-    except SandboxError as error:
-        return Reproduction(local_engine.failed(error), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +79,7 @@ class ReproductionReport:
             "outcome": self.outcome,
             "reason": ended.reason if ended else None,
             "next_step": ended.next_step if ended else None,
-            "flakiness": _flakiness(ended),
+            "flakiness": asdict(ended.flakiness) if ended and ended.flakiness else None,
             "failing": list(failure.failing) if failure else [],
             "failures": [asdict(each) for run in failure.base for each in run.failures] if failure else [],
             "jobs": [
@@ -150,11 +126,6 @@ class ReproductionReport:
         result, prepared, plan = self.seen.result, self.seen.prepared, self.seen.plan
         notes = [*(plan.notes if plan else ()), *(prepared.installed.notes if prepared else ())]
         return list(dict.fromkeys([*notes, *(result.notes if isinstance(result, ConfirmedFailure) else result.log.notes)]))
-
-
-def _flakiness(ended: NoRepair | None) -> dict[str, Any] | None:
-    found = ended.flakiness if ended is not None else None
-    return asdict(found) if found is not None else None
 
 
 def _cut(text: str, most: int) -> str:

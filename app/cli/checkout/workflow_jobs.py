@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from agent.ci.expressions import Unknown
@@ -12,10 +14,30 @@ from agent.ci.project.detection import Project
 from agent.ci.workflows.document import WorkflowProblem
 from agent.ci.workflows.model import Job
 from agent.ci.workflows.shapes import OPENING
-from agent.ci.workflows.step_names import find_step, title_of
+from agent.ci.workflows.shown_names import find_step, title_of
 from agent.ci.workflows.workflow_file import read_workflow
-from app.cli.checkout.job_selection import JobSelection, NoSuchJob
+from app.cli.checkout.checkout import commit
 from sandbox.base import MIB
+
+
+@dataclass(frozen=True, slots=True)
+class JobSelection:
+    """Command-line options that select a job."""
+
+    test: str | None = None  # a command, instead of a job
+    workflow: str | None = None  # path in the checkout, or only the file name
+    job: str | None = None
+    matrix: Mapping[str, str] = field(default_factory=dict)
+    step: str | None = None  # the failing step, as GitHub shows it
+
+    @property
+    def names_a_job(self) -> bool:
+        return self.workflow is not None or self.job is not None or bool(self.matrix) or self.step is not None
+
+
+class NoSuchJob(Exception):
+    """The checkout has no such job; the message lists the available ones."""
+
 
 WORKFLOWS = ".github/workflows"
 _TESTS = re.compile(r"\b(?:pytest|unittest|tox|nox|jest|vitest|mocha)\b|\btests?\b")
@@ -27,6 +49,12 @@ class FoundJob:
 
     job: ChosenJob | None = None
     skipped: tuple[str, ...] = ()
+
+
+async def job_of(root: Path, selection: JobSelection) -> FoundJob:
+    """As `find_job`, with the commit of the checkout."""
+    found = await asyncio.to_thread(find_job, root, selection)
+    return found if found.job is None else replace(found, job=replace(found.job, run=await commit(root)))
 
 
 def find_job(root: Path, selection: JobSelection) -> FoundJob:

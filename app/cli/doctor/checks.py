@@ -1,9 +1,31 @@
-"""The result of one check."""
+"""Checks of the settings, the database, Redis, the models and the sandbox; `github` checks the App."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from secrets import token_hex
 from typing import Literal
+
+import httpx
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from agent.models.provider import Provider, load
+from agent.models.values import Misconfigured, ModelError, ModelSettings
+from app.assembly import models_of, sandboxes_of
+from app.queue.redis import RedisMissing, embedded, running_redis, server_binary
+from app.service.isolation import grounds_of
+from app.settings import PREFIX, Settings, SettingsError, unread_names
+from app.store.database.address import StoreError
+from app.store.database.condition import condition
+from sandbox.base import SandboxUnavailable
+from sandbox.proof.prove import prove
 
 Status = Literal["ok", "warning", "failed", "skipped"]
 Area = Literal["settings", "database", "redis", "github", "model", "sandbox"]
@@ -18,3 +40,221 @@ class Check:
     status: Status
     seen: str
     fix: str = ""
+
+
+LEAST_FREE = 2 << 30  # bytes: a few repositories with their dependencies
+LONGEST_TAKEOVER = 60.0  # seconds, documented for the service
+NO_ROOM = 8 << 20  # bytes needed to migrate the database and store a first attempt
+
+
+async def check_settings(settings: Settings, env_file: str | None) -> AsyncIterator[Check]:
+    is_there = env_file is not None and await asyncio.to_thread(Path(env_file).is_file)
+    where = f"from the environment and {env_file}" if is_there else "from the environment"
+    yield Check("settings", "values", "ok", f"all valid, read {where}")
+    for name, hint in unread_names(env_file):
+        yield Check("settings", ".env", "warning", f"{name} in {env_file} is not a setting", hint)
+    yield _webhook_secret(settings)
+    yield _takeover(settings)
+    yield await asyncio.to_thread(_folder, settings.data_dir.resolve())
+
+
+def _webhook_secret(settings: Settings) -> Check:
+    secret = settings.github_webhook_secret
+    if secret is None or not secret.get_secret_value():
+        return Check(
+            "settings",
+            "webhook secret",
+            "warning",  # only the web process needs it, and doctor may run on a worker's machine
+            "not set; workers do not need it, but the web process does not start without it",
+            f"where `serve` runs, set {PREFIX}GITHUB_WEBHOOK_SECRET to the Webhook secret on the App's page",
+        )
+    if len(secret.get_secret_value()) < 16:
+        fix = "set a longer one (openssl rand -hex 32), on the App's page and here"
+        return Check("settings", "webhook secret", "warning", "short enough to be guessed", fix)
+    return Check("settings", "webhook secret", "ok", "set")
+
+
+def _takeover(settings: Settings) -> Check:
+    """A dead worker's attempt is taken over by the first sweep after its lease expires."""
+    longest = settings.lease_seconds + settings.sweep_seconds
+    seen = f"attempts of a dead worker are taken over within {longest:g} s"
+    if longest > LONGEST_TAKEOVER:
+        fix = (
+            f"lower {PREFIX}LEASE_SECONDS ({settings.lease_seconds:g}) or {PREFIX}SWEEP_SECONDS ({settings.sweep_seconds:g}): "
+            f"their sum should be at most {LONGEST_TAKEOVER:g}"
+        )
+        return Check("settings", "takeover", "warning", seen, fix)
+    return Check("settings", "takeover", "ok", seen)
+
+
+def _folder(folder: Path) -> Check:
+    """Check that the data folder is writable or can be created, and has free space. Blocks."""
+    there = folder
+    while not there.exists():
+        there = there.parent
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        fix = f"give user {os.geteuid()} write access, or set {PREFIX}DATA_DIR to another folder"
+        return Check("settings", "data folder", "failed", f"{there} is not writable", fix)
+    free = shutil.disk_usage(there).free
+    if free < NO_ROOM:
+        room = f"{free / (1 << 20):.1f} MiB free, {NO_ROOM >> 20} MiB needed to start"
+        fix = f"free disk space, or set {PREFIX}DATA_DIR to a larger disk"
+        return Check("settings", "data folder", "failed", f"the disk of {there} is full ({room})", fix)
+    seen = f"{folder} {'is writable' if there == folder else 'can be created'}, {free / (1 << 30):.1f} GiB free"
+    if free < LEAST_FREE:
+        fix = f"free disk space, or set {PREFIX}DATA_DIR to a larger disk"
+        return Check("settings", "data folder", "warning", seen, fix)
+    return Check("settings", "data folder", "ok", seen)
+
+
+_DATABASE_SECONDS = 8.0
+
+
+async def check_database(settings: Settings) -> AsyncIterator[Check]:
+    source = "in the data folder" if settings.database_url is None else f"from {PREFIX}DATABASE_URL"
+    try:
+        async with asyncio.timeout(_DATABASE_SECONDS):
+            found = await condition(settings.database)
+    except StoreError as error:
+        fix = f"check that it runs, that its user has write access, and that {PREFIX}DATABASE_URL is correct"
+        yield Check("database", "opens", "failed", str(error), fix)
+        return
+    except TimeoutError:
+        fix = f"check that it runs and is reachable from here, and that {PREFIX}DATABASE_URL is correct"
+        yield Check("database", "opens", "failed", f"no response within {_DATABASE_SECONDS:.0f} s", fix)
+        return
+    if found is None:
+        yield Check("database", "opens", "ok", "SQLite in the data folder; created when the service starts")
+        return
+    if found.free is not None and found.free < NO_ROOM:
+        room = f"{found.free / (1 << 20):.1f} MiB free, {NO_ROOM >> 20} MiB needed to start"
+        seen = f"{found.name}: the disk is full ({room})"
+        yield Check("database", "opens", "failed", seen, f"free disk space, or set {PREFIX}DATABASE_URL to another database")
+        return
+    yield Check("database", "opens", "ok", f"{found.name} {found.version} {source}, writable")
+    if not found.known:
+        fix = f"run the version of Selfheal that migrated it, or set {PREFIX}DATABASE_URL to another database"
+        yield Check("database", "migration", "failed", f"at {found.revision}, which this version does not know", fix)
+    elif found.revision == found.newest:
+        yield Check("database", "migration", "ok", f"at {found.newest} (latest)")
+    else:
+        seen = f"at {found.revision or 'none'}; the service migrates to {found.newest} when it starts"
+        yield Check("database", "migration", "ok", seen)
+
+
+_REDIS_SECONDS = 5.0
+
+
+async def check_redis(settings: Settings) -> AsyncIterator[Check]:
+    if settings.redis_url is not None:
+        async for check in _check_server(settings.redis_url.get_secret_value(), f"from {PREFIX}REDIS_URL"):
+            yield check
+        return
+    try:
+        url = running_redis(settings) if settings.data_dir.is_dir() else None
+        if url is not None:
+            async for check in _check_server(url, "embedded, running"):
+                yield check
+            return
+        with tempfile.TemporaryDirectory(prefix="selfheal-") as folder:
+            async with embedded(Path(folder)) as url:
+                async for check in _check_server(url, f"embedded, can be started ({server_binary()})"):
+                    yield check
+    except RedisMissing as missing:
+        yield Check("redis", "answers", "failed", "no Redis found", str(missing))
+
+
+async def _check_server(url: str, source: str) -> AsyncIterator[Check]:
+    client: Redis = Redis.from_url(url, socket_timeout=_REDIS_SECONDS, socket_connect_timeout=_REDIS_SECONDS)
+    key = f"selfheal:doctor:{token_hex(8)}"
+    try:
+        await client.set(key, b"1", ex=60)
+        await client.delete(key)
+        about = await client.info()
+    except (RedisError, OSError) as error:
+        fix = f"check that it runs, that its password is correct, and that {PREFIX}REDIS_URL points to it"
+        yield Check("redis", "answers", "failed", f"{source}: {type(error).__name__}: {str(error)[:200]}", fix)
+        return
+    finally:
+        await client.aclose()
+    yield Check("redis", "answers", "ok", f"version {about.get('redis_version', 'unknown')} ({source}), writable")
+    policy = str(about.get("maxmemory_policy", "noeviction"))
+    if policy != "noeviction" and about.get("maxmemory"):
+        seen = f"drops queued ids when memory is full (maxmemory-policy {policy}); the sweeper requeues them after some seconds"
+        yield Check("redis", "eviction", "warning", seen, "set maxmemory-policy to noeviction in its configuration")
+
+
+_MODEL_SECONDS = 10.0
+_OLLAMA = "http://localhost:11434"
+
+
+async def check_model(settings: Settings) -> AsyncIterator[Check]:
+    models = await models_of(settings)
+    if models is None:
+        why = "set to `none`" if settings.model == "none" else "not set, and no local Ollama with a coding model"
+        yield Check("model", "none", "ok", f"{why}; repairs use only the rungs without a model")
+        return
+    await asyncio.to_thread(load)  # takes seconds, which must not count as the model's
+    asked = [asyncio.create_task(_ask(one)) for one in models.all_settings]
+    try:
+        for task in asked:
+            yield await task
+    finally:
+        for task in asked:
+            task.cancel()
+
+
+async def _ask(one: ModelSettings) -> Check:
+    if one.is_local and (missing := await _not_pulled(one)) is not None:
+        return missing
+    try:
+        answer = await Provider(one).complete(
+            [{"role": "user", "content": "Answer with the one word: ready"}], seconds=_MODEL_SECONDS
+        )
+    except Misconfigured as error:
+        fix = f"check the name and the key ({PREFIX}MODEL_API_KEY, or the provider's variable in the worker's environment)"
+        return Check("model", one.name, "failed", error.reason[:300], fix)
+    except ModelError as error:
+        fix = "check that it runs and is reachable; attempts keep trying it, after the rungs without a model"
+        return Check("model", one.name, "warning", f"{type(error).__name__}: {error.reason[:300]}", fix)
+    return Check("model", one.name, "ok", f"answered {answer.text.strip()[:40]!r}")
+
+
+async def _not_pulled(one: ModelSettings) -> Check | None:
+    """A failed check if Ollama does not answer or does not have the model, else None."""
+    base, wanted = (one.api_base or _OLLAMA).rstrip("/"), one.name.partition("/")[2]
+    try:
+        async with httpx.AsyncClient(timeout=_MODEL_SECONDS) as client:
+            found = (await client.get(f"{base}/api/tags")).raise_for_status().json()
+        names = [str(model["name"]) for model in found["models"]]
+    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+        fix = f"start it (ollama serve), or set {PREFIX}MODEL_API_BASE to its address"
+        return Check("model", one.name, "failed", f"no Ollama answers at {base}: {type(error).__name__}", fix)
+    if wanted in names or f"{wanted}:latest" in names:
+        return None
+    has = f"it has {', '.join(names[:5])}" if names else "it has no model at all"
+    return Check("model", one.name, "failed", f"the Ollama at {base} has not pulled it; {has}", f"ollama pull {wanted}")
+
+
+async def check_sandbox(settings: Settings) -> AsyncIterator[Check]:
+    try:
+        sandboxes = await sandboxes_of(settings)
+    except (SettingsError, SandboxUnavailable) as error:
+        yield Check(
+            "sandbox", "opens", "failed", str(error), f"choose one that works here: {PREFIX}SANDBOX=local, docker or e2b"
+        )
+        return
+    isolation = sandboxes.isolation
+    is_open = False
+    try:
+        async for finding in prove(sandboxes, grounds_of(settings)):
+            if not is_open:
+                yield Check("sandbox", "opens", "ok", "; ".join((f"`{isolation.name}`", *isolation.shortcomings)))
+                is_open = True
+            check = Check("sandbox", f"{finding.part}: {finding.name}", finding.status, finding.seen, finding.fix)
+            if settings.trust_code and check.status == "failed":
+                check = replace(check, status="warning", seen=f"{check.seen} (allowed, as {PREFIX}TRUST_CODE trusts all code)")
+            yield check
+    except SandboxUnavailable as error:
+        fix = f"see deploy/README.md for what {isolation.name} requires, or set {PREFIX}SANDBOX=e2b"
+        yield Check("sandbox", "opens", "failed", str(error), fix)

@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator, Mapping
 from app.assembly import github_of
 from app.cli.doctor.checks import Check
 from app.clock import Clock
-from app.github import BadCredentials, GitHub, GitHubError, NotFound, RetryPolicy
+from app.github.client import GitHub
+from app.github.errors import BadCredentials, GitHubError, NotFound
+from app.github.retries import RetryPolicy
 from app.github.types import PUBLISHING, READING, RERUNNING, Access, AppFacts, InstallationFacts
 from app.settings import PREFIX, Settings, SettingsError
 
@@ -32,7 +34,7 @@ EVENTS: Mapping[str, str] = {
 _LEVELS = ("none", "read", "write", "admin")
 
 
-async def run_checks(settings: Settings, clock: Clock) -> AsyncIterator[Check]:
+async def check_github(settings: Settings, clock: Clock) -> AsyncIterator[Check]:
     try:
         github = github_of(settings, PATIENCE)
     except SettingsError as error:

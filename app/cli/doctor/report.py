@@ -1,14 +1,15 @@
-"""Output of `selfheal doctor`, as text or JSON.
+"""Runs the checks of `selfheal doctor`, all areas at once, and prints them as text or JSON.
 
 Exit codes: 0 no check failed (there may be warnings), 1 a check failed, 2 the settings are invalid.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json as jsonlib
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, replace
 
@@ -17,16 +18,55 @@ from rich.padding import Padding
 from rich.text import Text
 
 from app.cli import terminal
-from app.cli.doctor.checks import Check
-from app.cli.doctor.runner import run_all_checks
+from app.cli.doctor import checks
+from app.cli.doctor.checks import Area, Check
+from app.cli.doctor.github import check_github
 from app.cli.terminal import plain
-from app.clock import SystemClock
+from app.clock import Clock, SystemClock
 from app.redaction import HIDDEN, SHORTEST
 from app.settings import Settings, SettingsError
 
 OK, NOT_OK, WRONG = 0, 1, 2
 _SIGNS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "bold red"), "skipped": ("-", "dim")}
 _NAMES = 34  # columns
+AREA_SECONDS = 60.0  # limit of one area; each wait in it has a shorter deadline
+
+
+async def run_all_checks(settings: Settings, clock: Clock, env_file: str | None) -> AsyncIterator[Check]:
+    """Yield every check as soon as it is known, area by area. An exception in one area becomes a failed check."""
+    areas: Mapping[Area, AsyncIterator[Check]] = {
+        "settings": checks.check_settings(settings, env_file),
+        "database": checks.check_database(settings),
+        "redis": checks.check_redis(settings),
+        "github": check_github(settings, clock),
+        "model": checks.check_model(settings),
+        "sandbox": checks.check_sandbox(settings),
+    }
+    queues: dict[Area, asyncio.Queue[Check | None]] = {area: asyncio.Queue() for area in areas}
+    tasks = [asyncio.create_task(_fill(area, checks, queues[area]), name=area) for area, checks in areas.items()]
+    try:
+        for queue in queues.values():
+            while (check := await queue.get()) is not None:
+                yield check
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _fill(area: Area, checks: AsyncIterator[Check], queue: asyncio.Queue[Check | None]) -> None:
+    try:
+        async with asyncio.timeout(AREA_SECONDS):
+            async for check in checks:
+                queue.put_nowait(check)
+    except TimeoutError:
+        queue.put_nowait(Check(area, "time limit", "failed", f"took longer than {AREA_SECONDS:.0f} s", "find out what hangs"))
+    except Exception as error:  # noqa: BLE001 - any exception becomes a failed check
+        queue.put_nowait(
+            Check(area, "check", "failed", f"{type(error).__name__}: {error}", "please report this bug in Selfheal")
+        )
+    finally:
+        queue.put_nowait(None)
 
 
 async def run(settings: Settings, env_file: str | None, *, json: bool) -> int:

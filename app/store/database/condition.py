@@ -11,7 +11,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from app.store.database.address import Postgres, Sqlite, StoreError, read
+from app.store.database.address import Postgres, StoreError, read
 from app.store.database.database import known_migrations, newest_migration, revisions_of
 
 SECONDS = 2.0  # to wait for another writer
@@ -32,29 +32,22 @@ class Condition:
 async def condition(url: str) -> Condition | None:
     """None for a SQLite file that does not exist yet. Raises `StoreError` for an unusable database."""
     address = read(url)
-    if isinstance(address, Sqlite) and not await asyncio.to_thread(address.path.exists):
+    if isinstance(address, Postgres):
+        # Load the driver only when it is used.
+        from app.store.database import postgres
+
+        try:
+            return await _inspect(postgres.without_deadlines(address), f"PostgreSQL at {address.where}/{address.database}")
+        except postgres.ERRORS as error:
+            raise postgres.refusal(address, error) from error
+    if not await asyncio.to_thread(address.path.exists):
         return None
-    return await (_of_sqlite(address) if isinstance(address, Sqlite) else _of_postgres(address))
-
-
-async def _of_sqlite(address: Sqlite) -> Condition:
-    name = f"SQLite at {address.path}"
-    where = URL.create("sqlite+aiosqlite", database=str(address.path))
+    name, where = f"SQLite at {address.path}", URL.create("sqlite+aiosqlite", database=str(address.path))
     try:
         found = await _inspect(create_async_engine(where, connect_args={"timeout": SECONDS}), name)
         return replace(found, free=(await asyncio.to_thread(shutil.disk_usage, address.path.parent)).free)
     except (SQLAlchemyError, OSError) as error:
         raise StoreError(f"{name}: {str(error).partition(chr(10))[0]}") from error
-
-
-async def _of_postgres(address: Postgres) -> Condition:
-    # Load the driver only when it is used.
-    from app.store.database import postgres
-
-    try:
-        return await _inspect(postgres.without_deadlines(address), f"PostgreSQL at {address.where}/{address.database}")
-    except postgres.ERRORS as error:
-        raise postgres.refusal(address, error) from error
 
 
 async def _inspect(engine: AsyncEngine, name: str) -> Condition:

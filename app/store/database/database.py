@@ -21,8 +21,6 @@ from app.store.database import sqlite
 from app.store.database.address import FOLDER_SETTING, SETTING, NoDatabase, Postgres, Sqlite, StoreError, read
 from app.store.database.retries import retried
 
-__all__ = ["Database", "NoDatabase", "StoreError", "alembic_config", "known_migrations", "newest_migration", "revisions_of"]
-
 _OPENING_SECONDS = 30.0
 _CLOSE_SECONDS = 10.0
 _MIGRATION_LOCK = 0x5E1F_4EA1  # any number, the same in every process

@@ -22,7 +22,7 @@ from agent.contract.outcome import Outcome
 from app.clock import Clock, elapsed
 from app.store.database.database import Database
 from app.store.database.retries import retried
-from app.store.leases import endings
+from app.store.leases import changes
 from app.store.models import AttemptRow
 from app.store.queries import read_attempt
 from app.store.values import Attempt
@@ -119,14 +119,14 @@ async def _assign(session: AsyncSession, row: AttemptRow, worker: str, now: date
         return refusal
     if row.cancel_outcome is not None:
         refusal = row.cancel_reason or "it was cancelled"
-        await endings.end(session, row, endings.ended(Outcome(row.cancel_outcome), refusal), now)
+        await changes.end(session, row, changes.ended(Outcome(row.cancel_outcome), refusal), now)
         return refusal
     if row.tries >= terms.tries:
-        await endings.end(session, row, endings.exhausted(row), now)
+        await changes.end(session, row, changes.exhausted(row), now)
         return None
     if row.status == "running":
         text = "Taken over: the previous worker stopped responding"
-        await endings.add_event(session, row, Degraded(text=text, step="attempt", why="its lease expired"), now)
+        await changes.add_event(session, row, Degraded(text=text, step="attempt", why="its lease expired"), now)
     take(row, worker, now, terms)
     row.status, row.running_sha, row.due_at = "running", row.head_sha, None
     row.tries += 1

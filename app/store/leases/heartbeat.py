@@ -1,7 +1,7 @@
 """The lease on an attempt's row: heartbeat, fencing, and what happens when it is lost.
 
 A claim increments the row's lease token, and every write checks it, so a worker that slept through its lease changes nothing.
-The same lease serves for working on an attempt (`leases`) and for reporting its outcome (`notifications`).
+The same lease serves for working on an attempt and for reporting its outcome (`leases`).
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from sqlalchemy import update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from agent.contract.outcome import Outcome
 from app.clock import Clock, elapsed
 from app.store.database.database import Database
 from app.store.database.retries import retried
-from app.store.leases.claims import Claimed, Terms
+from app.store.leases.claims import Claimed, Terms, TriesExhausted
 from app.store.models import AttemptRow
-from app.store.values import Status
+from app.store.values import Attempt, Status
 
 _BEATS_PER_LEASE = 6
 _BEAT_SECONDS = 5.0  # minimum time for a late heartbeat: a starved process may still hold its lease
 _RELEASE_SECONDS = 10.0
 T = TypeVar("T")
+L = TypeVar("L", bound="RowLease")
 
 
 class LeaseLost(Exception):
@@ -67,6 +69,10 @@ class RowLease:
             if held.first() is None:
                 raise LeaseLost(f"attempt {self.attempt.id} is no longer ours")
             yield session, await session.get_one(AttemptRow, self.attempt.id)
+
+    async def _release(self, error: BaseException | None) -> Attempt | None:
+        """Give the row back after `error`, if any; returns the attempt if that ended it."""
+        raise NotImplementedError
 
     def _stopped(self, row: AttemptRow) -> Exception | None:
         """Why the work must stop, if that was requested."""
@@ -108,7 +114,28 @@ class RowLease:
 
 
 @contextlib.asynccontextmanager
-async def keep_alive(lease: RowLease) -> AsyncIterator[None]:
+async def held(lease: L) -> AsyncIterator[L]:
+    """Keep the lease alive for the block, then release it; when it is lost, cancel the block and raise the reason.
+
+    Raises `TriesExhausted` if the block's error ended the attempt.
+    """
+    error: BaseException | None = None
+    try:
+        async with _kept_alive(lease):
+            yield lease
+    except BaseException as raised:  # noqa: BLE001 - anything; raised again below, once the lease is released
+        error = raised
+    ended: Attempt | None = None
+    if not lease.over and not isinstance(error, LeaseLost):
+        ended = await _release_in_time(lambda: lease._release(error))
+    if ended is not None and ended.outcome is Outcome.ERROR:
+        raise TriesExhausted(ended) from error
+    if error is not None:
+        raise error
+
+
+@contextlib.asynccontextmanager
+async def _kept_alive(lease: RowLease) -> AsyncIterator[None]:
     """Keep the lease alive for the block; when it is lost, cancel the block and raise the reason."""
     body = asyncio.current_task()
     assert body is not None
@@ -130,7 +157,7 @@ async def keep_alive(lease: RowLease) -> AsyncIterator[None]:
         raise error
 
 
-async def release_in_time(release: Callable[[], Awaitable[T]]) -> T | None:
+async def _release_in_time(release: Callable[[], Awaitable[T]]) -> T | None:
     """The release's result, even if this task is cancelled; None if it fails, as the lease then expires by itself."""
     releasing = asyncio.create_task(retried(release, _RELEASE_SECONDS))
     with contextlib.suppress(LeaseLost, SQLAlchemyError, OSError):

@@ -1,4 +1,4 @@
-"""The lease of a worker on a claimed attempt: its writes, and its release.
+"""A worker's leases: on a claimed attempt, and on reporting the outcome of an ended one, which one worker at a time does.
 
     LeaseLost                another worker may have it: this one must not write (`heartbeat.py`)
     AttemptCancelled         a person or a newer commit ended it          outcome, reason
@@ -23,14 +23,14 @@ from agent.contract.events import AnyEvent, Asked, Degraded
 from agent.contract.outcome import Outcome
 from agent.contract.question import Waiting
 from agent.contract.usage import Usage
-from app.clock import Clock
+from app.clock import Clock, elapsed
 from app.redaction import redact
 from app.store.database.database import Database
 from app.store.database.retries import retried
 from app.store.events import as_json, encode, is_kept
-from app.store.leases import endings
-from app.store.leases.claims import HeadBusy, NotClaimed, Postponed, Terms, TriesExhausted, claim
-from app.store.leases.heartbeat import LeaseLost, RowLease, keep_alive, release_in_time
+from app.store.leases import changes
+from app.store.leases.claims import Claimed, HeadBusy, NotClaimed, Postponed, Terms, claim, take
+from app.store.leases.heartbeat import LeaseLost, RowLease, held
 from app.store.models import AttemptRow, PullRequestRow
 from app.store.queries import read_attempt
 from app.store.text import storable
@@ -61,10 +61,10 @@ class Lease(RowLease):
         async def add() -> None:
             nonlocal known
             async with self._fenced() as (session, row):
-                if known is not None and await endings.has_event(session, row, encode(event), after=known):
+                if known is not None and await changes.has_event(session, row, encode(event), after=known):
                     return
                 known = row.event_count
-                await endings.add_event(session, row, event, self._clock.now())
+                await changes.add_event(session, row, event, self._clock.now())
 
         await self._patiently(add)
 
@@ -84,7 +84,7 @@ class Lease(RowLease):
         """End the attempt and the lease: outcome, one sentence why, what a person can do. `reported`: on GitHub already."""
 
         async def end(session: AsyncSession, row: AttemptRow) -> None:
-            await endings.end(session, row, endings.ended(outcome, reason, next_step), self._clock.now(), reported=reported)
+            await changes.end(session, row, changes.ended(outcome, reason, next_step), self._clock.now(), reported=reported)
 
         def is_done(row: AttemptRow) -> bool:
             return row.status == "ended" and (row.outcome, row.reason) == (outcome, storable(reason))
@@ -92,7 +92,7 @@ class Lease(RowLease):
         await self._leave(end, is_done)
 
     async def wait(self, waiting: Waiting) -> None:
-        """Let the attempt sleep until a person replies (`app.store.leases.decisions`); ends the lease and resets the tries.
+        """Let the attempt sleep until a person replies (`app.store.leases.changes`); ends the lease and resets the tries.
 
         Raises `AttemptCancelled` if that was requested since the last heartbeat: there will not be another one.
         """
@@ -102,7 +102,7 @@ class Lease(RowLease):
                 raise cancelled
             question = waiting.question
             shown = Asked(text=question.text, about=question.about, question=question.text, diff=question.diff[:DIFF_SHOWN])
-            await endings.add_event(session, row, shown, self._clock.now())
+            await changes.add_event(session, row, shown, self._clock.now())
             row.status, row.tries = "waiting", 0
             row.question, row.asking = as_json(question), waiting.asking
             row.reply = row.due_at = row.lease_owner = row.lease_expires_at = row.running_sha = None
@@ -178,7 +178,7 @@ class Lease(RowLease):
         async with self._fenced() as (session, row):
             number = row.number if row.head_sha == sha else None  # set already if the answer to our commit was lost
             if number is None:
-                number = await endings.next_number(session, row.repository_id, sha)
+                number = await changes.next_number(session, row.repository_id, sha)
                 row.head_sha, row.head_branch, row.number, row.running_sha = sha, branch, number, None
         requests = tuple(replace(request, head_sha=sha, head_branch=branch) for request in self.attempt.requests)
         self.attempt = replace(self.attempt, head_sha=sha, head_branch=branch, number=number, requests=requests)
@@ -195,25 +195,25 @@ class Lease(RowLease):
         now = self._clock.now()
         async with self._fenced() as (session, row):
             if isinstance(error, AttemptCancelled):
-                await endings.end(session, row, endings.ended(error.outcome, error.reason), now)
+                await changes.end(session, row, changes.ended(error.outcome, error.reason), now)
             elif error is not None and not interrupted:
                 row.last_error = redact(f"{type(error).__name__}: {error}")[:500]
                 failed = Degraded(text=f"Try {row.tries} failed: {row.last_error}", step="attempt", why=row.last_error)
-                await endings.add_event(session, row, failed, now)
+                await changes.add_event(session, row, failed, now)
                 # Exponential backoff, starting with the lease's own time-out: what failed may recover.
                 row.due_at = now + timedelta(seconds=self._terms.silence * 2 ** (row.tries - 1))
                 if row.tries >= self._terms.tries:
-                    await endings.end(session, row, endings.exhausted(row), now)
+                    await changes.end(session, row, changes.exhausted(row), now)
             elif interrupted:
                 row.tries -= 1
             if isinstance(error, asyncio.CancelledError):
                 text = "Interrupted: the worker is stopping or lost Redis; another one continues"
-                await endings.add_event(session, row, Degraded(text=text, step="attempt", why="interrupted"), now)
+                await changes.add_event(session, row, Degraded(text=text, step="attempt", why="interrupted"), now)
             if isinstance(error, Postponed):
                 row.due_at = now + timedelta(seconds=error.seconds)
                 why = redact(str(error))
                 text = f"Postponed by {error.seconds:.0f} s: {why}"
-                await endings.add_event(session, row, Degraded(text=text, step="attempt", why=why), now)
+                await changes.add_event(session, row, Degraded(text=text, step="attempt", why=why), now)
             if row.status == "running":
                 row.status = "queued"
                 row.lease_owner = row.lease_expires_at = row.running_sha = None
@@ -227,21 +227,64 @@ async def open_lease(database: Database, clock: Clock, terms: Terms, attempt_id:
 
     A block that returns without `end` or `wait` puts the attempt back into the queue.
     """
-    lease = Lease(database, clock, terms, await claim(database, clock, terms, attempt_id, worker))
-    error: BaseException | None = None
-    try:
-        async with keep_alive(lease):
-            yield lease
-    except BaseException as raised:  # noqa: BLE001 - anything; raised again below, once the lease is released
-        error = raised
-    ended: Attempt | None = None
-    if not lease.over and not isinstance(error, LeaseLost):
-        ended = await release_in_time(lambda: lease._release(error))
-    if ended is not None and ended.outcome is Outcome.ERROR:
-        raise TriesExhausted(ended) from error
-    if error is not None:
-        raise error
+    async with held(Lease(database, clock, terms, await claim(database, clock, terms, attempt_id, worker))) as lease:
+        yield lease
 
 
 def _cancelled(row: AttemptRow) -> AttemptCancelled | None:
     return AttemptCancelled(Outcome(row.cancel_outcome), row.cancel_reason or "") if row.cancel_outcome else None
+
+
+class NotificationLease(RowLease):
+    """One worker's lease on reporting one outcome; opened by `open_notification`."""
+
+    status = "ended"
+
+    def __init__(self, database: Database, clock: Clock, terms: Terms, claimed: Claimed) -> None:
+        super().__init__(database, clock, terms, claimed)
+        self._retry_in: float | None = None
+
+    def retry_later(self, seconds: float) -> None:
+        """It could not be reported now; try again after so many seconds."""
+        self._retry_in = seconds
+
+    async def _release(self, error: BaseException | None) -> None:
+        async with self._fenced() as (_, row):
+            row.lease_owner = row.lease_expires_at = None
+            if self._retry_in is not None:
+                row.due_at = self._clock.now() + timedelta(seconds=self._retry_in)
+            elif error is None:
+                row.told = True
+            elif not isinstance(error, asyncio.CancelledError):
+                row.due_at = self._clock.now() + timedelta(seconds=self._terms.silence)
+
+
+@contextlib.asynccontextmanager
+async def open_notification(
+    database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str
+) -> AsyncIterator[NotificationLease]:
+    """Claim the report of an attempt's outcome for the block. Raises `NotClaimed`, `LeaseLost`.
+
+    A block that returns has reported it, unless it called `retry_later`; after one that raises, any worker tries again.
+    """
+    claimed = await _claim_notification(database, clock, terms, attempt_id, worker)
+    async with held(NotificationLease(database, clock, terms, claimed)) as lease:
+        yield lease
+
+
+async def _claim_notification(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> Claimed:
+    began = elapsed()
+    async with database.write() as session:
+        row = await session.get(AttemptRow, attempt_id, with_for_update=True)
+        now = clock.now()
+        if row is None or row.status != "ended" or row.told:
+            raise NotClaimed("there is nothing to report")
+        if row.due_at is not None and row.due_at > now:
+            raise NotClaimed(f"the report is postponed until {row.due_at:%H:%M:%S} UTC")
+        if row.lease_expires_at is not None and row.lease_expires_at > now:
+            raise NotClaimed(f"{row.lease_owner} is reporting its outcome")
+        take(row, worker, now, terms)
+        await session.flush()
+        attempt = await read_attempt(session, attempt_id)
+        assert attempt is not None
+        return Claimed(attempt, row.lease_token, began)

@@ -1,4 +1,4 @@
-"""A second opinion: a repair is no place for `print`."""
+"""A second opinion: objects to repairs that add a call of `print`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ NAME = "no-print"
 
 
 def opinion() -> Opinion:
-    """`selfheal.nodes` names this factory: it is called once, when a worker starts."""
+    """The entry point in `selfheal.nodes`. Called once, when a worker starts."""
     return Opinion(NAME, _step)
 
 
 async def _step(state: State, work: Work) -> State:
-    """Asked when a candidate is proven red, green, red. An objection becomes feedback for the next round; nothing accepts."""
+    """Runs for a proven candidate. An objection becomes feedback for the next round; an empty result accepts."""
     candidate = await work.context.recall(Candidate, state["winner"][0])
     adds = any((edit.after or "").count("print(") > (edit.before or "").count("print(") for edit in candidate.edits)
     reasons = ["it adds a call of `print`"] if adds else []

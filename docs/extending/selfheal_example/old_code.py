@@ -1,4 +1,4 @@
-"""A rung: people often leave the code that worked in a comment above the code that does not. Put it back."""
+"""A rung: people often leave the working code in a comment above the broken code. This rung restores it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from agent.proposer import Proposal, Situation
 
 
 class OldCode:
-    """`selfheal.rungs` names it, so it is made once, without arguments, when a worker starts."""
+    """The entry point in `selfheal.rungs`. Created once, without arguments, when a worker starts."""
 
-    rung = "old-code"  # as the log calls it, and as `rungs` in .github/selfheal.yml may name it
-    before = "patterns"  # cheaper than the search, so it is asked before
+    rung = "old-code"  # its name in the log and in `rungs` of .github/selfheal.yml
+    before = "patterns"  # cheaper than the search, so it comes first
 
     def can_help(self, situation: Situation) -> str | None:
-        """None when it can, else the reason why not, as a clause for the log."""
+        """None if the rung can help, otherwise the reason why not, as a clause for the log."""
         return None if any(span.path.endswith(".py") for span in situation.suspects) else "no Python file is suspicious"
 
     async def propose(self, situation: Situation) -> Proposal:
-        """A candidate for every suspicious line that has commented-out code right above it, the likeliest place first."""
+        """A candidate for every suspicious line with commented-out code right above it, most suspicious first."""
         candidates: list[Candidate] = []
         for path in dict.fromkeys(span.path for span in situation.suspects):
             text = await read_text(situation.sandbox.base, path)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from sandbox.base import MIB, InstallFailed
 from sandbox.host.tree import parts_of
-from sandbox.install.index.access import host_of
+from sandbox.install.package_index import host_of
 
 MANIFEST = "package.json"
 LOCKS = ("npm-shrinkwrap.json", "package-lock.json")

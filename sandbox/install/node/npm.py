@@ -1,8 +1,8 @@
 """The install step for Node: fills a folder's `node_modules` from the registry, without running package scripts.
 
-npm runs in the sandbox and sees only the repository's manifests and lock; its proxy reaches the registry and nothing else. The
-result is copied into the repository's folder, writable for its code. If it is everything the lock names, it is also sealed and
-cached (`environments`).
+The registry comes from this machine's npm configuration; a repository's `.npmrc` is never read. npm runs in the sandbox and
+sees only the repository's manifests and lock; its proxy reaches the registry and nothing else. The result is copied into the
+repository's folder, writable for its code. If it is everything the lock names, it is also sealed and cached (`environments`).
 """
 
 from __future__ import annotations
@@ -11,23 +11,77 @@ import asyncio
 import hashlib
 import os
 import platform
+import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from sandbox.base import Completed, DeadlinePassed, InstallFailed
 from sandbox.install import folder_cache
 from sandbox.install.backend import CERTIFICATES, RECIPE_FOLDER, InstallBackend
-from sandbox.install.index.proxy import proxied
 from sandbox.install.node import manifests, scripts
-from sandbox.install.node import registry as npm_registry
 from sandbox.install.node.manifests import Project
-from sandbox.install.node.registry import Registry
 from sandbox.install.node.scripts import NpmResult
+from sandbox.install.package_index import host_of, proxied
 from sandbox.install.python import environments
+
+SECONDS = 30.0
+_UNCONFIGURED = ("--userconfig=/nowhere/user", "--globalconfig=/nowhere/global")
+CERTIFICATE_VARIABLES = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """`url` is for npm inside, `hosts` ("name:port") are what its proxy reaches.
+
+    `named` are the hosts a lock may use: npm reads its own default as the configured registry.
+    """
+
+    node: str  # versions
+    npm: str
+    url: str
+    hosts: frozenset[str]
+    named: frozenset[str]
+    certificates: Path | None = None
+
+
+def is_installed() -> bool:
+    """Whether this machine has Node and npm."""
+    return shutil.which("node") is not None and shutil.which("npm") is not None
+
+
+@cache
+def configured() -> Registry:
+    """Raises `InstallFailed` without npm."""
+    if not is_installed():
+        raise InstallFailed("the repository needs Node and npm, which are not installed on this machine")
+    url = _output_of("npm", "config", "get", "registry")
+    if not url.startswith(("http://", "https://")) or "@" in url:
+        raise InstallFailed("npm is configured with a registry that needs a password or is not http(s)")
+    default = _output_of("npm", "config", "get", "registry", *_UNCONFIGURED, env=_bare_environment())
+    paths = [Path(os.environ[name]) for name in CERTIFICATE_VARIABLES if os.environ.get(name)]
+    certificates = next((path for path in paths if path.is_file()), None)
+    hosts = frozenset((host_of(url),))
+    named = hosts | {host_of(default)}
+    return Registry(_output_of("node", "--version"), _output_of("npm", "--version"), url, hosts, named, certificates)
+
+
+def _bare_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.lower().startswith("npm_config_")}
+
+
+def _output_of(*argv: str, env: Mapping[str, str] | None = None) -> str:
+    # Outside any project, so that no `.npmrc` of one applies.
+    try:
+        ended = subprocess.run(argv, cwd="/", env=env, capture_output=True, timeout=SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise InstallFailed(f"`{' '.join(argv)}` does not work on this machine: {error}") from error
+    return ended.stdout.decode(errors="replace").strip()
+
 
 Start = Callable[[Sequence[str], Mapping[str, str]], Awaitable[Completed]]
 FORM = 2  # increment when the same manifests would give another result
@@ -59,7 +113,7 @@ async def install(folders: Sequence[str], backend: InstallBackend, cache: Path, 
 
     `python`, a path inside, runs the forwarder; `cache` keeps results.
     """
-    registry = await asyncio.to_thread(npm_registry.configured)
+    registry = await asyncio.to_thread(configured)
     notes: list[str] = []
     for folder in folders:
         project = await manifests.read(folder, backend.read, registry.named)

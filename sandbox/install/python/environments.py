@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from sandbox.host.acquisition import acquire
+from sandbox.host.folder_locks import acquire
 from sandbox.install import folder_cache
 from sandbox.install.folder_cache import CacheEntry
 from sandbox.install.python.interpreters import Interpreter

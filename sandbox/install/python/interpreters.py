@@ -1,8 +1,11 @@
-"""This machine's Pythons, and the one to run a repository with.
+"""This machine's Pythons and uv's, and the one to run a repository with.
 
 Considers the worker's own interpreter, `python3.X` on its PATH, the usual other locations (pyenv, uv, `/opt`, `/usr/local`, a
-runner's tool cache) and those of `managed`; runs each isolated (`-I`) to identify it. The code under test sees the
+runner's tool cache) and those that uv has or downloads; runs each isolated (`-I`) to identify it. The code under test sees the
 interpreter's whole tree, so one whose tree is or contains a home folder is skipped.
+
+uv's source is trusted (the operator may name a mirror in uv's variables); a repository only names a version. Each version is
+tried once per process, so that a machine without network pays for it once.
 """
 
 from __future__ import annotations
@@ -13,9 +16,12 @@ import os
 import re
 import shutil
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
+
+from sandbox.host import launch
 
 Version: TypeAlias = tuple[int, int]
 SUPPORTED = tuple((3, minor) for minor in range(8, 16))
@@ -43,21 +49,13 @@ class Interpreter:
         return self.parts[0], self.parts[1]
 
 
-class PythonSource(Protocol):
-    """Additional Pythons, installed or downloadable (`managed`)."""
-
-    async def installed(self) -> dict[Version, Interpreter]: ...
-
-    async def fetched(self, version: Version) -> Interpreter | None: ...
-
-
 def own() -> Interpreter:
     """The worker's interpreter, without its virtual environment."""
     path = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     return Interpreter(path, os.path.realpath(sys.base_prefix), ".".join(map(str, sys.version_info[:3])))
 
 
-async def choose(wanted: str | None, managed: PythonSource | None = None) -> Interpreter:
+async def choose(wanted: str | None, managed: ManagedPythons | None = None) -> Interpreter:
     """The interpreter nearest to `wanted`: this machine's, then one that is `managed` (downloaded if needed), else a neighbour.
 
     `wanted` is "3.12", "3.12.4", "3.13t", ">=3.12", "pypy3.10" …; its first minor version counts, as CPython.
@@ -141,16 +139,115 @@ async def ask(name: str) -> Interpreter | None:
     """Identify the program `name`, on the PATH or at a path; None if it does not work."""
     if (path := shutil.which(name)) is None:
         return None
-    process = await asyncio.create_subprocess_exec(
-        path, "-I", "-c", _WHO, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
-    )
+    printed = await launch.printed((path, "-I", "-c", _WHO), os.environ, 10.0)
     try:
-        answer, _ = await asyncio.wait_for(process.communicate(), 10.0)
-        found = Interpreter(*json.loads(answer)) if process.returncode == 0 else None
-        return found if found is not None and _is_mountable(found) else None
-    except (TimeoutError, ValueError):  # a version manager's shim without that version
+        found = Interpreter(*json.loads(printed or ""))
+        return found if _is_mountable(found) else None
+    except (TypeError, ValueError):  # a version manager's shim without that version
         return None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+
+
+FIND_SECONDS, FETCH_SECONDS = 15.0, 120.0
+CONNECT_SECONDS = "2"  # uv's connection timeout; it retries by itself on some errors only
+_PASSED_ON = ("UV_PYTHON_INSTALL_MIRROR", "UV_PYTHON_DOWNLOADS_JSON_URL", "UV_SYSTEM_CERTS", "UV_NATIVE_TLS")
+
+_NEEDED = frozenset(
+    (
+        *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_CACHE_HOME", "NETRC"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    )
+)
+
+
+def uv_binary() -> Path | None:
+    """The worker's uv, or None."""
+    try:
+        from uv import find_uv_bin
+
+        return Path(find_uv_bin()).resolve()
+    except (ImportError, FileNotFoundError):
+        found = shutil.which("uv")
+        return Path(found).resolve() if found else None
+
+
+def client_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Those of the worker's `variables` that the package client needs; none is a secret."""
+    return {name: value for name, value in variables.items() if name.startswith("PIP_") or name.upper() in _NEEDED}
+
+
+@dataclass(slots=True)
+class ManagedPythons:
+    """`folder` holds the downloads, if `downloads` are allowed."""
+
+    folder: Path
+    downloads: bool = True
+    _found: dict[Version, Interpreter] | None = None
+    _tried: dict[Version, Interpreter | None] = field(default_factory=dict)
+    _one: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def installed(self) -> dict[Version, Interpreter]:
+        """The newest installed CPython of each minor version."""
+        async with self._one:
+            if self._found is None:
+                self._found = await self._look()
+            return dict(self._found)
+
+    async def fetched(self, version: Version) -> Interpreter | None:
+        """The interpreter of this version, downloaded if needed; None if unavailable."""
+        async with self._one:
+            if version not in self._tried:
+                self._tried[version] = await self._fetch(version)
+            return self._tried[version]
+
+    async def _look(self) -> dict[Version, Interpreter]:
+        listing = ("list", "--only-installed", "--output-format", "json", "--no-python-downloads")
+        # Twice, because uv looks into one folder of its own: the operator's and ours.
+        answers = await asyncio.gather(self._uv(listing, {}), self._uv(listing, self._into))
+        found: dict[Version, Interpreter] = {}
+        for path in dict.fromkeys(path for answer in answers for path in _paths(answer)):
+            python = await ask(path)
+            if python is not None and (python.minor not in found or found[python.minor].parts < python.parts):
+                found[python.minor] = python
+        return found
+
+    async def _fetch(self, version: Version) -> Interpreter | None:
+        if not self.downloads:
+            return None
+        wanted = f"cpython-{version[0]}.{version[1]}"
+        if await self._uv(("install", "--no-bin", wanted), self._into, FETCH_SECONDS) is None:
+            return None
+        found = await self._uv(("find", "--managed-python", "--no-python-downloads", "--no-project", wanted), self._into)
+        python = await ask(found) if found else None
+        return python if python is not None and python.minor == version else None
+
+    @property
+    def _into(self) -> dict[str, str]:
+        return {"UV_PYTHON_INSTALL_DIR": str(self.folder.resolve())}
+
+    async def _uv(self, arguments: Sequence[str], env: dict[str, str], seconds: float = FIND_SECONDS) -> str | None:
+        """The output of `uv python …`; None if it fails or uv is missing."""
+        if (program := uv_binary()) is None:
+            return None
+        variables = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        variables |= client_environment(os.environ)
+        variables |= {
+            "UV_NO_CONFIG": "1",
+            "UV_NO_PROGRESS": "1",
+            "UV_HTTP_RETRIES": "0",
+            "UV_HTTP_CONNECT_TIMEOUT": CONNECT_SECONDS,
+        }
+        return await launch.printed((str(program), "python", *arguments), variables | env, seconds)
+
+
+def _paths(listing: str | None) -> list[str]:
+    """Paths of the default CPythons in uv's JSON."""
+    try:
+        found = json.loads(listing or "[]")
+        return [
+            str(one["path"])
+            for one in found
+            if one["implementation"] == "cpython" and one["variant"] == "default" and one["path"] is not None
+        ]
+    except (ValueError, KeyError, TypeError):
+        return []

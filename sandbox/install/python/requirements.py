@@ -1,4 +1,4 @@
-"""A repository's declared requirements, read as data; nothing is executed.
+"""A repository's declared requirements, read as data, and the plan of an install step; nothing is executed.
 
 Only names with versions and markers pass. Options, local paths, URLs and version control addresses are left to the installer
 inside: outside, they could make the package client read this machine's files or run code. Input nested too deeply to read is
@@ -16,7 +16,7 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from sandbox.base import InstallFailed
+from sandbox.base import InstallFailed, Packages
 from sandbox.host.tree import parts_of
 
 Read = Callable[[str], Awaitable[bytes]]
@@ -160,3 +160,38 @@ async def _text(path: str, read: Read) -> str:
         return (await read("/".join(parts_of(path)))).decode(errors="replace")
     except (OSError, ValueError):
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class InstallPlan:
+    """`runtime` is what the code needs, `builds` what each own project needs to build, `targets` the installer's arguments."""
+
+    runtime: RequirementLines
+    builds: tuple[RequirementLines, ...]
+    targets: tuple[str, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether `runtime` is everything, so that no installer needs to see the repository."""
+        return not (self.runtime.partial or self.builds)
+
+
+async def read_plan(packages: Packages, files: Read) -> InstallPlan:
+    """`files` reads one file of the repository."""
+    single = named(packages.requirements)
+    listed = await from_files(packages.requirement_files, packages.constraint_files, files)
+    groups = await from_groups(packages.groups, files)
+    projects = [await from_project(project, files) for project in packages.projects]
+    runtime = RequirementLines(
+        (*single.requirements, *listed.requirements, *groups.requirements, *(line for needs, _ in projects for line in needs)),
+        listed.constraints,
+        listed.hashes,
+        single.partial or listed.partial or groups.partial,
+    )
+    targets = [*packages.requirements, *groups.requirements]
+    for option, paths in (("--requirement", packages.requirement_files), ("--constraint", packages.constraint_files)):
+        targets += [text for path in paths for text in (option, path)]
+    for project in packages.projects:
+        folder, extras = split_extras(project)
+        targets += ["--editable", f"./{folder}" + (f"[{','.join(extras)}]" if extras else "")]
+    return InstallPlan(runtime, tuple(RequirementLines(building) for _, building in projects), tuple(targets))

@@ -14,30 +14,22 @@ import json
 import os
 import platform
 import re
-import shutil
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.base import InstallFailed
 from sandbox.host import launch
-from sandbox.host.acquisition import acquire
+from sandbox.host.folder_locks import acquire
 from sandbox.install import folder_cache
-from sandbox.install.python.interpreters import Interpreter
+from sandbox.install.python.interpreters import Interpreter, client_environment
 from sandbox.install.python.requirements import RequirementLines
 
 SECONDS = 900.0
 FRESH_SECONDS = 86_400.0  # age at which a download is refreshed, since unpinned versions move
 DIGESTS = "digests.json"
-_NEEDED = frozenset(
-    (
-        *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_CACHE_HOME", "NETRC"),
-        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
-        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +51,6 @@ def pip_folder() -> Path:
     if found is None or found.origin is None:
         raise InstallFailed("pip is missing in the worker's environment; install it there: python -m ensurepip")
     return Path(found.origin).parent
-
-
-def uv_binary() -> Path | None:
-    """The worker's uv, or None."""
-    try:
-        from uv import find_uv_bin
-
-        return Path(find_uv_bin()).resolve()
-    except (ImportError, FileNotFoundError):
-        found = shutil.which("uv")
-        return Path(found).resolve() if found else None
 
 
 @asynccontextmanager
@@ -123,11 +104,6 @@ async def _download_all(interpreter: Interpreter, sets: tuple[RequirementLines, 
     return tuple(missing)
 
 
-def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those of the worker's `variables` that the package client needs; none is a secret."""
-    return {name: value for name, value in variables.items() if name.startswith("PIP_") or name.upper() in _NEEDED}
-
-
 def _is_pinned(requirement: str) -> bool:
     """Whether `requirement` pins one version, as in a lock file."""
     return re.search(r"===?\s*[^\s,;*]+\s*(?:;|$)", requirement) is not None
@@ -174,7 +150,7 @@ async def _download(interpreter: Interpreter, lines: RequirementLines, into: Pat
                     *("--disable-pip-version-check", "--only-binary", ":all:", "--dest", str(into)),
                     *("--requirement", str(requirements), "--constraint", str(constraints)),
                 ),
-                environment(os.environ),
+                client_environment(os.environ),
                 SECONDS,
             )
         )

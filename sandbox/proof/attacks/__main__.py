@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sys
 
-from . import environment, files, kernel, limits, neighbours, network, processes, rights  # noqa: F401 - they register
+from . import kernel, limits, network, worker  # noqa: F401 - they register
 from .trying import ATTACKS
 
 
 def main() -> None:
     if len(sys.argv) == 3:
-        neighbours.stay(sys.argv[1], float(sys.argv[2]))
+        network.stay(sys.argv[1], float(sys.argv[2]))
         return
     planted = json.load(sys.stdin)
     for name in planted["attacks"]:

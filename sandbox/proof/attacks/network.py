@@ -1,12 +1,14 @@
-"""Network access: the machine itself, other machines, name servers, the cloud's metadata service."""
+"""Network access: the machine itself, other machines, name servers, the cloud's metadata service, another sandbox."""
 
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import threading
+import time
 
-from .trying import attack, lines
+from .trying import attack, content, lines, processes_here
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,3 +145,41 @@ def metadata_of_the_cloud(planted: Planted) -> Outcome:
         if has_left(reach(family, (address, 80))):
             return False, "there is a route to the metadata service at %s" % address
     return True, "the metadata service is out of reach"
+
+
+@attack
+def another_sandbox(planted: Planted) -> Outcome:
+    """`neighbour` is what a program in a second sandbox has opened and written, with its own token."""
+    neighbour = planted["neighbour"]
+    if neighbour is None:
+        return None, "there is no second sandbox"
+    token = neighbour["token"].encode()
+    for name in processes_here():
+        try:
+            if token in content("/proc/%s/cmdline" % name):
+                return False, "a process of another sandbox is visible"
+        except OSError:
+            continue
+    if reach(socket.AF_UNIX, "\0" + neighbour["token"]) == 0:
+        return False, "a socket of another sandbox was reached"
+    for path in neighbour["paths"]:
+        try:
+            if token in content(path):
+                return False, "a file of another sandbox was read at %s" % path
+        except OSError:
+            continue
+    return True, "its processes, sockets and files are out of reach"
+
+
+def stay(token: str, seconds: float) -> None:
+    """Offer `another sandbox` what it could find: a process, a socket and files with the token."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("\0" + token)
+        listener.listen(8)
+        for folder in ("/tmp", "/dev/shm", "."):
+            try:
+                with open(os.path.join(folder, token), "w") as file:
+                    file.write(token)
+            except OSError:
+                continue
+        time.sleep(seconds)

@@ -6,7 +6,7 @@ import pytest_asyncio
 
 from agent.bench.lab import Labs
 from sandbox.base import InstallFailed, Limits, Packages, SandboxUnavailable
-from sandbox.install.index.access import configured
+from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
 

@@ -11,8 +11,7 @@ import pytest
 from agent.bench import humanevalfix, quixbugs
 from agent.bench.differential import Function, compare, mutations
 from agent.bench.functions import CONFIGURATION
-from agent.bench.lab import Labs
-from agent.bench.specimen import BadInput, File, NotPosed
+from agent.bench.lab import BadInput, File, Labs, NotPosed
 from agent.contract.outcome import Evidence, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis, FileChange
 from agent.contract.usage import Usage

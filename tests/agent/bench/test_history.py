@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.bench import gitlog, history
-from agent.bench.lab import Labs
-from agent.bench.specimen import BadInput, Skipped
+from agent.bench import history
+from agent.bench.lab import BadInput, Labs, Skipped
 from agent.contract.outcome import Evidence, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis, FileChange
 from agent.contract.usage import Usage
@@ -89,8 +88,8 @@ async def test_files_come_as_they_were_committed(checkout: Path) -> None:
     (checkout / "tool.sh").chmod(0o755)
     (checkout / "link").symlink_to("/etc/passwd")
     commit(checkout)
-    (last, *_) = await gitlog.commits(checkout, 5)
-    files = await gitlog.files(checkout, last.id)
+    (last, *_) = await history.commits(checkout, 5)
+    files = await history.files(checkout, last.id)
     assert files[odd].content == b"\xff\x00\n"
     assert (files["tool.sh"].executable, files["calc.py"].executable) == (True, False)
     assert "link" not in files
@@ -111,7 +110,7 @@ async def test_the_checkouts_configuration_is_followed_or_refused(checkout: Path
     (checkout / ".github").mkdir()
     (checkout / ".github/selfheal.yml").write_text("test: python -m pytest -k nothing\n")
     commit(checkout, calc__py="x = 1\n")
-    assert (await history.load(checkout, 1)).configuration.tests[0].run == "python -m pytest -k nothing"
+    assert history.read_checkout(checkout).test[0].run == "python -m pytest -k nothing"
     (checkout / ".github/selfheal.yml").write_text("tests: 1\n")
     with pytest.raises(BadInput, match="unknown key; mend it"):
         await history.load(checkout, 1)

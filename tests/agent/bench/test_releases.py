@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from agent.bench import packages
-from agent.bench.lab import Labs
+from agent.bench.lab import BadInput, Benchmark, Labs, NotPosed
 from agent.bench.releases import release
-from agent.bench.specimen import BadInput, NotPosed
 from agent.contract.outcome import Evidence, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis, FileChange
 from agent.contract.usage import Usage
@@ -72,7 +71,7 @@ def bug(tmp_path: Path) -> dict[str, object]:
     }
 
 
-def loaded(folder: Path, *bugs: object) -> packages.PackageBugs:
+def loaded(folder: Path, *bugs: object) -> Benchmark:
     manifest = folder / "manifest.json"
     manifest.write_text(json.dumps(bugs))
     return packages.load(manifest, folder / "cache")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from agent.bench.lab import Judgement
 from agent.bench.score import Entry, entry, failed, quantile, reliability, share, skipped, summary
-from agent.bench.specimen import Judgement
 from agent.contract.outcome import Evidence, Iteration, NoRepair, Outcome, ReflectionLog, Repair  # fmt: skip
 from agent.contract.proposal import Diagnosis, FileChange  # fmt: skip
 from agent.contract.usage import RungCost, Usage  # fmt: skip

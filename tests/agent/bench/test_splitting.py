@@ -8,16 +8,16 @@ from collections.abc import Callable
 
 import pytest
 
-from agent.bench.splitting import NoTests, TestFile, split_check
+from agent.bench.humanevalfix import NoTests, SplitTests, split_check
 
 SOURCE = "import math\n\ndef helper(x):\n    return x + 1\n\ndef area(r):\n    return math.pi * r * r\n"
 
 
-def split(text: str, source: str = SOURCE, entry: str = "area") -> TestFile:
+def split(text: str, source: str = SOURCE, entry: str = "area") -> SplitTests:
     return split_check(text, "solution", source, entry)
 
 
-def outcomes(file: TestFile, source: str = SOURCE) -> dict[str, bool]:
+def outcomes(file: SplitTests, source: str = SOURCE) -> dict[str, bool]:
     """Which of the tests pass, each in a module of its own."""
     module = types.ModuleType("solution")
     exec(source, module.__dict__)

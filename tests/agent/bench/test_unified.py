@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from agent.bench.unified import DoesNotApply, applied
+from agent.bench.packages import DoesNotApply, applied
 from agent.contract.proposal import FileChange
 from agent.edits.changes import diff
 

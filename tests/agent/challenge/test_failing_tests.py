@@ -1,6 +1,6 @@
 """The failing tests as a writer of tests is shown them: word for word, with all that they stand on and nothing else."""
 
-from agent.challenge.failing_tests import LONGEST, failing_tests
+from agent.challenge.specification import LONGEST_TESTS, failing_tests
 from agent.contract.verdicts import VerdictId
 
 SUITE = """\
@@ -104,6 +104,6 @@ def test_what_does_not_fit_is_left_out_the_failing_test_last() -> None:
     assert "step" not in failing_tests({"t.py": fat}, [VerdictId("t.py::test_a")])
     endless = "def test_a():\n" + "    assert one\n" * 1000
     told = failing_tests({"t.py": endless}, [VerdictId("t.py::test_a")])
-    assert len(told) <= LONGEST
+    assert len(told) <= LONGEST_TESTS
     assert told.endswith("assert one")
     assert failing_tests({"t.py": "def ("}, [VerdictId("t.py::test_a")]) == "# t.py"

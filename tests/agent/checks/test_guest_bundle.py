@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.checks.guest_bundle import PACKAGE, guest_bundle
-from sandbox.proof.bundle import attacks_bundle
+from sandbox.proof.prove import attacks_bundle
 
 
 @pytest.fixture

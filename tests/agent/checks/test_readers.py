@@ -8,9 +8,7 @@ import shutil
 import pytest
 
 from agent.checks.findings import read_findings, read_traceback
-from agent.checks.go import read_go
-from agent.checks.java import read_java
-from agent.checks.rust import read_rust
+from agent.checks.printed import read_go, read_java, read_rust
 from agent.contract.verdicts import Frame, Verdict
 from tests.agent.conftest import RunCheck
 
@@ -115,7 +113,7 @@ test a::c ... FAILED
 thread 'a::c' panicked at 'no way', src/a.rs:3:5
 note: run with `RUST_BACKTRACE=1`
 """
-    verdicts, (failure,) = read_rust(text)
+    verdicts, (failure,) = read_rust(text, "/repo")
     assert verdicts == {"src/main.rs::a::b": PASSED, "src/main.rs::a::c": FAILED}
     assert (failure.message, failure.frames) == ("no way", (Frame("src/a.rs", 3),))
 
@@ -175,7 +173,7 @@ org.opentest4j.AssertionFailedError: expected: <3> but was: <-1>
 
 
 def test_surefires_classes_are_verdicts() -> None:
-    verdicts, (failure,) = read_java(MAVEN)
+    verdicts, (failure,) = read_java(MAVEN, "/repo")
     assert verdicts == {"org.shop.CartTest": FAILED, "org.shop.PriceTest": PASSED, "org.shop.LaterTest": SKIPPED}
     assert failure.message == "org.opentest4j.AssertionFailedError: expected: <3> but was: <-1>"
     assert failure.frames == (
@@ -196,9 +194,11 @@ HOSTILE = {
     "go, many places": lambda: read_go(go_said("panic: " + "a.go" * 480 + "\n") * 500, "/r"),
     "go, names": lambda: read_go(go(*[("a", f"Test{each}", "fail", "") for each in range(30_000)]), "/r"),
     "go, a name": lambda: read_go(go(("a", "Test" + "/a" * (LONG // 2), "fail", "")), "/r"),
-    "rust, places": lambda: read_rust("test a ... FAILED\n---- a stdout ----\n" + "panicked at '', " * (LONG // 15)),
-    "rust, messages": lambda: read_rust("test a ... FAILED\n---- a stdout ----\nthread '" + "' panicked at '" * (LONG // 15)),
-    "java, times": lambda: read_java("Tests run: 1, Failures: 1, Errors: 0, Skipped: 0, Time elapsed: " + "-" * LONG),
+    "rust, places": lambda: read_rust("test a ... FAILED\n---- a stdout ----\n" + "panicked at '', " * (LONG // 15), "/repo"),
+    "rust, messages": lambda: read_rust(
+        "test a ... FAILED\n---- a stdout ----\nthread '" + "' panicked at '" * (LONG // 15), "/repo"
+    ),
+    "java, times": lambda: read_java("Tests run: 1, Failures: 1, Errors: 0, Skipped: 0, Time elapsed: " + "-" * LONG, "/repo"),
     "findings, blank lines": lambda: read_findings("\n" * LONG),
     "a traceback, blank lines": lambda: read_traceback(" \n" * (LONG // 2)),
     "a traceback, a number": lambda: read_traceback(f'  File "a.py", line {"9" * 5000}'),

@@ -12,7 +12,7 @@ import pytest_asyncio
 from agent.checks.runner import Runner
 from agent.contract.verdicts import Check, CheckRun, Verdict
 from sandbox.base import InstallFailed, Packages, Sandbox, SandboxUnavailable
-from sandbox.install.index.access import configured
+from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
 from tests.sandbox.conftest import tarball

@@ -19,7 +19,7 @@ from agent.checks.runner import Runner
 from agent.checks.services import available_services
 from agent.contract.verdicts import Check, CheckRun, Service, Step, Verdict
 from sandbox.base import InstallFailed, Packages, Sandbox, SandboxUnavailable
-from sandbox.install.index.access import configured
+from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
 from tests.agent.workbench import sandbox_with

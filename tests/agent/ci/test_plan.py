@@ -1,10 +1,13 @@
+from typing import Any
+
 import pytest
 
 from agent.ci.job.selection import FailedJob
 from agent.ci.plan import plan
 from agent.ci.project.configuration import Configuration, read_configuration
 from agent.contract.outcome import Outcome
-from sandbox.base import Packages
+from sandbox.base import Packages, Sandbox
+from tests.agent.ci.runners.project import SandboxWith
 from tests.agent.conftest import Repository
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -91,12 +94,26 @@ async def test_without_a_workflow_the_tests_are_those_of_the_repositorys_own_run
     assert found.notes == ("detected the tests as run by `tox -e py`",)
 
 
-async def test_make_and_nox_are_followed_to_the_tests_with_their_variables(repository: Repository) -> None:
+async def test_make_and_nox_are_asked_and_followed_to_the_tests(sandbox: Sandbox, repository: Repository) -> None:
     files = {"Makefile": "test:\n\tMODE=ci nox -s tests\n", "noxfile.py": NOXFILE, **TESTS}
-    found = await plan(await repository(files), jobs=(job("make test", "Go"),))
+    with_files: Any = SandboxWith(sandbox, files)
+    found = await plan(await repository(files), jobs=(job("make test", "Go"),), sandbox=with_files)
     (check,) = found.checks
     assert (check.command, check.reader, check.env["MODE"]) == ("pytest -q", "pytest", "ci")
     assert set(found.packages.requirements) == {"attrs", "pytest"}
+
+
+@pytest.mark.parametrize(
+    ("files", "line"),
+    [({"Makefile": "test:\n\truff check\ncheck:\n\tpytest -q\n"}, "make check"), ({"noxfile.py": NOXFILE}, "nox -s tests")],
+)
+async def test_without_a_workflow_make_and_nox_are_asked_too(
+    files: dict[str, str], line: str, sandbox: Sandbox, repository: Repository
+) -> None:
+    with_files: Any = SandboxWith(sandbox, files)
+    found = await plan(await repository({**TESTS, **files}), sandbox=with_files)
+    assert [check.command for check in found.checks] == ["pytest -q"]
+    assert f"detected the tests as run by `{line}`" in found.notes
 
 
 async def test_a_project_is_installed_with_its_test_extras_and_groups(repository: Repository) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from agent.contract.proposal import Diagnosis
-from agent.diagnosis.refuted import causes_left, is_similar
+from agent.diagnosis.evidence import causes_left, is_similar
 from agent.state import remember
 
 

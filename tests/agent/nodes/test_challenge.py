@@ -179,4 +179,4 @@ async def test_an_error_that_is_expected_and_not_raised_is_odd(bench: Bench) -> 
     result, server = await healed_beside(bench, Reply(f"```python\n{raising}```"), ACCEPTED)
     assert isinstance(result, Repair), result
     assert "pytest.raises(ValueError)" in bench.of(events.Opined)[0].reasons[0]
-    assert server.asked[0].prompt.rstrip().endswith("Write tests of `clamp`.")
+    assert server.asked[0].prompt.rstrip().endswith("Write tests for `clamp`.")

@@ -10,7 +10,7 @@ from agent.models.router import Models
 from agent.models.values import ModelSettings
 from agent.prompts import diagnose, failures
 from agent.prompts.excerpts import failing_tests, view
-from agent.prompts.similarity import similarities
+from agent.prompts.ranking import similarities
 from agent.proposer import Situation
 from agent.proposers.model import DIRECT, ModelProposer
 from sandbox.base import Sandbox

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from agent.prompts.locations import MARGIN, Location
-from agent.prompts.passages import Passages, nearest
+from agent.prompts.passages import MARGIN, Location, Passages, nearest
 from agent.source.outline import Module, changed
 
 MODULE = Module(

@@ -54,7 +54,7 @@ async def test_of_a_long_function_the_head_and_what_is_near_the_change_is_shown_
     assert "    step_290 = 290\n" in code
     assert text.partition("# The repair")[2].partition("# The changed code")[0].count("step_") == 2, "one line around it"
     assert code.count("[…]") == 2
-    assert "as one says" in code.partition("# What the changed functions say of themselves")[2]
+    assert "as one says" in code.partition("# Documentation of the changed functions")[2]
     assert len(text) < 6_000
 
 

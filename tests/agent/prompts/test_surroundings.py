@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent.prompts.locations import Location, Sources
+from agent.prompts.passages import Location, Sources
 from agent.prompts.surroundings import surroundings
 from tests.agent.workbench import sandbox_with
 

@@ -99,7 +99,7 @@ async def test_what_failed_teaches_and_is_diagnosed_before_the_next_try(tmp_path
     assert "assert 6 == 5" in looked.prompt
     assert len(ways) == 2, "a second round is worth two ways"
     assert all("assert 6 == 5" in way.prompt and "add subtracts" in way.prompt for way in ways)
-    assert any("writing the one function anew" in way.prompt for way in ways)
+    assert any("rewriting the one faulty function" in way.prompt for way in ways)
     tried = [way.prompt.partition("# The last changes that failed")[2] for way in ways]
     assert all("calc.py\n-    return a - b\n+    return a * b\n=> " in told for told in tried), "its own change, and its end"
     assert all(way.prompt.count("assert 6 == 5") == 1 for way in ways), "no lesson says it again"

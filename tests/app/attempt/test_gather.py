@@ -10,7 +10,8 @@ import pytest
 
 from app.attempt.gather import Gathered, HeadCommit, gather
 from app.clock import SystemClock
-from app.github import GitHub, Repository
+from app.github.client import GitHub
+from app.github.repository import Repository
 from app.settings import load
 from app.store.store import Store, open_store
 from app.store.values import Attempt

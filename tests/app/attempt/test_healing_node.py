@@ -18,7 +18,7 @@ from agent.engine import Case, Engine
 from agent.models.router import Models, ModelSettings
 from app.cli.checkout import checkout
 from sandbox.base import Limits, SandboxUnavailable
-from sandbox.install.index.access import configured
+from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
 from tests.standins.model import Asked, Reply, ScriptedModel

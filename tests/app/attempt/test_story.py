@@ -20,13 +20,13 @@ from agent.contract.outcome import NoRepair, Outcome
 from agent.contract.question import Reply
 from agent.engine import Engine
 from app.attempt.story import heal
-from app.github import Repository
+from app.github.repository import Repository
 from app.store.leases.heartbeat import LeaseLost
-from app.store.leases.notifications import NotificationLease
+from app.store.leases.leases import NotificationLease
 from app.store.models import BlobRow
 from sandbox.base import Isolation, Limits, Sandbox, SandboxUnavailable
 from tests.app.plant import NAME, Plant
-from tests.app.requests import taken
+from tests.app.requests import cancel, taken
 
 
 async def test_an_attempt_waits_while_github_is_away(plant: Plant) -> None:
@@ -161,7 +161,7 @@ async def test_what_github_ends_on_the_way_is_shown_there(plant: Plant, status: 
 
 async def test_an_attempt_that_a_webhook_cancels_while_it_waits_is_told(plant: Plant) -> None:
     attempt_id = await plant.postponed()
-    await plant.store.cancel(attempt_id, Outcome.SUPERSEDED, "A newer commit was pushed.")
+    await cancel(plant.store, attempt_id, Outcome.SUPERSEDED, "A newer commit was pushed.")
     assert await plant.store.due() == [attempt_id]
 
     await heal(attempt_id, plant.deps)
@@ -174,7 +174,7 @@ async def test_an_attempt_that_is_cancelled_after_its_worker_died_is_told(plant:
     attempt_id = await plant.postponed()
     past = plant.store.clock.now() - timedelta(seconds=1)
     await plant.change(attempt_id, status="running", lease_owner="dead", lease_expires_at=past)
-    await plant.store.cancel(attempt_id, Outcome.CANCELLED, "Selfheal was removed.")
+    await cancel(plant.store, attempt_id, Outcome.CANCELLED, "Selfheal was removed.")
 
     await heal(attempt_id, plant.deps)
 
@@ -185,7 +185,7 @@ async def test_an_attempt_that_is_cancelled_after_its_worker_died_is_told(plant:
 
 async def test_an_end_that_cannot_be_told_now_is_told_later(plant: Plant) -> None:
     attempt_id = await plant.postponed()
-    await plant.store.cancel(attempt_id, Outcome.SUPERSEDED, "A newer commit was pushed.")
+    await cancel(plant.store, attempt_id, Outcome.SUPERSEDED, "A newer commit was pushed.")
     plant.github.faults.status("GET", f"/repos/{NAME}/commits/*/check-runs", 502, times=2)
 
     await heal(attempt_id, plant.deps)
@@ -201,7 +201,7 @@ async def test_an_end_that_cannot_be_told_now_is_told_later(plant: Plant) -> Non
 
 async def test_an_end_is_told_by_one_worker_at_a_time(plant: Plant) -> None:
     attempt_id = await plant.postponed()
-    await plant.store.cancel(attempt_id, Outcome.SUPERSEDED, "A newer commit was pushed.")
+    await cancel(plant.store, attempt_id, Outcome.SUPERSEDED, "A newer commit was pushed.")
     async with plant.store.notification(attempt_id, "w2") as telling:
         assert await plant.store.due() == []
 
@@ -215,7 +215,7 @@ async def test_an_end_is_told_by_one_worker_at_a_time(plant: Plant) -> None:
 
 async def test_who_may_have_lost_the_telling_writes_nothing(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     attempt_id = await plant.postponed()
-    await plant.store.cancel(attempt_id, Outcome.SUPERSEDED, "A newer commit was pushed.")
+    await cancel(plant.store, attempt_id, Outcome.SUPERSEDED, "A newer commit was pushed.")
 
     def late(telling: NotificationLease) -> None:
         raise LeaseLost
@@ -231,7 +231,7 @@ async def test_who_may_have_lost_the_telling_writes_nothing(plant: Plant, monkey
 
 async def test_of_a_repository_that_is_gone_nothing_is_left_to_tell(plant: Plant) -> None:
     attempt_id = await plant.postponed()
-    await plant.store.cancel(attempt_id, Outcome.CANCELLED, "Selfheal was removed.")
+    await cancel(plant.store, attempt_id, Outcome.CANCELLED, "Selfheal was removed.")
     plant.github.remove_repository(NAME)
 
     await heal(attempt_id, plant.deps)

@@ -14,7 +14,7 @@ from app.dashboard import feed as room
 from app.dashboard import stream as streaming
 from tests.app.dashboard.conftest import Site
 from tests.app.dashboard.events import begun, green, proposed
-from tests.app.requests import run_of, taken
+from tests.app.requests import cancel, run_of, taken
 from tests.app.waiting import until
 
 
@@ -188,7 +188,7 @@ async def test_many_open_streams_are_served(site: Site, streams: int) -> None:
         await until(lambda: site.feed.followers == streams, 120)
         assert (await site.client.get("/")).status_code == 200
         # Without a lease, whose heartbeats so many readers in this very process would delay.
-        await site.store.cancel(attempt_id, Outcome.SUPERSEDED, "enough")
+        await cancel(site.store, attempt_id, Outcome.SUPERSEDED, "enough")
         async with asyncio.timeout(120):
             assert set(await asyncio.gather(*following)) == {1}
     await until(lambda: site.feed.followers == 0)

@@ -19,13 +19,13 @@ from agent.contract.usage import Usage
 from app.dashboard import feed
 from app.dashboard.rendering import Renderer
 from app.settings import Settings
-from app.store.leases.decisions import Fork
+from app.store.leases.changes import Fork
 from app.store.models import EventRow
 from app.store.store import Store
 from app.store.values import PullRequestRecord
 from tests.app.dashboard.conftest import Site, serving
 from tests.app.dashboard.events import RED, begun, failed, green, proposed, refused
-from tests.app.requests import COMMAND, REPOSITORY, run_of, taken
+from tests.app.requests import COMMAND, REPOSITORY, cancel, run_of, taken
 from tests.standins.postgres import Postgres
 
 
@@ -159,7 +159,7 @@ async def test_a_proven_repair_that_waits_for_a_person_is_not_told_as_work_witho
     page = await site.text(path)
     assert re.search(r'class="k-answered">.*Approved by a reviewer: Looks right\.', page)
     assert "paused until a worker is free" in page
-    await site.store.cancel(attempt_id, Outcome.SUPERSEDED, "A newer commit came.")
+    await cancel(site.store, attempt_id, Outcome.SUPERSEDED, "A newer commit came.")
     page = await site.text(path)
     assert '<span class="badge">verified</span>' in page
     assert "verified, not published" in page

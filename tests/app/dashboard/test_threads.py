@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from app.dashboard.threads import run_in_thread
+from app.dashboard.safe_text import run_in_thread
 
 
 async def test_pages_and_what_else_needs_a_thread_do_not_wait_for_each_other() -> None:

@@ -17,7 +17,11 @@ import httpx
 import pytest
 
 from agent.contract.proposal import FileChange
-from app.github import PUBLISHING, READING, GitHub, NotFound, Repository, RetryPolicy
+from app.github.client import GitHub
+from app.github.errors import NotFound
+from app.github.repository import Repository
+from app.github.retries import RetryPolicy
+from app.github.types import PUBLISHING, READING
 from app.publish import publish
 from app.publish.messages import Publication
 from app.publish.publish import LABEL, Published

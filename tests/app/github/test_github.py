@@ -11,24 +11,12 @@ from time import monotonic
 
 import pytest
 
-from app.github import (
-    PUBLISHING,
-    READING,
-    BadCredentials,
-    Conflict,
-    Forbidden,
-    GitHub,
-    Invalid,
-    NotFound,
-    RateLimited,
-    Repository,
-    RetryPolicy,
-    TooLarge,
-    Unavailable,
-)
 from app.github.channel import Token
-from app.github.retries import WritePacer
-from app.github.types import CheckOutput, CheckReport, Permission
+from app.github.client import GitHub
+from app.github.errors import BadCredentials, Conflict, Forbidden, Invalid, NotFound, RateLimited, TooLarge, Unavailable
+from app.github.repository import Repository
+from app.github.retries import RetryPolicy, WritePacer
+from app.github.types import PUBLISHING, READING, CheckOutput, CheckReport, Permission
 from tests.standins.github import GitHub as StandIn
 from tests.standins.github.auth import private_pem
 from tests.standins.github.faults import Fault
@@ -407,8 +395,7 @@ async def test_a_plan_without_drafts_gets_an_ordinary_pull_request(standin: Stan
     await writer.create_branch("selfheal/x", await committed(writer))
     refusal = Refusal(422, "Draft pull requests are not supported in this repository.").answer()
     standin.faults.waiting.append(Fault("POST", "*/pulls", 1, "answer", answer=refusal))
-    pull = await writer.find_or_create_pull("selfheal/x", "main", "t", "b")
-    assert not pull.draft
+    await writer.find_or_create_pull("selfheal/x", "main", "t", "b")
     assert [p.draft for p in standin.pull_requests(NAME)] == [False]
 
 

@@ -20,7 +20,7 @@ from agent.contract.outcome import Outcome
 from app.observability import metrics
 from app.observability.metrics import Metrics
 from app.settings import Settings, load
-from app.store.figures.figures import Figures
+from app.store.figures import Figures
 from app.store.store import Store, Terms
 from tests.app.requests import COMMAND, MovableClock, run_of, taken
 from tests.app.service.test_web import send, serving

@@ -13,7 +13,11 @@ from agent.contract.outcome import CheckEvidence, Evidence, Iteration, NoRepair,
 from agent.contract.proposal import Diagnosis, FileChange
 from agent.contract.usage import Usage
 from agent.contract.verdicts import VerdictId
-from app.github import PUBLISHING, Conflict, GitHub, Repository, RetryPolicy
+from app.github.client import GitHub
+from app.github.errors import Conflict
+from app.github.repository import Repository
+from app.github.retries import RetryPolicy
+from app.github.types import PUBLISHING
 from app.publish import messages, publish
 from app.publish.messages import Publication
 from app.publish.outcomes import ENDINGS

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.queue.batching import Batcher
+from app.queue.queue import Batcher
 
 
 class Work:

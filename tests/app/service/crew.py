@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from agent.contract.outcome import Outcome
-from app.service.process import stop_on_signals
+from app.service.run import stop_on_signals
 from app.service.worker import Heal, work, worker_name
 from app.settings import Settings, load
 from app.store.store import Store

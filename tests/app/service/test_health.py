@@ -48,8 +48,8 @@ async def test_tables_of_another_version_are_named(store: Store, redis_url: str)
     async with store.database.write() as session:
         await session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     parts = await Health(store.database, redis_url).parts()
-    assert "another version" in parts["migrations"].reason
-    assert parts["database"].ok
+    assert "another version" in parts["migrations"]
+    assert not parts["database"]
 
 
 async def test_a_database_without_tables_is_named(settings: Settings, store: Store, redis_url: str) -> None:
@@ -60,7 +60,7 @@ async def test_a_database_without_tables_is_named(settings: Settings, store: Sto
         parts = await Health(database, redis_url).parts()
     finally:
         await database.close()
-    assert parts["migrations"].reason == "Selfheal's tables are missing"
+    assert parts["migrations"] == "Selfheal's tables are missing"
 
 
 async def test_a_redis_that_says_nothing_is_not_waited_for(store: Store) -> None:
@@ -75,7 +75,7 @@ async def test_a_redis_that_says_nothing_is_not_waited_for(store: Store) -> None
         began = time.monotonic()
         parts = await health.parts()
         assert time.monotonic() - began < 10
-    assert parts["redis"].reason == "no answer within 1 s"
+    assert parts["redis"] == "no answer within 1 s"
 
 
 async def test_an_answer_waits_for_no_thread(store: Store, redis_url: str) -> None:
@@ -89,18 +89,18 @@ async def test_an_answer_waits_for_no_thread(store: Store, redis_url: str) -> No
     finally:
         over.set()
         await asyncio.gather(*busy)
-    assert all(part.ok for part in parts.values()), parts
+    assert not any(parts.values()), parts
 
 
 async def test_a_worker_is_well_while_it_takes_work(settings: Settings, store: Store, redis_url: str) -> None:
     settings = on(settings, redis_url)
-    assert "no worker of this host" in (await of_worker(settings))["worker"].reason
+    assert "no worker of this host" in (await of_worker(settings))["worker"]
 
     async def heal(_: str) -> None:
         return
 
     async def is_well() -> bool:
-        return all(part.ok for part in (await of_worker(settings)).values())
+        return not any((await of_worker(settings)).values())
 
     async with working(settings, store, redis_url, heal):
         await until(is_well)
@@ -120,7 +120,7 @@ async def test_the_command_ends_with_one_and_a_line_where_nothing_runs(settings:
 async def test_asking_makes_no_database(settings: Settings, redis_url: str) -> None:
     settings = on(settings.model_copy(update={"database_url": None}), redis_url)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
-    assert "no database yet" in (await of_worker(settings))["database"].reason
+    assert "no database yet" in (await of_worker(settings))["database"]
     assert not (settings.data_dir / "selfheal.db").exists()
 
 

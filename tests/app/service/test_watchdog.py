@@ -14,9 +14,9 @@ import pytest
 
 PROGRAM = """
 import asyncio, os, re, sys, time
-from app.service import watchdog
+from app.service import run as watchdog
 
-watchdog.SECONDS, watchdog.SIGN_SECONDS = 0.5, 0.1
+watchdog.HUNG_SECONDS, watchdog.SIGN_SECONDS = 0.5, 0.1
 
 def fill(descriptor):
     os.set_blocking(descriptor, False)

@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.service.process import dev
+from app.service.run import dev
 from app.service.web import create_webhooks, serve
 from app.service.worker import Heal
 from app.settings import Settings, SettingsError, load
@@ -156,7 +156,7 @@ async def test_the_web_process_never_loads_what_heals(tmp_path: Path) -> None:
     """Not at the start, and not for a webhook, a page, its metrics or its readiness either."""
     program = f"""
 import asyncio, sys
-from app.service.process import stop_on_signals
+from app.service.run import stop_on_signals
 from app.service.web import serve
 from app.settings import load
 async def main():
@@ -210,7 +210,7 @@ async def test_dev_runs_web_and_worker_together_and_leaves_nothing_behind(tmp_pa
     program = f"""
 import asyncio
 from pathlib import Path
-from app.service.process import dev, stop_on_signals
+from app.service.run import dev, stop_on_signals
 from app.settings import load
 from tests.app.service.crew import open_heal_for
 async def main():

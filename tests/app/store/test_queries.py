@@ -13,7 +13,7 @@ from agent.contract.outcome import Outcome
 from app.store.models import AttemptRow, BlobRow
 from app.store.store import Store
 from app.store.values import AttemptFilter, Cursor
-from tests.app.requests import COMMAND, REPOSITORY, run_of, taken
+from tests.app.requests import COMMAND, REPOSITORY, cancel, run_of, taken
 
 
 async def test_attempts_of_one_moment_are_listed_once_each(store: Store) -> None:
@@ -34,7 +34,7 @@ async def test_filters_narrow_the_list(store: Store) -> None:
     run = await taken(store, run_of("a" * 40))
     command = await taken(store, COMMAND)
     other = await taken(store, replace(run_of("b" * 40), repository=replace(REPOSITORY, id=8, full_name="acme/100%_sure")))
-    await store.cancel(other, Outcome.SUPERSEDED, "moved on")
+    await cancel(store, other, Outcome.SUPERSEDED, "moved on")
 
     async def found(**wanted: object) -> set[str]:
         return {attempt.id for attempt in await store.page_of_attempts(AttemptFilter(**wanted))}  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import pytest
 from e2b.template.main import TemplateBase
 
 from deploy.e2b import build
-from sandbox.remote.code_bundle import sandbox_bundle
+from sandbox.e2b.sandboxes import sandbox_bundle
 from sandbox.remote.wire import INTERPRETER
 
 _IMPORTED = """

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sandbox.base import UnsafeArchive
-from sandbox.containers import spec
-from sandbox.containers.tars import TarBuilder, entries, one_file
+from sandbox.containers.command import USER
+from sandbox.containers.files import TarBuilder, entries, one_file
 from sandbox.host.archive import unpack
 from tests.sandbox.conftest import packed, tarball
 
@@ -36,7 +36,7 @@ async def test_an_archive_becomes_a_tar_of_ours_that_no_command_user_has_to_shar
     with tarfile.open(fileobj=packing.finish()) as tar:
         members = {member.name: member for member in tar}
     assert sorted(members) == ["a.txt", "deep", "deep/down", "deep/down/run.sh"]
-    assert {(member.uid, member.gid) for member in members.values()} == {(spec.USER, spec.USER)}
+    assert {(member.uid, member.gid) for member in members.values()} == {(USER, USER)}
     assert (members["deep/down/run.sh"].mode, members["a.txt"].mode, members["deep"].mode) == (0o755, 0o644, 0o755)
 
 

@@ -17,7 +17,7 @@ import pytest
 from sandbox.base import Sandboxes
 from sandbox.e2b.plan import Account
 from sandbox.e2b.sandboxes import E2BSandboxes
-from sandbox.install.index.access import IndexAccess
+from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
 from tests.sandbox import engines
 from tests.sandbox.conftest import engine_of, make

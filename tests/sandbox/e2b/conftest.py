@@ -12,8 +12,8 @@ import pytest_asyncio
 
 from sandbox.base import Command, Workspace
 from sandbox.e2b.plan import Timeouts
+from sandbox.e2b.sandbox import E2BSandbox
 from sandbox.e2b.sandboxes import E2BSandboxes
-from sandbox.remote.client import RemoteSandbox
 from tests.sandbox.contract.backends import e2b_sandboxes, need_machines
 from tests.standins.e2b import E2B
 
@@ -25,7 +25,7 @@ class Shared:
     """One open sandbox for the tests of a module that break nothing for good."""
 
     e2b: E2B
-    sandbox: RemoteSandbox
+    sandbox: E2BSandbox
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from sandbox.base import SandboxUnavailable
-from sandbox.e2b.admission import Admission
+from sandbox.e2b.account import Admission
 
 
 async def test_who_finds_no_place_is_sent_back_into_the_queue() -> None:

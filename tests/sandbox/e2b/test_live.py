@@ -10,7 +10,7 @@ import pytest
 from sandbox.base import Command, DeadlinePassed, Packages
 from sandbox.e2b.plan import Account
 from sandbox.e2b.sandboxes import E2BSandboxes
-from sandbox.install.index.access import configured
+from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
 from tests.sandbox.conftest import FILES, sh, tarball
 

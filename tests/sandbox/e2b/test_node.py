@@ -10,7 +10,7 @@ import pytest
 
 from sandbox.base import Command, InstallFailed, Packages, Workspace
 from sandbox.e2b.sandboxes import E2BSandboxes
-from sandbox.install.node import registry as npm_registry
+from sandbox.install.node import npm
 from tests.sandbox.conftest import tarball
 from tests.sandbox.registry import Registry, serving
 from tests.standins.e2b import E2B
@@ -32,9 +32,9 @@ def registry(e2b: E2B, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
         made.add("answering", "module.exports = 42", scripts={"postinstall": "exit 1"})
         e2b.machines.ports.append(made.port)
         monkeypatch.setenv("NPM_CONFIG_REGISTRY", made.url)
-        npm_registry.configured.cache_clear()
+        npm.configured.cache_clear()
         yield made
-    npm_registry.configured.cache_clear()
+    npm.configured.cache_clear()
 
 
 async def said(workspace: Workspace) -> str:
@@ -57,7 +57,7 @@ async def test_the_code_finds_what_its_manifest_names_and_the_way_is_closed(
 async def test_a_worker_without_npm_has_the_registry_of_the_machine(
     e2b: E2B, registry: Registry, sandboxes: E2BSandboxes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(npm_registry, "is_installed", lambda: False)
+    monkeypatch.setattr(npm, "is_installed", lambda: False)
     e2b.machines.environment["NPM_CONFIG_REGISTRY"] = registry.url
     async with sandboxes.open("npm") as sandbox:
         await sandbox.unpack(tarball(REPOSITORY))
@@ -79,7 +79,7 @@ async def test_a_registry_with_a_password_is_refused_and_its_password_stays_here
     e2b: E2B, registry: Registry, sandboxes: E2BSandboxes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NPM_CONFIG_REGISTRY", "http://me:s3cr3t@127.0.0.1/")
-    npm_registry.configured.cache_clear()
+    npm.configured.cache_clear()
     async with sandboxes.open("npm") as sandbox:
         await sandbox.unpack(tarball(REPOSITORY))
         with pytest.raises(InstallFailed, match="registry"):

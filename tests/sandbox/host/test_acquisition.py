@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from sandbox.host.acquisition import acquire
+from sandbox.host.folder_locks import acquire
 
 
 @pytest.mark.parametrize("fails", [False, True])

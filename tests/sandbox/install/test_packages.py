@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from sandbox.base import Command, Installed, InstallFailed, LimitExceeded, Packages, Sandbox
-from sandbox.install.index.access import configured
-from sandbox.install.python import wheels
+from sandbox.install.package_index import configured
+from sandbox.install.python import interpreters, wheels
 from sandbox.install.python.interpreters import Interpreter
 from sandbox.install.python.requirements import RequirementLines
-from sandbox.jail import install_backend
+from sandbox.jail import stage
 from tests.sandbox.conftest import ENGINES, LIMITS, engine_of, make, tarball
 from tests.sandbox.index import PYPROJECT, Index, serving
 
@@ -46,8 +46,8 @@ async def test_wheels_come_from_outside_once_and_then_from_the_cache(
     kind: str, client: str, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if client == "pip":
-        monkeypatch.setattr(wheels, "uv_binary", lambda: None)
-    elif wheels.uv_binary() is None:
+        monkeypatch.setattr(interpreters, "uv_binary", lambda: None)
+    elif interpreters.uv_binary() is None:
         pytest.skip("uv is not installed")
     index.add_wheel("answering")
     sandboxes = make(kind, tmp_path, index.access)
@@ -119,8 +119,8 @@ async def test_what_has_no_wheel_is_built_inside_where_only_the_index_is_reached
     client: str, kind: str, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if client == "pip":
-        monkeypatch.setattr(wheels, "uv_binary", lambda: None)
-    elif wheels.uv_binary() is None:
+        monkeypatch.setattr(interpreters, "uv_binary", lambda: None)
+    elif interpreters.uv_binary() is None:
         pytest.skip("uv is not installed")
     mark = tmp_path / "executed"
     index.add_source("sourceful", mark)
@@ -195,7 +195,7 @@ async def test_where_the_workers_uv_cannot_start_pip_installs(
     foreign = tmp_path / "uv"
     foreign.write_text("#!/bin/sh\nexit 127\n")
     foreign.chmod(0o755)
-    monkeypatch.setattr(wheels, "uv_binary", lambda: foreign)
+    monkeypatch.setattr(interpreters, "uv_binary", lambda: foreign)
     index.add_wheel("answering")
     async with make("local", tmp_path, index.access).open("foreign") as sandbox:
         await sandbox.unpack(tarball({"a": b""}))
@@ -323,7 +323,7 @@ async def test_a_candidates_own_project_is_built_from_its_own_files(kind: str, i
 async def test_where_no_overlay_can_be_had_the_shared_layer_is_copied(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(install_backend, "_LAYER", install_backend._LAYER.replace("-t overlay", "-t no-such-filesystem"))
+    monkeypatch.setattr(stage, "LAYER", stage.LAYER.replace("-t overlay", "-t no-such-filesystem"))
     index.add_wheel("answering")
     pyproject = PYPROJECT.replace("@NAME@", "mine").replace("@STATIC@", '"answering"').encode()
     backend = index.backend("mine", tmp_path / "executed")

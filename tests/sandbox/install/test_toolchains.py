@@ -8,7 +8,7 @@ import pytest
 
 from sandbox.base import Command, SandboxUnavailable
 from sandbox.install import toolchains
-from sandbox.install.index.access import IndexAccess
+from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
 from sandbox.install.toolchains import Toolchain
 from sandbox.local import LocalSandboxes

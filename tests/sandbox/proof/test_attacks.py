@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from sandbox.proof.bundle import PACKAGE, attacks_bundle
+from sandbox.proof.prove import PACKAGE, attacks_bundle
 
 
 @pytest.fixture

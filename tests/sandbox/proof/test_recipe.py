@@ -16,9 +16,9 @@ from typing import Any, cast
 import pytest
 
 from sandbox.base import Limits, SandboxUnavailable
-from sandbox.host import bounds, launch
+from sandbox.host import job, launch
 from sandbox.host.job import Mount
-from sandbox.jail import bubblewrap, cgroup, seccomp
+from sandbox.jail import bubblewrap, cgroup, confinement, seccomp
 from sandbox.jail.cgroup import Group
 from sandbox.jail.confinement import Confinement
 from sandbox.proof import canaries
@@ -51,14 +51,14 @@ def root_kept(*dropped: str, instead: Mapping[str, Sequence[str]] | None = None)
 
 def bounds_without(*dropped: str) -> Drop:
     def drop(patch: Patch) -> None:
-        whole = bounds.with_limits
+        whole = job.with_limits
 
         def bounded(limits: Limits, argv: Sequence[str], *, processes: bool = True) -> tuple[str, ...]:
             count = len(whole(limits, (), processes=processes))
             told = whole(limits, argv, processes=processes)
             return (*(word for word in told[:count] if not word.startswith(dropped)), *told[count:])
 
-        patch.setattr(bounds, "with_limits", bounded)
+        patch.setattr(confinement, "with_limits", bounded)
 
     return drop
 
@@ -232,7 +232,7 @@ def test_every_flag_is_dropped_or_has_its_reason() -> None:
     mounts = (Mount("/a", "/b"), Mount("/c", "/d", writable=True))
     recipe = bubblewrap.isolation_arguments(Limits(), mounts, {"A": "b"}, "/repo")
     flags = {option[0] for option in options(recipe)} | {option[0] for option in options(root_dropped()[1:-1])}
-    flags |= {word.partition("=")[0] for word in bounds.with_limits(Limits(), ()) if word.startswith("--") and word != "--"}
+    flags |= {word.partition("=")[0] for word in job.with_limits(Limits(), ()) if word.startswith("--") and word != "--"}
     told = {word.rstrip(",") for name in SEEN for word in name.split()} | set(UNSEEN) | set(REFUSED)
     assert {flag for flag in flags if flag not in told} == set()
 
@@ -315,14 +315,14 @@ async def test_nothing_to_look_for_is_no_proof(tmp_path: Path) -> None:
 async def test_a_process_that_runs_out_of_its_own_memory_says_nothing_of_all_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = bounds.with_limits
+    whole = job.with_limits
 
     def bounded(limits: Limits, argv: Sequence[str], *, processes: bool = True) -> tuple[str, ...]:
         program, *rest = whole(limits, argv, processes=processes)
         return (program, "--as=100000000", *rest)
 
     no_groups(monkeypatch)
-    monkeypatch.setattr(bounds, "with_limits", bounded)
+    monkeypatch.setattr(confinement, "with_limits", bounded)
     found = (await proven(tmp_path, frozenset({"limits"})))["memory"]
     assert found.status == "skipped", found.seen
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import sys
-import threading
 from collections.abc import AsyncIterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sandbox.base import Command, Packages
-from sandbox.install import plan as install_plan
-from sandbox.install.index.access import IndexAccess
+from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
-from sandbox.install.plan import InstallPlan
+from sandbox.install.python import requirements
+from sandbox.install.python.requirements import InstallPlan
 from sandbox.local import LocalSandboxes
 from sandbox.remote import messenger, wire
 from sandbox.remote.server import Server
@@ -38,59 +37,73 @@ async def home(tmp_path: Path) -> AsyncIterator[Path]:
         server.close()
 
 
-async def ask(home: Path, name: str, question: bytes) -> asyncio.subprocess.Process:
-    inline = base64.b64encode(question).decode()
+async def ask(home: Path, name: str, question: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", messenger.__file__, str(home / "socket"), name, inline),
+        *(sys.executable, "-I", "-S", messenger.__file__, str(home / "socket"), name, question),
         stdout=asyncio.subprocess.PIPE,
     )
 
 
-async def answered(home: Path, name: str, question: bytes) -> tuple[wire.Head, tuple[bytes, ...]]:
+async def answered(home: Path, name: str, question: str) -> dict[str, Any]:
     said, _ = await asyncio.wait_for((await ask(home, name, question)).communicate(), 30)
-    size, packed = said.split()
-    answer = base64.b64decode(packed)
-    assert len(answer) == int(size)
-    return wire.unpack(answer)
+    assert said.endswith(b"\n")
+    return json.loads(said)
 
 
-def run(workspace: str, script: str) -> bytes:
-    command = Command(("/bin/sh", "-c", script), 60.0)
-    return wire.pack({"do": "run", "workspace": workspace, "command": wire.command_to(command)}, b"")
+def run(workspace: str, script: str) -> str:
+    return wire.encode({"do": "run", "workspace": workspace, "command": Command(("/bin/sh", "-c", script), 60.0)})
+
+
+def printed(answer: dict[str, Any]) -> bytes:
+    return base64.b64decode(answer["ok"]["stdout"]).strip()
 
 
 async def candidate(home: Path) -> str:
-    head, _ = await answered(home, "c" * 32, wire.pack({"do": "open"}))
-    return head["workspace"]
+    return (await answered(home, "c" * 32, wire.encode({"do": "open"})))["ok"][0]
 
 
 async def test_what_is_asked_twice_by_one_name_is_done_once(home: Path) -> None:
     once = run(await candidate(home), "sleep 0.3; echo x >> times; wc -l < times")
     beside = await asyncio.gather(*(answered(home, "a" * 32, once) for _ in range(3)))
     after = await answered(home, "a" * 32, once)
-    assert [blobs[0].strip() for _, blobs in (*beside, after)] == [b"1"] * 4
-    _, again = await answered(home, "b" * 32, once)
-    assert again[0].strip() == b"2", "by another name it is another question"
+    assert [printed(answer) for answer in (*beside, after)] == [b"1"] * 4
+    assert printed(await answered(home, "b" * 32, once)) == b"2", "by another name it is another question"
 
 
-async def test_what_nobody_waits_for_any_more_dies_and_is_told_as_lost(home: Path) -> None:
+async def test_who_is_lost_finds_the_work_again_and_cancelling_ends_it(home: Path) -> None:
     question = run(await candidate(home), "exec sleep 244948")
-    one, other = await ask(home, "a" * 32, question), await ask(home, "a" * 32, question)
+    lost = await ask(home, "a" * 32, question)
     await until(lambda: bool(running("244948")))
-    one.kill()
-    await one.wait()
-    assert running("244948"), "another waits for it"
-    other.kill()
-    await other.wait()
+    lost.kill()
+    await lost.wait()
+    other = asyncio.create_task(answered(home, "a" * 32, question))
+    await asyncio.sleep(0.3)
+    assert running("244948"), "it goes on"
+    cancelled = await answered(home, "a" * 32, wire.CANCEL)
     assert await gone("244948")
-    head, _ = await answered(home, "a" * 32, question)
-    assert head["error"] == "lost"
+    assert cancelled["error"] == "lost"
+    assert await other == cancelled
+    assert await answered(home, "a" * 32, question) == cancelled
+
+
+async def test_what_was_cancelled_before_it_came_is_not_done(home: Path) -> None:
+    question = run(await candidate(home), "echo x >> times; wc -l < times")
+    cancelled = await answered(home, "a" * 32, wire.CANCEL)
+    assert await answered(home, "a" * 32, question) == cancelled
+    assert printed(await answered(home, "b" * 32, question)) == b"1"
 
 
 async def test_a_question_that_is_none_has_an_error_for_an_answer(home: Path) -> None:
-    for question in (b"garbage", wire.pack({"do": "__init__"}), wire.pack({"do": "run"}), wire.pack({})):
-        head, _ = await answered(home, base64.b16encode(question[:8]).decode().lower().ljust(32, "0"), question)
-        assert head["error"]
+    asked = ("garbage", wire.encode({"do": "__init__"}), wire.encode({"do": "_close"}), wire.encode({"do": "run"}), "{}")
+    for number, question in enumerate(asked):
+        assert (await answered(home, f"{number:032x}", question))["error"]
+
+
+async def test_a_server_that_is_gone_is_a_lost_sandbox(home: Path) -> None:
+    (home / "socket").unlink()
+    answer = await answered(home, "a" * 32, wire.encode({"do": "files"}))
+    assert answer["error"] == "lost"
+    assert "does not run" in answer["reason"]
 
 
 async def test_what_nobody_expected_is_an_answer_too_and_is_done_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,36 +113,16 @@ async def test_what_nobody_expected_is_an_answer_too_and_is_done_once(home: Path
         done.append("question")
         raise RecursionError("too deep")
 
-    monkeypatch.setattr(install_plan, "read", odd)
-    packages = asdict(Packages(groups=("dev",)))
-    question = wire.pack({"do": "question", "workspace": wire.BASE, "packages": packages})
-    heads = [(await answered(home, "e" * 32, question))[0] for _ in range(3)]
-    assert heads[0]["error"] == "lost"
-    assert "RecursionError" in heads[0]["reason"]
-    assert heads == [heads[0]] * 3
+    monkeypatch.setattr(requirements, "read_plan", odd)
+    question = wire.encode({"do": "question", "workspace": wire.BASE, "packages": Packages(groups=("dev",))})
+    answers = [await answered(home, "e" * 32, question) for _ in range(3)]
+    assert answers[0]["error"] == "lost"
+    assert "RecursionError" in answers[0]["reason"]
+    assert answers == [answers[0]] * 3
     assert done == ["question"]
 
 
-async def test_who_asks_while_an_answer_is_being_kept_waits_for_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    once = run(await candidate(home), "echo x >> times; wc -l < times")
-    begun, go = threading.Event(), threading.Event()
-    really = Server._store_answer
-
-    def slow(self: Server, name: str, answer: bytes) -> None:
-        begun.set()
-        go.wait(20)
-        really(self, name, answer)
-
-    monkeypatch.setattr(Server, "_store_answer", slow)
-    first = asyncio.create_task(answered(home, "a" * 32, once))
-    await asyncio.to_thread(begun.wait, 20)
-    second = asyncio.create_task(answered(home, "a" * 32, once))
-    await asyncio.sleep(0.3)  # it asks meanwhile
-    go.set()
-    assert [blobs[0].strip() for _, blobs in (await first, await second)] == [b"1", b"1"]
-
-
 async def test_a_name_that_is_none_has_no_answer(home: Path) -> None:
-    process = await ask(home, "../../etc", wire.pack({"do": "hello"}))
+    process = await ask(home, "../../etc", wire.encode({"do": "files"}))
     said, _ = await asyncio.wait_for(process.communicate(), 30)
-    assert (said, process.returncode) == (b"", 71)
+    assert said == b""

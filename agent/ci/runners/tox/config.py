@@ -5,14 +5,12 @@ After tox 4; nothing is executed. Knows the files, not the command line. `ROOT` 
 
 from __future__ import annotations
 
-import configparser
 import re
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent.ci.project.tables import Table, read_toml
 from agent.ci.runners.context import Unfollowed
 from agent.ci.runners.tox import values
 
@@ -240,21 +238,3 @@ def marked(words: list[str]) -> Line:
 def other_names(key: str) -> tuple[str, ...]:
     """A key and its other names."""
     return tuple(name for name in (key, _OTHER_NAMES.get(key), _OLD_NAMES.get(key)) if name)
-
-
-def ini(text: str) -> configparser.ConfigParser:
-    """Raises `Unfollowed`."""
-    parser = configparser.ConfigParser(interpolation=None)
-    try:
-        parser.read_string(text)
-    except configparser.Error as wrong:
-        raise Unfollowed(f"its configuration is not valid: {str(wrong).splitlines()[0][:120]}") from wrong
-    return parser
-
-
-def toml(text: str) -> Table:
-    """Raises `Unfollowed`."""
-    content = read_toml(text)
-    if content is None:
-        raise Unfollowed("its configuration is not valid TOML")
-    return content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import itertools
 import posixpath
 import re
@@ -10,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agent.ci.project.install_commands import installs, merge
-from agent.ci.project.tables import strings, table_at
-from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed
+from agent.ci.project.tables import read_toml, strings, table_at
+from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed, one_of_each
 from agent.ci.runners.options import Options, separate_options
-from agent.ci.runners.selection import one_of_each
 from agent.ci.runners.subshells import joined
-from agent.ci.runners.tox.config import ROOT, Config, Environment, Line, ini, python_of, toml
+from agent.ci.runners.tox.config import ROOT, Config, Environment, Line, python_of
 from agent.ci.runners.tox.ini import IniConfig
 from agent.ci.runners.tox.toml import TomlConfig
 from agent.ci.runners.tox.values import names
@@ -66,15 +66,21 @@ def read_config(context: ShellContext, file: str = "", posargs: tuple[str, ...] 
         if not text:
             continue
         if name.endswith(".toml"):
-            content = toml(text)
+            content = read_toml(text)
+            if content is None:
+                raise Unfollowed("its configuration is not valid TOML")
             if name == "pyproject.toml":
                 content = table_at(content, "tool", "tox")
-            if isinstance(legacy := content.get("legacy_tox_ini"), str):
-                return IniConfig(ini(legacy), "tox", posargs, env, python)
-            if content or name != "pyproject.toml":
-                return TomlConfig(content, posargs, env, python)
-            continue
-        parser, section = ini(text), "tox:tox" if name == "setup.cfg" else "tox"
+            if not isinstance(legacy := content.get("legacy_tox_ini"), str):
+                if content or name != "pyproject.toml":
+                    return TomlConfig(content, posargs, env, python)
+                continue
+            text = legacy
+        parser, section = configparser.ConfigParser(interpolation=None), "tox:tox" if name == "setup.cfg" else "tox"
+        try:
+            parser.read_string(text)
+        except configparser.Error as wrong:
+            raise Unfollowed(f"its configuration is not valid: {str(wrong).splitlines()[0][:120]}") from wrong
         if name != "setup.cfg" or parser.has_section(section):
             return IniConfig(parser, section, posargs, env, python)
     return None

@@ -15,8 +15,8 @@ NAMES_LIMIT = 2000  # environments of one list
 _LATEST = (11, 15)  # minors that an open range of tox 4 stands for
 _DEPTH = 100
 _SIZE = 64 * 1024
-_BRACES = re.compile(r"((?:\{[^}]+\})+)|,")
-_GROUP = re.compile(r"\{([^}]+)\}")
+_BRACES = re.compile(r"((?:\{[^{}]+\})+)|,")
+_GROUP = re.compile(r"\{([^{}]+)\}")
 _TRIED = 20 * NAMES_LIMIT  # combinations of one line, many of which may give the same name
 _FACTOR = re.compile(r"!?[\w.][\w.-]*|")
 _RANGE = re.compile(r"(?<![\w.-])(?:(\d+)-(\d+)|(\d+)-)(?=[,}])|(?<=[{,])-(\d+)(?=[,}])")
@@ -42,11 +42,11 @@ def _generate(text: str) -> Iterator[str]:
     if len(text) > _SIZE:
         raise Unfollowed("its list of environments is too long")
     count = 0
-    for is_name, group in itertools.groupby(_split(_BRACES, text), key=bool):
+    for is_name, group in itertools.groupby(_BRACES.split(text), key=bool):
         if not is_name:
             continue
-        parts = _split(_GROUP, "".join(part for part in group if part).strip())
-        for variant in itertools.product(*([item.strip() for item in part.split(",")] for part in parts if part is not None)):
+        parts = _GROUP.split("".join(part for part in group if part).strip())
+        for variant in itertools.product(*([item.strip() for item in part.split(",")] for part in parts)):
             count += 1
             if count > _TRIED:
                 raise Unfollowed("its list of environments is too long")
@@ -54,17 +54,6 @@ def _generate(text: str) -> Iterator[str]:
             if not all(_FACTOR.fullmatch(factor) for factor in name.split("-")):
                 raise Unfollowed(f"{name[:60]!r} is not a valid environment name")
             yield name
-
-
-def _split(pattern: re.Pattern[str], text: str) -> list[str | None]:
-    """`pattern.split` in linear time: no opening brace is matched behind the last closing one."""
-    end = text.rfind("}") + 1
-    found: list[str | None] = list(pattern.split(text[:end]))
-    first, *others = text[end:].split(",") if pattern is _BRACES else [text[end:]]
-    found[-1] = f"{found[-1] or ''}{first}"
-    for other in others:
-        found += [None, other]
-    return found
 
 
 def _numbers(match: re.Match[str]) -> str:

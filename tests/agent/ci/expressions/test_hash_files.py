@@ -106,9 +106,3 @@ def test_patterns_without_end_and_answers_that_take_too_long_are_refused(monkeyp
         matches(["a" * 20_001], ["a"], WORKSPACE)
     monkeypatch.setattr(hash_files, "SECONDS", -1.0)
     assert files("a")(["**"]) == Unknown("hashFiles")
-
-
-def test_only_what_was_asked_before_is_known() -> None:
-    one = files("a")
-    assert one.known(["a"]) == Unknown("hashFiles")
-    assert one(["a"]) == one.known(["a"]) == DIGEST

@@ -1,14 +1,13 @@
 """What a step sees of the run: the same values by its variables and by its expressions."""
 
 from agent.ci.expressions import Unknown, value_of
-from agent.ci.expressions.scope import no_files
-from agent.ci.job.contexts import Run, StepContexts, build_scope, default_variables, unknown_variables
+from agent.ci.job.contexts import Run, build_scope, default_variables, unknown_variables
 
-KNOWN = Run("CI", "tests", "c0ffee", "main", "me/shop", actor="me", root="/repo", id="42", attempt="2")
+KNOWN = Run("CI", "tests", "c0ffee", "main", "me/shop", root="/repo", id="42", attempt="2")
 
 
 def test_variables_have_the_values_of_the_contexts() -> None:
-    scope = build_scope(KNOWN, {}, StepContexts(), no_files)
+    scope = build_scope(KNOWN)
     for name, value in default_variables(KNOWN).items():
         context, _, key = name.lower().partition("_")
         if context in ("github", "runner") and key != "actions":
@@ -24,5 +23,5 @@ def test_what_is_not_known_is_not_set_and_not_made_up() -> None:
     told = default_variables(pull)
     assert not {"GITHUB_REF", "GITHUB_REF_NAME", "GITHUB_BASE_REF", "GITHUB_RUN_ID", "GITHUB_ACTOR"} & told.keys()
     assert told["GITHUB_HEAD_REF"] == "topic"
-    assert isinstance(value_of("${{ github.ref }}", build_scope(pull, {}, StepContexts(), no_files)), Unknown)
+    assert isinstance(value_of("${{ github.ref }}", build_scope(pull)), Unknown)
     assert unknown_variables("echo $GITHUB_REF ${GITHUB_SHA} $GITHUB_OUTPUT $MY_GITHUB_ACTOR", told) == ["GITHUB_REF"]

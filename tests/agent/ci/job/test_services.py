@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.ci.job.services import ports_context, read_services
+from agent.ci.job.services import read_services
 from agent.contract.verdicts import Service
 
 POSTGRES = {"image": "postgres:16-alpine", "env": {"POSTGRES_PASSWORD": "secret", "POSTGRES_DB": None}, "ports": ["5432:5432"]}
@@ -14,8 +14,8 @@ def test_a_service_is_known_by_its_image_and_listens_where_the_steps_look_for_it
         Service("postgresql", 5432, "db", "postgres:16-alpine", {"POSTGRES_PASSWORD": "secret", "POSTGRES_DB": ""}),
         Service("redis", 6380, "cache", "redis"),
     )
-    assert (wanted.refusals, wanted.notes, wanted.sentence) == ((), (), "")
-    assert ports_context(wanted) == {"db": {"ports": {"5432": "5432"}}, "cache": {"ports": {"6379": "6380"}}}
+    assert (wanted.refusals, wanted.notes, wanted.sentence) == ({}, (), "")
+    assert wanted.ports == {"db": {"ports": {"5432": "5432"}}, "cache": {"ports": {"6379": "6380"}}}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_images_that_a_server_here_can_stand_for(image: str, kind: str) -> None:
 
 def test_other_images_are_refused_by_name() -> None:
     wanted = read_services({"db": POSTGRES, "search": {"image": "elasticsearch:8.1"}, "stack": "redis/redis-stack-server"})
-    assert [refusal.name for refusal in wanted.refusals] == ["search", "stack"]
+    assert list(wanted.refusals) == ["search", "stack"]
     assert wanted.sentence == (
         "The job needs services that the sandbox does not have: search (elasticsearch:8.1 is not supported), "
         "stack (redis/redis-stack-server is not supported)."
@@ -63,7 +63,7 @@ def test_what_differs_from_the_image_is_told() -> None:
 def test_ports_that_github_would_choose_differ() -> None:
     wanted = read_services({"one": {"image": "redis", "ports": [6379]}, "two": {"image": "redis", "ports": ["6379"]}})
     assert len({service.port for service in wanted.services}) == 2
-    assert ports_context(wanted)["two"]["ports"] == {"6379": str(wanted.services[1].port)}
+    assert wanted.ports["two"]["ports"] == {"6379": str(wanted.services[1].port)}
 
 
 def test_in_a_container_s_job_a_service_has_its_own_port() -> None:
@@ -73,7 +73,7 @@ def test_in_a_container_s_job_a_service_has_its_own_port() -> None:
 
 def test_two_services_on_one_port_are_not_both_had() -> None:
     wanted = read_services({"one": {"image": "redis", "ports": ["1:6379"]}, "two": {"image": "mysql", "ports": ["1:3306"]}})
-    assert [(refusal.name, refusal.why) for refusal in wanted.refusals] == [("two", "another service uses port 1")]
+    assert wanted.refusals == {"two": "another service uses port 1"}
 
 
 @pytest.mark.parametrize("ports", [["0:6379"], ["70000:6379"], ["6000-6010:6379"], [{"a": 1}], "x", ["53:53/udp"]])

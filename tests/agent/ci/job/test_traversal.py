@@ -9,11 +9,11 @@ from typing import cast
 import pytest
 
 from agent.checks.runner import Runner
-from agent.ci.expressions.scope import no_files
+from agent.ci.expressions.values import no_files
 from agent.ci.job.leg import FailingStep, Leg, TraversalResult
 from agent.ci.job.replay import Replayer
 from agent.ci.job.selection import ChosenJob, FailedJob, select_leg
-from agent.ci.job.traversal import traverse
+from agent.ci.job.traversal import read_steps
 from agent.ci.project.detection import Project, read_project
 from agent.ci.workflows.document import WorkflowProblem
 from agent.contract.outcome import Outcome
@@ -59,7 +59,7 @@ class Walks:
     ) -> TraversalResult:
         """As it is known without running anything; `told` are the names and conclusions of steps in CI."""
         leg, project = await self._leg(text, files or {}, failed, told)
-        return await traverse(leg, project, no_files)
+        return read_steps(leg, project, no_files)
 
     async def run(self, text: str, files: Mapping[str, str] | None = None, *, failed: str | None = None) -> TraversalResult:
         """As running the steps tells it."""
@@ -448,7 +448,7 @@ async def test_a_workflow_of_pull_requests_is_seen_as_one(sandbox: Sandbox, repo
     project = await read_project(workspace)
     leg = select_leg(ChosenJob(text, ".github/workflows/ci.yml"), project, workspace.root)
     assert isinstance(leg, Leg)
-    assert does(await traverse(leg, project, no_files)) == [("1", "runs")]
+    assert does(read_steps(leg, project, no_files)) == [("1", "runs")]
 
 
 @pytest.mark.parametrize("minutes", [".nan", "-1", "'${{ matrix.none }}'", "0.01"])

@@ -9,7 +9,6 @@ from agent.ci.project.configuration import (
     Install,
     Narrowed,
     TestCommand,
-    _File,
     read_configuration,
 )
 from agent.contract.budget import Budget
@@ -44,7 +43,7 @@ budget: {cost: 0.5}
 branches: {only: [main, "release/*"], ignore: ["release/old*"]}
 """)
     assert not found.enabled
-    assert [(t.name, t.kind, t.timeout) for t in found.tests] == [("unit", "pytest", 90.0), ("lint", None, 600.0)]
+    assert [(t.name, t.kind, t.timeout) for t in found.test] == [("unit", "pytest", 90.0), ("lint", None, 600.0)]
     assert found.packages == Packages(
         ("attrs>=23",), ("requirements.txt",), groups=("dev",), projects=(".[test]",), python="3.12"
     )
@@ -54,7 +53,7 @@ branches: {only: [main, "release/*"], ignore: ["release/old*"]}
 
 
 def test_one_command_is_enough() -> None:
-    assert [t.run for t in read("test: pytest -q\n").tests] == ["pytest -q"]
+    assert [t.run for t in read("test: pytest -q\n").test] == ["pytest -q"]
 
 
 def test_it_narrows_and_never_widens() -> None:
@@ -75,20 +74,21 @@ def test_it_narrows_and_never_widens() -> None:
         ("python: 3.10\n", "python", 1, "quotes"),
         ("budget:\n  cost: .nan\n", "budget.cost", 2, "finite"),
         ("test: [{run: a}, {run: b}]\n", "test", 1, "name of its own"),
-        ("a: &a [1]\nb: *a\n", "", 2, "aliases"),
-        ("[" * 1000, "", 1, "deeply"),
+        ("protected: &a [x]\nrungs: *b\n", "", 2, "no anchor"),
+        ("enabled: true\nenabled: false\n", "", 2, "already defined"),
+        ("[" * 1000, "", 1, "deeper"),
         ("- a\n", "", 1, "keys and values"),
         ("a: 'x\n", "", 2, "end of stream"),
-        ("!!python/object/apply:os.system [ls]\n", "", 1, "constructor"),
-        ("protected: 2020-99-99\n", "", None, "month"),
+        ("!!python/object/apply:os.system [ls]\n", "", 1, "keys and values"),
+        ("protected: 2020-99-99\n", "protected", 1, "tuple"),
     ],
 )
-def test_a_problem_names_the_key_and_the_line(text: str, key: str, line: int | None, what: str) -> None:
+def test_a_problem_names_the_key_and_the_line(text: str, key: str, line: int, what: str) -> None:
     problem = read_configuration(text)
     assert isinstance(problem, ConfigurationProblem)
-    assert (problem.key, problem.line) == (key, line), problem
+    where = f".github/selfheal.yml, line {line}" + (f", `{key}`" if key else "")
+    assert problem.sentence.startswith(f"{where}: ")
     assert what in problem.sentence
-    assert problem.sentence.startswith(".github/selfheal.yml")
 
 
 def test_a_huge_file_is_refused() -> None:
@@ -132,6 +132,6 @@ def test_guidance_reaches_the_policy_and_is_bounded() -> None:
 def test_every_key_is_documented() -> None:
     page = (Path(__file__).parents[4] / "docs" / "configuration.md").read_text()
     parts = {"test.": TestCommand, "install.": Install}
-    keys = [*_File.model_fields, *(f"{prefix}{name}" for prefix, part in parts.items() for name in part.model_fields)]
+    keys = [*Configuration.model_fields, *(f"{prefix}{name}" for prefix, part in parts.items() for name in part.model_fields)]
     assert [key for key in keys if f"| `{key}` |" not in page] == []
     assert [name for part in (Narrowed, Branches) for name in part.model_fields if f"`{name}`" not in page] == []

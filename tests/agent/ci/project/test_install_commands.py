@@ -2,8 +2,7 @@ import shlex
 
 import pytest
 
-from agent.ci.project.install_commands import installs
-from agent.ci.project.provisioning import provisions
+from agent.ci.project.install_commands import installs, provisions
 from sandbox.base import Packages
 
 

@@ -1,10 +1,7 @@
-# ruff: noqa: E501 - files, written as text
 import pytest
 
 from agent.ci.runners.default_tests import detected
 from tests.agent.ci.runners.project import project
-
-NOX = "import nox\n@nox.session\ndef lint(session):\n    session.run('ruff')\n@nox.session\ndef go(session):\n    session.run('pytest')\n"
 
 
 @pytest.mark.parametrize(
@@ -16,8 +13,6 @@ NOX = "import nox\n@nox.session\ndef lint(session):\n    session.run('ruff')\n@n
             "pytest",
         ),
         ({"setup.cfg": "[tox:tox]\nenvlist=py\n[testenv]\ncommands=python -m unittest\n"}, "tox -e py", "python -m unittest"),
-        ({"noxfile.py": NOX}, "nox -s go", "pytest"),
-        ({"Makefile": "test:\n\truff check\ncheck:\n\tpytest -q\n"}, "make check", "pytest -q"),
         ({"pyproject.toml": "[tool.pdm.scripts]\ntest = 'pytest -x'\n"}, "pdm run test", "pytest -x"),
         (
             {"pyproject.toml": "[tool.hatch.envs.test]\ndetached = true\nscripts.unit = 'pytest a'\n"},

@@ -6,10 +6,7 @@ from tests.agent.ci.runners.project import project
 
 WIDE = 10
 DEEP = range(15)
-LOOPS = "".join("    " * (n + 1) + f"for v{n} in [{'1,' * 50}]:\n" for n in range(8)) + "    " * 9 + "pass\n"
 FILES = {
-    "make t": {"Makefile": "A0 =\n" + "".join(f"A{n + 1} = {f'$(A{n})' * WIDE}\n" for n in DEEP) + "t:\n\techo $(A15)\n"},
-    "make u": {"Makefile": "u:\n" + "\tmake u\n" * WIDE},
     "poe p15": {"pyproject.toml": "[tool.poe.tasks]\np0 = ''\n" + "".join(f"p{n + 1} = {[f'p{n}'] * WIDE}\n" for n in DEEP)},
     "task t15": {"Taskfile.yml": "tasks:\n  t0: []\n" + "".join(f"  t{n + 1}: {{deps: {[f't{n}'] * WIDE}}}\n" for n in DEEP)},
     "just j15": {"justfile": "j0:\n" + "".join(f"j{n + 1}: {f'j{n} ' * WIDE}\n" for n in DEEP)},
@@ -17,7 +14,6 @@ FILES = {
         "pyproject.toml": "[tool.hatch.envs.default.scripts]\nh0 = ''\n"
         + "".join(f"h{n + 1} = {[f'h{n}'] * WIDE}\n" for n in DEEP)
     },
-    "nox -s n": {"noxfile.py": "import nox\n@nox.session\ndef n(session):\n" + LOOPS},
 }
 
 
@@ -35,13 +31,7 @@ HUGE = {
         {"tox.ini": f"[tox]\nenv_list = {'{' * 60_000}\n[testenv]\ncommands = pytest\n"},
         {"tox.ini": f"[tox]\nenv_list = {'{a,a,a,a,a,a,a,a}' * 20}\n[testenv]\ncommands = pytest\n"},
     ],
-    "make t": [
-        {"Makefile": "X = a\\\n" + "b\\\n" * 80_000 + "\nt:\n\tpytest\n"},
-        {"Makefile": "t:\n" + "\ta\\\n" * 80_000 + "\tb\n"},
-        {"Makefile": "ifeq " + '" ' * 100_000 + "x\nendif\nt:\n\tpytest\n"},
-        {"Makefile": f"{'t ' * 30_000}: {'a ' * 30_000}\n"},
-        {"Makefile": f"X := {'$(' * 100_000}\nt:\n\tpytest\n"},
-    ],
+    "nox": [{"noxfile.py": "# /// script\n" * 40_000}, {"noxfile.py": "import nox_a\n" * 40_000}],
     "just t": [{"justfile": f"t:\n  echo {'{{' * 100_000}\n"}],
 }
 

@@ -13,7 +13,7 @@ FILES = {
     "req/a.txt": "",
     "req/b.txt": "",
     "sub/setup.py": "",
-    "Makefile": "test:\n\tpytest -q\nall:\n\tpytest -q\n\truff check .\n",
+    "poe_tasks.toml": "[tasks]\ntest = 'pytest -q'\nall = ['test', 'lint']\nlint = 'ruff check .'\n",
 }
 CONDITION = "depends on a condition"
 
@@ -66,10 +66,10 @@ def read(text: str) -> Followed:
         ("until curl localhost; do sleep 1; done", "until curl localhost; do sleep 1; done", Packages()),
         ("sudo tee a <<EOF\nit's\nEOF\npytest", "pytest", Packages()),
         ("ls && sudo tee a <<EOF\nb\nEOF\npytest", "ls && : <<EOF\nb\nEOF\npytest", Packages()),
-        ("make test > log; make test | tee log", "pytest -q > log; pytest -q | tee log", Packages()),
-        ("if make test; then ls; fi", "if pytest -q; then ls; fi", Packages()),
+        ("poe test > log; poe test | tee log", "pytest -q > log; pytest -q | tee log", Packages()),
+        ("if poe test; then ls; fi", "if pytest -q; then ls; fi", Packages()),
         (
-            "while read x; do make all; done < f",
+            "while read x; do poe all; done < f",
             "while read x; do bash -e -o pipefail -c 'pytest -q\nruff check .'; done < f",
             Packages(),
         ),
@@ -104,24 +104,24 @@ def test_what_a_condition_that_is_not_known_would_install_is_there_with_a_note(t
 
 
 def test_what_is_only_known_when_it_is_run_is_said() -> None:
-    found = read("pip install a==$(cat v) -r $FILE b\nmake $(cat t)")
-    assert (found.command, found.packages) == ("make $(cat t)", Packages(("b",)))
+    found = read("pip install a==$(cat v) -r $FILE b\npoe $(cat t)")
+    assert (found.command, found.packages) == ("poe $(cat t)", Packages(("b",)))
     assert found.notes == (
         "`pip install a==$(cat v) -r $FILE b`: $FILE, a==$(cat v) is only known when it is run",
-        "`make $(cat t)` is not followed: its arguments are only known when it is run",
+        "`poe $(cat t)` is not followed: its arguments are only known when it is run",
     )
 
 
 def test_text_that_is_not_closed_stays_as_it_is() -> None:
-    found = read("pip install a\nmake test\necho 'it\nmake test")
-    assert (found.command, found.packages) == ("pytest -q\necho 'it\nmake test", Packages(("a",)))
+    found = read("pip install a\npoe test\necho 'it\npoe test")
+    assert (found.command, found.packages) == ("pytest -q\necho 'it\npoe test", Packages(("a",)))
     assert "`echo 'it` is not read: a quote or a compound command is not closed" in found.notes
 
 
 def test_several_texts_can_share_what_may_be_done() -> None:
     steps = Steps(150)
-    assert follow_script("make test", project(FILES), {}, steps=steps).command == "pytest -q"
-    assert follow_script("make test", project(FILES), {}, steps=steps).command == "make test"
+    assert follow_script("poe test", project(FILES), {}, steps=steps).command == "pytest -q"
+    assert follow_script("poe test", project(FILES), {}, steps=steps).command == "poe test"
 
 
 @pytest.mark.parametrize(

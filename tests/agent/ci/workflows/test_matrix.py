@@ -14,8 +14,6 @@ from agent.ci.workflows.matrix import LEG_LIMIT, MatrixLeg, evaluated, legs
 def made(matrix: Any) -> tuple[MatrixLeg, ...]:
     found = legs(matrix)
     assert isinstance(found, tuple), found
-    assert [leg.index for leg in found] == list(range(len(found)))
-    assert {leg.total for leg in found} == {len(found)}
     return found
 
 

@@ -14,7 +14,7 @@ from agent.contract.verdicts import Check
 from agent.proposer import Situation
 from agent.proposers.tools.proposer import ToolsProposer
 from sandbox.base import InstallFailed, Packages, Sandbox, SandboxUnavailable
-from sandbox.install.index.access import configured
+from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
 

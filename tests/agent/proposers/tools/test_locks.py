@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.proposers.tools.locks import notes
+from agent.proposers.tools.dependencies import lock_notes
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,10 @@ from agent.proposers.tools.locks import notes
     ],
 )
 def test_the_note_names_the_command_that_regenerates_the_lock(said: str, command: str) -> None:
-    (note,) = notes(["something else", f"2024 {said}"])
+    (note,) = lock_notes(["something else", f"2024 {said}"])
     assert f"run `{command}`" in note
     assert "needs the package index" in note
 
 
 def test_other_failures_get_no_note() -> None:
-    assert notes(["AssertionError: uv.lock", "poetry.lock"]) == []
+    assert lock_notes(["AssertionError: uv.lock", "poetry.lock"]) == []

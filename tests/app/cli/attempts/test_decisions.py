@@ -24,7 +24,7 @@ from app.store.store import Store
 from app.store.values import PullRequestRecord
 from tests.app.cli.test_main import selfheal
 from tests.app.plant import NAME, Plant
-from tests.app.requests import RUN, SHA, run_of, taken
+from tests.app.requests import RUN, SHA, cancel, run_of, taken
 from tests.standins.model import Asked, ScriptedModel
 from webhooks.intake import PullRequestChange
 
@@ -143,7 +143,7 @@ async def test_the_source_of_a_fork_is_kept_as_long_as_the_fork(plant: Plant) ->
     long_ago = plant.store.clock.now().replace(year=2020)
     await plant.change(attempt_id, ended_at=long_ago, created_at=long_ago)
     assert await plant.store.due() == [fork_id]
-    await plant.store.cancel(fork_id, Outcome.CANCELLED, "Enough.")
+    await cancel(plant.store, fork_id, Outcome.CANCELLED, "Enough.")
     await plant.change(fork_id, ended_at=long_ago, created_at=long_ago)
     assert await plant.store.due() == [fork_id]
     await heal(fork_id, plant.deps)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.bench.lab import BadInput
 from agent.bench.score import Entry
-from agent.bench.specimen import BadInput
 from app.cli.bench.results_file import Header, ResultsNotSaved, open_results
 
 HEAD = Header("humanevalfix", {"oracle": "all", "model": "none"})

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from agent.contract.events import StepDone, StepStarted
-from app.cli.checkout import progress as screens
-from app.cli.checkout.progress import Screen
+from app.cli.checkout import local_engine as screens
+from app.cli.checkout.local_engine import Screen
 
 
 async def shown(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> str:

@@ -31,7 +31,7 @@ from agent.contract.outcome import ConfirmedFailure
 from agent.engine import Engine
 from app.cli.checkout import checkout
 from sandbox.base import InstallFailed, Limits, Packages, SandboxUnavailable
-from sandbox.install.index.access import configured
+from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
 from tests.tiers import long_but

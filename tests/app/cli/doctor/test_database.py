@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.doctor import database
+from app.cli.doctor import checks
 from app.cli.doctor.checks import Check
 from app.clock import SystemClock
 from app.settings import Settings
@@ -21,7 +21,7 @@ def database_url() -> None:
 
 
 async def looked(settings: Settings) -> dict[str, Check]:
-    return {check.name: check async for check in database.run_checks(settings)}
+    return {check.name: check async for check in checks.check_database(settings)}
 
 
 def file_of(settings: Settings) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from app.cli.doctor import database
+from app.cli.doctor import checks
 from app.cli.doctor.checks import Check
 from app.settings import load
 from tests.standins.postgres import Postgres
@@ -23,7 +23,7 @@ def name(postgres: Postgres) -> Iterator[str]:
 
 
 async def looked(url: str, folder: Path) -> dict[str, Check]:
-    return {check.name: check async for check in database.run_checks(load(data_dir=folder, database_url=url))}
+    return {check.name: check async for check in checks.check_database(load(data_dir=folder, database_url=url))}
 
 
 async def test_one_that_is_well_is_told_with_its_version_and_stays_as_it_is(

@@ -45,7 +45,7 @@ class Ahead:
 
 async def looked(settings: Settings, wrong: float = 0.0) -> dict[str, Check]:
     clock = Ahead(wrong) if wrong else SystemClock()
-    return {check.name: check async for check in github.run_checks(settings, clock)}
+    return {check.name: check async for check in github.check_github(settings, clock)}
 
 
 async def test_an_app_with_all_it_needs_is_fine(standin: StandIn) -> None:

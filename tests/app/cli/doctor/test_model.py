@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.cli.doctor import model
+from app.cli.doctor import checks
 from app.cli.doctor.checks import Check
 from app.settings import load
 from tests.standins.model.replies import Reply, failing, unauthorized
@@ -12,7 +12,7 @@ from tests.standins.model.server import ScriptedModel
 
 
 async def looked(**settings: object) -> list[Check]:
-    return [check async for check in model.run_checks(load(**settings))]
+    return [check async for check in checks.check_model(load(**settings))]
 
 
 async def test_no_model_is_fine() -> None:

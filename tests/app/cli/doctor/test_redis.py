@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
-from app.cli.doctor import redis
+from app.cli.doctor import checks
 from app.cli.doctor.checks import Check
 from app.settings import Settings, load
 
 
 async def looked(settings: Settings) -> dict[str, Check]:
-    return {check.name: check async for check in redis.run_checks(settings)}
+    return {check.name: check async for check in checks.check_redis(settings)}
 
 
 async def test_one_that_is_set_is_written_and_left_as_it_was(redis_url: str) -> None:

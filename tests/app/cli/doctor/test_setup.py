@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.doctor import database, setup
+from app.cli.doctor import checks
 from app.cli.doctor.checks import Check
 from app.clock import SystemClock
 from app.settings import PREFIX, Settings, load
@@ -18,7 +18,7 @@ from tests.deploy.composing import LEAST, environment
 
 
 async def looked(settings: Settings) -> dict[str, Check]:
-    return {check.name: check async for check in setup.run_checks(settings, None)}
+    return {check.name: check async for check in checks.check_settings(settings, None)}
 
 
 @pytest.mark.parametrize(("service", "status"), [("web", "ok"), ("worker", "warning")])
@@ -75,10 +75,10 @@ async def test_a_full_disk_fails_for_the_folder_and_for_the_database_there(small
     async with open_store(settings, SystemClock()):
         pass
     assert (await looked(settings))["data folder"].status == "warning", "little room is not none"
-    assert {check.status async for check in database.run_checks(settings)} == {"ok"}
+    assert {check.status async for check in checks.check_database(settings)} == {"ok"}
     (small_disk / "filler").write_bytes(bytes(14 << 20))
     folder = (await looked(settings))["data folder"]
-    (opens,) = [check async for check in database.run_checks(settings)]
+    (opens,) = [check async for check in checks.check_database(settings)]
     for check in (folder, opens):
         assert (check.status, "full" in check.seen) == ("failed", True)
         assert "free disk space" in check.fix

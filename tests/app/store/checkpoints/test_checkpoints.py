@@ -16,7 +16,7 @@ from langgraph.graph import END, START, StateGraph
 from app.settings import Settings, load
 from app.store.checkpoints import postgres as postgres_checkpoints
 from app.store.checkpoints.checkpoints import open_checkpoints
-from app.store.database.database import StoreError
+from app.store.database.address import StoreError
 from tests.standins.postgres import Postgres
 
 HOSTILE = "a\0b\x1b[31m \\u0000 \u202e"

@@ -18,7 +18,8 @@ from sqlalchemy import Connection, text
 from structlog.testing import capture_logs
 
 from app.store.database import database as database_room
-from app.store.database.database import Database, StoreError, alembic_config, newest_migration
+from app.store.database.address import StoreError
+from app.store.database.database import Database, alembic_config, newest_migration
 from app.store.models import Base
 from tests.app.waiting import until
 from tests.databases import KINDS

@@ -10,7 +10,8 @@ from sqlalchemy import text
 
 from app.clock import SystemClock
 from app.settings import Settings, SettingsError, load
-from app.store.database.database import Database, StoreError, newest_migration
+from app.store.database.address import StoreError
+from app.store.database.database import Database, newest_migration
 from app.store.store import open_store
 from tests.standins.postgres import Postgres
 

@@ -17,7 +17,7 @@ from app.store.leases.heartbeat import LeaseLost
 from app.store.leases.leases import AttemptCancelled, Lease, open_lease
 from app.store.store import Store
 from app.store.values import PullRequestRecord
-from tests.app.requests import COMMAND, REPOSITORY, RUN, SHA, MovableClock, run_of, taken
+from tests.app.requests import COMMAND, REPOSITORY, RUN, SHA, MovableClock, cancel, run_of, taken
 from webhooks.intake import PullRequestChange
 
 
@@ -255,7 +255,7 @@ async def test_cancelling_stops_the_worker_and_ends_the_attempt(store: Store) ->
     attempt_id = await taken(store, RUN)
     with pytest.raises(AttemptCancelled, match="not wanted") as cancelled:  # noqa: PT012
         async with store.lease(attempt_id, "w1"):
-            await store.cancel(attempt_id, Outcome.CANCELLED, "not wanted")
+            await cancel(store, attempt_id, Outcome.CANCELLED, "not wanted")
             await asyncio.sleep(10)
     assert cancelled.value.outcome is Outcome.CANCELLED
     attempt = await store.attempt(attempt_id)
@@ -270,7 +270,7 @@ async def test_a_cancelled_attempt_ends_where_it_would_go_to_sleep(store: Store)
     attempt_id = await taken(store, RUN)
     with pytest.raises(AttemptCancelled, match="a newer commit"):  # noqa: PT012
         async with store.lease(attempt_id, "w1") as lease:
-            await store.cancel(attempt_id, Outcome.SUPERSEDED, "a newer commit came")
+            await cancel(store, attempt_id, Outcome.SUPERSEDED, "a newer commit came")
             await lease.wait(Waiting(Question("publish", "May it be published?"), Usage()))
     attempt = await store.attempt(attempt_id)
     assert attempt is not None
@@ -414,7 +414,7 @@ async def test_an_end_that_github_was_not_told_of_is_due_until_it_is(store: Stor
     async with store.lease(finished, "w1") as lease:
         await lease.end(Outcome.GAVE_UP, "no idea", reported=True)
     for attempt_id in (shown, unseen):
-        await store.cancel(attempt_id, Outcome.SUPERSEDED, "a newer commit")
+        await cancel(store, attempt_id, Outcome.SUPERSEDED, "a newer commit")
 
     assert await store.due() == [shown]  # the postponement does not hold it back
 

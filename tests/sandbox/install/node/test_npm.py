@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from sandbox.base import Command, Completed, InstallFailed, Packages, Sandbox, SandboxUnavailable, Workspace
-from sandbox.install.index.access import configured
 from sandbox.install.node import manifests, npm, scripts
-from sandbox.install.node import registry as npm_registry
+from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
 from sandbox.process import ProcessSandboxes
@@ -104,10 +103,10 @@ async def test_what_one_candidate_writes_among_its_modules_no_other_sees(store: 
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[NpmRegistry]:
     with serving() as registry:
-        real = npm_registry.configured()
+        real = npm.configured()
         hosts = frozenset({registry.host})
         here = replace(real, url=f"{registry.url}/", hosts=hosts, named=hosts)
-        monkeypatch.setattr(npm_registry, "configured", lambda: here)
+        monkeypatch.setattr(npm, "configured", lambda: here)
         monkeypatch.setattr(scripts, "OPTIONS", (*scripts.OPTIONS, "--fetch-retries=0"))
         yield registry
 

@@ -19,11 +19,10 @@ from pathlib import Path
 import pytest
 
 from sandbox.base import Command, Packages
-from sandbox.install.index.access import IndexAccess
+from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
-from sandbox.install.python import interpreters, wheels
-from sandbox.install.python.interpreters import Interpreter, Version, choose, own, runs_as
-from sandbox.install.python.managed import ManagedPythons
+from sandbox.install.python import interpreters
+from sandbox.install.python.interpreters import Interpreter, ManagedPythons, Version, choose, own, runs_as
 from sandbox.local import LocalSandboxes
 from sandbox.process import ProcessSandboxes
 from tests.sandbox.conftest import no_bubblewrap, tarball
@@ -88,7 +87,7 @@ def mirror(archive: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> I
 
 
 def needs_uv() -> None:
-    if wheels.uv_binary() is None:
+    if interpreters.uv_binary() is None:
         pytest.skip("uv is not installed")
 
 
@@ -139,7 +138,7 @@ async def test_what_cannot_be_had_is_asked_for_once(tmp_path: Path, monkeypatch:
     pythons = ManagedPythons(tmp_path / "pythons")
     assert await pythons.fetched((3, 15)) is None
     asked: list[object] = []
-    monkeypatch.setattr(wheels, "uv_binary", lambda: asked.append(1))
+    monkeypatch.setattr(interpreters, "uv_binary", lambda: asked.append(1))
     assert await pythons.fetched((3, 15)) is None
     assert not asked
 
