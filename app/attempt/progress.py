@@ -41,7 +41,6 @@ def publication_of(attempt: Attempt, secrets: tuple[str, ...]) -> Publication:
     return Publication(
         attempt_id=attempt.id,
         number=attempt.number or 1,
-        repository=attempt.repository.full_name,
         head_sha=attempt.head_sha,
         head_branch=attempt.head_branch,
         run_title=request.title,

@@ -130,7 +130,7 @@ def router(sanitizer: Sanitizer) -> APIRouter:
     async def list_attempts(request: Request, query: Annotated[ListQuery, Query()]) -> AttemptsOut:
         """Attempts, newest first."""
         wanted = parse_query(query.repository, query.state, query.trigger, query.before)
-        attempts = await store_of(request).page_of_attempts(wanted.wanted, wanted.before, query.limit + 1)
+        attempts = await store_of(request).page_of_attempts(wanted, query.limit + 1)
         more = len(attempts) > query.limit
         shown = attempts[: query.limit]
         found = await run_in_thread(lambda: [_attempt(each, sanitizer) for each in shown])

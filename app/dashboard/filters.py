@@ -6,7 +6,6 @@ import base64
 import binascii
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, get_args
 
@@ -14,7 +13,7 @@ from fastapi import HTTPException, Query, Request
 
 from agent.contract.outcome import Outcome
 from app.store.store import Store
-from app.store.values import Attempt, AttemptFilter, Cursor, Status, Trigger
+from app.store.values import Attempt, AttemptQuery, Cursor, Status, Trigger
 
 STATUSES: tuple[Status, ...] = ("queued", "running", "waiting")
 """The states that are not outcomes."""
@@ -28,25 +27,6 @@ class BadQuery(HTTPException):
 
     def __init__(self, detail: str) -> None:
         super().__init__(422, detail)
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptQuery:
-    """Filters and cursor of a list."""
-
-    wanted: AttemptFilter
-    before: Cursor | None
-
-    @property
-    def filters(self) -> dict[str, str]:
-        """The non-empty filters as query parameters."""
-        wanted = self.wanted
-        named = {
-            "repository": wanted.repository,
-            "state": wanted.outcome or wanted.status or "",
-            "trigger": wanted.trigger or "",
-        }
-        return {name: str(value) for name, value in named.items() if value}
 
 
 def reject_unknown(names: Collection[str]) -> None:
@@ -67,8 +47,7 @@ def parse_query(repository: str, state: str, trigger: str, before: str) -> Attem
     source = next((known for known in TRIGGERS if known == trigger), None)
     if trigger and source is None:
         raise BadQuery(f"trigger: {_quoted(trigger)} is not one of {', '.join(TRIGGERS)}")
-    wanted = AttemptFilter(repository.replace("\0", ""), status, outcome, source)
-    return AttemptQuery(wanted, parse_cursor(before) if before else None)
+    return AttemptQuery(repository.replace("\0", ""), status, outcome, source, parse_cursor(before) if before else None)
 
 
 def cursor_of(attempt: Attempt) -> str:

@@ -97,7 +97,7 @@ class _Pages:
             query, problem = parse_query(repository, state, trigger, before), ""
         except BadQuery as error:
             query, problem = parse_query("", "", "", ""), error.detail
-        found = await store_of(request).page_of_attempts(query.wanted, query.before, ROWS + 1)
+        found = await store_of(request).page_of_attempts(query, ROWS + 1)
         older = urlencode({**query.filters, "before": cursor_of(found[ROWS - 1])}) if len(found) > ROWS else None
         values = {
             "attempts": found[:ROWS],

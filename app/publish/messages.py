@@ -31,7 +31,6 @@ class Publication:
 
     attempt_id: str
     number: int  # of the attempt among those of this head, from 1
-    repository: str  # full name
     head_sha: str
     head_branch: str
     run_title: str  # the failing run, such as "CI / tests"

@@ -12,7 +12,7 @@ from sqlalchemy.orm import aliased, joinedload, selectinload
 from app.store.database.database import Database
 from app.store.events import StoredEvent, decode
 from app.store.models import AttemptRow, DeliveryRow, EventRow, PullRequestRow, RepositoryRow
-from app.store.values import Attempt, AttemptFilter, AttemptVersion, Cursor, PullRequestResult, Status, attempt_of
+from app.store.values import Attempt, AttemptQuery, AttemptVersion, PullRequestResult, Status, attempt_of
 
 _MANY = 500  # ids in one query
 _WHOLE = (joinedload(AttemptRow.repository), joinedload(AttemptRow.pull_request), selectinload(AttemptRow.requests))
@@ -53,8 +53,8 @@ class Queries:
         named = () if repository is None else (is_named(repository),)
         return await self._attempts(*named, *(() if status is None else (AttemptRow.status == status,)), limit=limit)
 
-    async def page_of_attempts(self, wanted: AttemptFilter, before: Cursor | None = None, limit: int = 50) -> list[Attempt]:
-        """At most `limit` attempts older than `before`, newest first."""
+    async def page_of_attempts(self, wanted: AttemptQuery, limit: int = 50) -> list[Attempt]:
+        """At most `limit` attempts, newest first."""
         which: list[ColumnElement[bool]] = []
         if wanted.repository:
             which.append(RepositoryRow.full_name.ilike(f"%{_escaped(wanted.repository)}%", escape="\\"))
@@ -64,7 +64,7 @@ class Queries:
             (AttemptRow.trigger, wanted.trigger),
         )
         which += [column == value for column, value in fields if value is not None]
-        if before is not None:
+        if (before := wanted.before) is not None:
             at_once = and_(AttemptRow.created_at == before.created_at, AttemptRow.id < before.id)
             which.append(or_(AttemptRow.created_at < before.created_at, at_once))
         return await self._attempts(*which, limit=limit)

@@ -28,21 +28,31 @@ _SAME_FIELDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptFilter:
-    """Which attempts to list; None or "" means any. `repository` is a part of a full name, in any case."""
-
-    repository: str = ""
-    status: Status | None = None
-    outcome: Outcome | None = None
-    trigger: Trigger | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Cursor:
     """A position in the list of attempts, newest first."""
 
     created_at: datetime
     id: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptQuery:
+    """Which attempts to list, and older than which; None or "" means any.
+
+    `repository` is a part of a full name, in any case.
+    """
+
+    repository: str = ""
+    status: Status | None = None
+    outcome: Outcome | None = None
+    trigger: Trigger | None = None
+    before: Cursor | None = None
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """The non-empty filters as query parameters."""
+        named = {"repository": self.repository, "state": self.outcome or self.status, "trigger": self.trigger}
+        return {name: str(value) for name, value in named.items() if value}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.syntax import Syntax
 from rich.table import Table
 
 from agent.case import Case
@@ -109,6 +108,8 @@ def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: s
     _say(console, "Confidence", f"{sureness(result)}.")
     console.print()
     if shown:
+        from rich.syntax import Syntax  # loads all of pygments
+
         console.print(Syntax(plain(diff(result.edits)).plain, "diff", background_color="default"))
     console.print(_evidence(result))
     for note in result.evidence.approximated:

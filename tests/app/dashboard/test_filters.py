@@ -16,7 +16,7 @@ def encoded(place: str) -> str:
 
 def test_filters_are_read_and_written_back() -> None:
     query = parse_query(" octo/calc ", "gave_up", "command", "")
-    assert (query.wanted.repository, query.wanted.outcome, query.wanted.status) == ("octo/calc", Outcome.GAVE_UP, None)
+    assert (query.repository, query.outcome, query.status) == ("octo/calc", Outcome.GAVE_UP, None)
     assert query.filters == {"repository": "octo/calc", "state": "gave_up", "trigger": "command"}
     assert parse_query("", "", "", "").filters == {}
 

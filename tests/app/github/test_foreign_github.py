@@ -103,7 +103,7 @@ async def publication(repository: Repository, url: str) -> Publication:
     head = await repository.branch_head("main")
     assert head is not None
     return Publication(
-        attempt_id="att-1", number=1, repository=NAME, head_sha=head, head_branch="main", run_title="CI / tests",
+        attempt_id="att-1", number=1, head_sha=head, head_branch="main", run_title="CI / tests",
         pull_number=issue["number"], by_command=True,
     )  # fmt: skip
 

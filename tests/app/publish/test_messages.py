@@ -23,7 +23,6 @@ def publication(**changes: object) -> Publication:
     known = Publication(
         attempt_id="att_1",
         number=1,
-        repository="octo/calc",
         head_sha="0123456789abcdef0123456789abcdef01234567",
         head_branch="main",
         run_title="CI / tests",

@@ -55,7 +55,6 @@ async def publication(standin: StandIn) -> Publication:
     return Publication(
         attempt_id="att-1",
         number=1,
-        repository=NAME,
         head_sha=sha,
         head_branch="topic",
         run_title="CI / tests",

@@ -12,7 +12,7 @@ from agent.contract.events import StepStarted
 from agent.contract.outcome import Outcome
 from app.store.models import AttemptRow, BlobRow
 from app.store.store import Store
-from app.store.values import AttemptFilter, Cursor
+from app.store.values import AttemptQuery, Cursor
 from tests.app.requests import COMMAND, REPOSITORY, cancel, run_of, taken
 
 
@@ -23,7 +23,7 @@ async def test_attempts_of_one_moment_are_listed_once_each(store: Store) -> None
         await session.execute(update(AttemptRow).values(created_at=store.clock.now()))
     seen: list[str] = []
     before: Cursor | None = None
-    while page := await store.page_of_attempts(AttemptFilter(), before, limit=2):
+    while page := await store.page_of_attempts(AttemptQuery(before=before), limit=2):
         seen += [attempt.id for attempt in page]
         before = Cursor(page[-1].created_at, page[-1].id)
     assert sorted(seen) == sorted(ids)
@@ -37,7 +37,7 @@ async def test_filters_narrow_the_list(store: Store) -> None:
     await cancel(store, other, Outcome.SUPERSEDED, "moved on")
 
     async def found(**wanted: object) -> set[str]:
-        return {attempt.id for attempt in await store.page_of_attempts(AttemptFilter(**wanted))}  # type: ignore[arg-type]
+        return {attempt.id for attempt in await store.page_of_attempts(AttemptQuery(**wanted))}  # type: ignore[arg-type]
 
     assert await found() == {run, command, other}
     assert await found(repository="OCTO/calc") == {run, command}
