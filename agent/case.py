@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration
-from agent.contract.outcome import NoRepair, Outcome, ReflectionLog
+from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome, ReflectionLog
 from agent.contract.task import Task
 from agent.contract.usage import Usage
-from agent.contract.verdicts import Check, CheckRun
 from sandbox.base import Installed
 
 if TYPE_CHECKING:
@@ -49,8 +48,7 @@ class Uninstalled:
     """The repository's own requirements cannot be installed, so nothing of it can run."""
 
     plan: Plan
-    check: Check
-    run: CheckRun
+    failure: ConfirmedFailure
     ended: NoRepair  # for callers that wanted a repair
 
 

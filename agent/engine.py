@@ -69,7 +69,8 @@ class Engine:
         finished, or that waits for a `reply`, gets the same answer again, without a sandbox.
         """
         async with _loading("agent.preparing", "agent.graph", "agent.proposers.ladder") as loading:
-            if await self._has_checkpoint(case):
+            thread: RunnableConfig = {"configurable": {"thread_id": case.id}}
+            if self.checkpointer is not None and await self.checkpointer.aget_tuple(thread) is not None:
                 await loading
                 from agent.graph import standing
 
@@ -98,7 +99,7 @@ class Engine:
             if isinstance(prepared, NoRepair):
                 return Reproduction(prepared, None)
             if isinstance(prepared, Uninstalled):
-                return Reproduction(ConfirmedFailure.of_one(prepared.check, prepared.run), None, prepared.plan)
+                return Reproduction(prepared.failure, None, prepared.plan)
             await loading
             from agent.graph import confirm
 
@@ -108,11 +109,6 @@ class Engine:
         """Drop the checkpoints of a case that nobody will fork any more; until then a repeated `heal` goes on from them."""
         if self.checkpointer is not None:
             await self.checkpointer.adelete_thread(case_id)
-
-    async def _has_checkpoint(self, case: Case) -> bool:
-        """Did an earlier call start it?"""
-        thread: RunnableConfig = {"configurable": {"thread_id": case.id}}
-        return self.checkpointer is not None and await self.checkpointer.aget_tuple(thread) is not None
 
     @asynccontextmanager
     async def _prepared(self, case: Case, emit: Emit) -> AsyncIterator[Prepared | Uninstalled | NoRepair]:

@@ -14,7 +14,6 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
@@ -84,8 +83,8 @@ def family(proposer: Proposer) -> str:
 def load() -> Extensions:
     """Every extension that is installed, in the order of their names. Raises `BrokenExtension`."""
     _keep_moved_paths()
-    rungs = tuple(_rung(point) for point in _points(RUNGS))
-    opinions = tuple(_opinion(point) for point in _points(NODES))
+    rungs = tuple(_rung(point) for point in sorted(entry_points(group=RUNGS), key=lambda point: point.name))
+    opinions = tuple(_opinion(point) for point in sorted(entry_points(group=NODES), key=lambda point: point.name))
     _differ(RUNGS, [family(placed.proposer) for placed in rungs])
     _differ(NODES, [opinion.name for opinion in opinions])
     return Extensions(rungs, opinions)
@@ -102,10 +101,6 @@ def _keep_moved_paths() -> None:
             setattr(importlib.import_module(parent), name, module)
 
 
-def _points(group: str) -> Iterator[EntryPoint]:
-    return iter(sorted(entry_points(group=group), key=lambda point: point.name))
-
-
 def _rung(point: EntryPoint) -> Placed:
     made = _made(point)
     name, before = getattr(made, "rung", None), getattr(made, "before", "")
@@ -117,8 +112,7 @@ def _rung(point: EntryPoint) -> Placed:
         raise _broken(point, "it is no Proposer: it needs `can_help(situation)` and `async propose(situation)`")
     if before not in (*_BUILT_IN, ""):
         raise _broken(point, f"its `before` is none of {', '.join(_BUILT_IN)}, but {before!r}")
-    kind = _StrategistFromOutside if isinstance(made, Strategist) else _RungFromOutside
-    return Placed(kind(cast(Proposer, made)), before)
+    return Placed(_RungFromOutside(cast(Proposer, made)), before)
 
 
 def _opinion(point: EntryPoint) -> Opinion:
@@ -177,12 +171,9 @@ class _RungFromOutside:
         except Exception as error:  # noqa: BLE001 - as above
             return Proposal(note=f"it failed with {type(error).__name__}: {error}")
 
-
-class _StrategistFromOutside(_RungFromOutside):
     def strategies(self, situation: Situation) -> tuple[str, ...]:
-        assert isinstance(self._proposer, Strategist)
         try:
-            return self._proposer.strategies(situation) or ("",)
+            return (self._proposer.strategies(situation) if isinstance(self._proposer, Strategist) else ()) or ("",)
         except Exception:  # noqa: BLE001 - as above; asked in its plain way it can say more
             return ("",)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Literal
 
 from langchain_core.runnables import RunnableConfig
@@ -36,23 +36,16 @@ from agent.contract.outcome import ConfirmedFailure, NoRepair, Repair
 from agent.contract.question import Question, Reply, Waiting
 from agent.contract.rungs import is_model
 from agent.contract.task import Task
+from agent.contract.usage import Usage
 from agent.contract.verdicts import CheckRun, Oracle
 from agent.nodes.approve import approve, approve_round, asks_before
-from agent.nodes.challenge import challenge
+from agent.nodes.baseline import localize, probe, recall, reproduce
 from agent.nodes.climb import climb, is_left_to_a_model
-from agent.nodes.diagnose import diagnose
-from agent.nodes.guard import guard
-from agent.nodes.localize import localize
-from agent.nodes.probe import probe
-from agent.nodes.propose import propose
-from agent.nodes.prove import prove
-from agent.nodes.recall import recall
+from agent.nodes.contest import guard, prove, select, verify
+from agent.nodes.opinions import challenge, review
+from agent.nodes.propose import diagnose, propose
 from agent.nodes.reflect import reflect
 from agent.nodes.report import report
-from agent.nodes.reproduce import reproduce
-from agent.nodes.review import review
-from agent.nodes.select import select
-from agent.nodes.verify import verify
 from agent.proposers.model import DIRECT
 from agent.report.recording import Step, recorded
 from agent.state import Bookkeeping, Context, Opinion, State, Work, pack, spent, unpack
@@ -82,16 +75,7 @@ OPINIONS: dict[str, Step] = {"challenge": challenge, "review": review}
 """Second opinions on the proven candidate, in order. Each can object; those of extensions come after them."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunContext:
-    """What every step of one run works with; LangGraph passes it in and never writes it down."""
-
-    task: Task
-    context: Context
-    runner: Runner
-
-
-Flow = CompiledStateGraph[State, RunContext, State, State]
+Flow = CompiledStateGraph[State, Work, State, State]  # its `Work` is that of the start of a run, never written down
 
 
 @functools.lru_cache(maxsize=8)  # compiling takes longer than many steps
@@ -102,12 +86,12 @@ def build(checkpointer: BaseCheckpointSaver[str], opinions: tuple[Opinion, ...] 
 
 def _compiled(checkpointer: BaseCheckpointSaver[str], opinions: tuple[Opinion, ...]) -> Flow:
     """The flow: nodes, edges, and the questions that choose between them."""
-    graph = StateGraph(State, context_schema=RunContext)
+    graph = StateGraph(State, context_schema=Work)
     for name, step in STEPS.items():
         graph.add_node(name, _recorded(name, step))
     graph.add_edge(START, "reproduce")
     graph.add_conditional_edges("reproduce", is_red)
-    graph.add_conditional_edges("probe", is_repaired)
+    graph.add_conditional_edges("probe", is_red, ["localize", "report"])
     graph.add_edge("localize", "recall")
     graph.add_edge("recall", "climb")
     graph.add_conditional_edges("climb", who_is_asked, ["report", "approve_round", "diagnose", "propose"])
@@ -135,17 +119,13 @@ def is_red(state: State) -> Literal["localize", "probe", "report"]:
     return "localize" if "oracle_ref" in state else "probe"
 
 
-def is_repaired(state: State) -> Literal["localize", "report"]:
-    return "report" if "ending" in state else "localize"
-
-
-def who_is_asked(state: State, runtime: Runtime[RunContext]) -> str | list[Send]:
+def who_is_asked(state: State, runtime: Runtime[Work]) -> str | list[Send]:
     """A person where the autonomy says so, otherwise the rung; `report` where the ladder or the budget ends."""
     is_asking = state["strategies"] and asks_before(state, runtime.context.task.policy.autonomy)
     return "approve_round" if is_asking else who_proposes(state, runtime)
 
 
-def who_proposes(state: State, runtime: Runtime[RunContext]) -> str | list[Send]:
+def who_proposes(state: State, runtime: Runtime[Work]) -> str | list[Send]:
     if not state["strategies"] or "ending" in state:
         return "report"
     is_sought = (
@@ -160,7 +140,7 @@ def in_every_strategy(state: State) -> list[Send]:
     return [Send("propose", {**state, "strategy": strategy}) for strategy in state["strategies"]]
 
 
-def what_is_left(state: State, runtime: Runtime[RunContext]) -> str | list[Send]:
+def what_is_left(state: State, runtime: Runtime[Work]) -> str | list[Send]:
     """First learn from failures, then judge the remaining candidates, then move on along the ladder."""
     if state.get("failed"):
         return "reflect"
@@ -197,7 +177,7 @@ async def repair(task: Task, context: Context, reply: Reply | None = None) -> Re
     `reply` answers the question that it waits for. Raises `sandbox.base.SandboxLost` and `SandboxUnavailable`: the caller opens
     another sandbox and calls again.
     """
-    run = RunContext(task, context, Runner(task.sandbox))
+    run = Work(task, context, Runner(task.sandbox), Ledger(task.budget, 0, Usage(), 0.0, 0.0, context.monotonic))
     if (saver := context.checkpointer) is not None:
         graph = build(saver, context.opinions)
     else:  # nothing outlives this call
@@ -219,7 +199,7 @@ async def confirm(task: Task, context: Context) -> ConfirmedFailure | NoRepair:
     saver = InMemorySaver()
     graph = _compiled(saver, context.opinions)
     config = RunnableConfig(configurable={"thread_id": task.id})
-    run = RunContext(task, context, Runner(task.sandbox))
+    run = Work(task, context, Runner(task.sandbox), Ledger(task.budget, 0, Usage(), 0.0, 0.0, context.monotonic))
     await run.runner.prepare()
     await graph.ainvoke(_start(context), config, context=run, interrupt_before=["localize"])
     state: State = (await graph.aget_state(config)).values  # type: ignore[assignment]
@@ -245,9 +225,7 @@ async def standing(task_id: str, context: Context) -> Repair | NoRepair | Waitin
         return None
 
 
-async def _run(
-    run: RunContext, graph: Flow, saver: BaseCheckpointSaver[str], reply: Reply | None
-) -> Repair | NoRepair | Waiting:
+async def _run(run: Work, graph: Flow, saver: BaseCheckpointSaver[str], reply: Reply | None) -> Repair | NoRepair | Waiting:
     task, context = run.task, run.context
     config = RunnableConfig(configurable={"thread_id": task.id}, recursion_limit=MOST_STEPS)
     snapshot = await graph.aget_state(config)
@@ -292,18 +270,17 @@ async def _result(state: State, context: Context) -> Repair | NoRepair:
     return await context.recall(Repair, ref) if kind == "repair" else await context.recall(NoRepair, ref)
 
 
-def _work(state: State, runtime: Runtime[RunContext]) -> Work:
+def _work(state: State, runtime: Runtime[Work]) -> Work:
+    """What a step works with now: the ledger says what the state has spent."""
     run = runtime.context
-    monotonic = run.context.monotonic
-    iterations, seconds = state.get("iteration", 0), state.get("seconds", 0.0)
-    ledger = Ledger(run.task.budget, iterations, spent(state), seconds, monotonic(), monotonic)
-    return Work(run.task, run.context, run.runner, ledger)
+    iterations, seconds, now = state.get("iteration", 0), state.get("seconds", 0.0), run.context.monotonic
+    return replace(run, ledger=Ledger(run.task.budget, iterations, spent(state), seconds, now(), now))
 
 
 def _recorded(name: str, step: Step) -> Any:
     """A node that reports its start and end, and books its time."""
 
-    async def node(state: State, runtime: Runtime[RunContext]) -> Bookkeeping:
+    async def node(state: State, runtime: Runtime[Work]) -> Bookkeeping:
         # Where a person is asked the graph leaves by an exception.
         return await recorded(name, step, state, _work(state, runtime), expected=(GraphBubbleUp,))
 

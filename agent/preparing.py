@@ -19,9 +19,9 @@ from agent.ci.plan import Plan, complete, plan
 from agent.ci.project import install_failure, runtimes
 from agent.contract.budget import Budget
 from agent.contract.events import Emit, StepDone, StepStarted
-from agent.contract.outcome import NoRepair, Outcome
+from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome
 from agent.contract.task import Policy, Task
-from agent.contract.verdicts import Check, CheckRun
+from agent.contract.verdicts import Check, CheckRun, Oracle
 from agent.report.endings import Ending
 from sandbox.base import Installed, InstallFailed, LimitExceeded, Sandbox, UnsafeArchive
 from sandbox.install.python.interpreters import runs_as
@@ -51,7 +51,8 @@ async def prepare(
     if not planned.is_open:
         return _ended(planned)
     try:
-        if said := await commit_workspace(sandbox, _run_of(case)):
+        run = next((job.run for job in case.jobs if isinstance(job, FailedJob)), Run())
+        if said := await commit_workspace(sandbox, run):
             planned = replace(planned, notes=(*planned.notes, said))
     except LimitExceeded as error:
         return _too_small(error)
@@ -105,11 +106,9 @@ def _uninstalled(case: Case, planned: Plan, error: InstallFailed) -> Uninstalled
     if was_met:
         return ended
     source = next((check.source for check in planned.checks), next((source for source, _ in planned.steps), "detected"))
-    return Uninstalled(planned, install_failure.check(source), run, ended)
-
-
-def _run_of(case: Case) -> Run:
-    return next((job.run for job in case.jobs if isinstance(job, FailedJob)), Run())
+    check = install_failure.check(source)
+    oracle = Oracle((check,), {check.name: run.red}, {check.name: run.green})
+    return Uninstalled(planned, ConfirmedFailure(oracle, (run,)), ended)
 
 
 async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float) -> Plan:

@@ -11,6 +11,7 @@ from agent.contract.outcome import Outcome
 from agent.contract.verdicts import Failure
 
 LONGEST = 2_000  # characters of a signature
+_CHANGING = re.compile(r"0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,5 @@ def signature(failures: Sequence[Failure]) -> str:
     lines = []
     for failure in failures[:10]:
         where = " ".join(f"{frame.path} {frame.function}" for frame in failure.frames[-3:])
-        lines.append(f"{failure.id} {_normalized(failure.message)} {where}")
+        lines.append(f"{failure.id} {_CHANGING.sub('…', failure.message)} {where}")
     return "\n".join(dict.fromkeys(lines))[:LONGEST]
-
-
-def _normalized(message: str) -> str:
-    return re.sub(r"0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"", "…", message)

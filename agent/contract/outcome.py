@@ -8,7 +8,7 @@ from typing import Literal
 
 from agent.contract.proposal import Diagnosis, Edits
 from agent.contract.usage import RungCost, Usage
-from agent.contract.verdicts import Check, CheckRun, Conditions, Oracle, VerdictId
+from agent.contract.verdicts import CheckRun, Conditions, Oracle, VerdictId
 
 
 class Outcome(StrEnum):
@@ -37,11 +37,6 @@ class ConfirmedFailure:
     oracle: Oracle
     base: tuple[CheckRun, ...]
     notes: tuple[str, ...] = ()
-
-    @classmethod
-    def of_one(cls, check: Check, run: CheckRun) -> ConfirmedFailure:
-        """One failed run, where no other check can run."""
-        return cls(Oracle((check,), {check.name: run.red}, {check.name: run.green}), (run,))
 
     @property
     def failing(self) -> tuple[str, ...]:

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from agent.checks.oracle import EXIT, Verification, broken, failures, possibly_flaky, tampering, turned, unexplained, unmoved
 from agent.contract import words
@@ -64,7 +63,8 @@ def _judged(oracle: Oracle, base: Runs, whole: Runs | Verification, edits: Edits
     spoilt = tuple(id_ for check in oracle.checks for id_ in broken(oracle, check, base[check.name], whole[check.name]))
     exits = next((run for run in whole.values() if unexplained(run)), None)
     if exits is not None and not set(spoilt) - {EXIT}:
-        return Verification(False, _still_exits(exits), newly_red=spoilt)
+        why = f"its tests pass, but the command still exits with {exits.exit_code}: {last_line(exits.output)}"
+        return Verification(False, why, newly_red=spoilt)
     if spoilt:
         noun, why = words.noun(oracle.checks), _messages(whole, spoilt)
         return Verification(False, f"it fixes the failing {noun}s but breaks {named(spoilt)}{why}", newly_red=spoilt)
@@ -81,9 +81,13 @@ async def prove(work: Work, oracle: Oracle, base: Runs, edits: Edits, green: Ver
     without: Runs | Verification | None = None
     if is_brief(base):
         once = functools.partial(_runs, work, oracle, target_only=True)
-        *again, without = await _side_by_side(*(once(edits) for _ in range(GREENS - 1)), once(()))
-        if any(_is_starved(runs) for runs in (*again, without)):
-            again, without = [], None  # they share the sandbox's memory: run each alone
+        done = await asyncio.gather(*(once(edits) for _ in range(GREENS - 1)), once(()), return_exceptions=True)
+        ended = [runs for runs in done if not isinstance(runs, BaseException)]
+        if len(ended) < len(done):
+            raise next(error for error in done if isinstance(error, BaseException))
+        again, without = ended[:-1], ended[-1]
+        if any(map(_is_starved, ended)):  # it is the memory that they share: run each alone
+            again, without = [], None
     for _ in range(0 if again else GREENS - 1 if is_brief(base) else 1):
         again.append(await _runs(work, oracle, edits, target_only=True))
     for runs in again:
@@ -125,15 +129,6 @@ def proof_seconds(base: Runs) -> float:
 def ending_seconds(run: CheckRun) -> float:
     """Estimate for a run without a hang."""
     return START + sum(run.durations.values()) if run.ending == "timeout" else run.seconds
-
-
-async def _side_by_side(*works: Coroutine[Any, Any, Any]) -> list[Any]:
-    """Runs all to their end, then raises the first error, if any."""
-    done = await asyncio.gather(*works, return_exceptions=True)
-    for ended in done:
-        if isinstance(ended, BaseException):
-            raise ended
-    return list(done)
 
 
 async def _runs(
@@ -200,10 +195,6 @@ def _still_red(oracle: Oracle, base: Runs, runs: Runs) -> Verification | None:
         still_red=tuple(red),
         unmoved=unmoved(oracle, base, runs),
     )
-
-
-def _still_exits(run: CheckRun) -> str:
-    return f"its tests pass, but the command still exits with {run.exit_code}: {last_line(run.output)}"
 
 
 def _odd(runs: Runs) -> CheckRun | None:

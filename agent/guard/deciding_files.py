@@ -18,8 +18,7 @@ from pathlib import PurePosixPath
 
 from agent.contract.proposal import FileChange
 from agent.contract.verdicts import Check, Oracle, Step
-
-Finding = tuple[str, str]  # rule, sentence
+from agent.guard import Finding
 
 _TOOLS = frozenset({
     "pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "exceptiongroup", "tomli", "colorama",
@@ -187,7 +186,9 @@ def _is_doctest(path: str, id_: str, reader: str) -> bool:
 def _examples(text: str | None, path: str) -> Counter[tuple[str, str]]:
     """The examples in a text or a module's strings; if the module does not parse, the lines that look like examples."""
     try:
-        texts = list(_docstrings(ast.parse(text or ""))) if path.endswith(".py") else [text or ""]
+        # All strings of a module: `__test__` and docstrings assembled later contain examples too.
+        nodes = ast.walk(ast.parse(text or "")) if path.endswith(".py") else [ast.Constant(text or "")]
+        texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
         parser = doctest.DocTestParser()
         return Counter((example.source, example.want) for one in texts for example in parser.get_examples(one))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -197,8 +198,3 @@ def _examples(text: str | None, path: str) -> Counter[tuple[str, str]]:
             for row, after in zip(rows, [*rows[1:], ""], strict=True)
             if row.startswith(">>> ")
         )
-
-
-def _docstrings(tree: ast.Module) -> Iterator[str]:
-    """All strings: `__test__` and docstrings assembled later contain examples too."""
-    return (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))

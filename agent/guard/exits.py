@@ -12,10 +12,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from agent.contract.verdicts import Oracle
+from agent.guard import Finding
 from agent.guard.runner_access import Names
 from agent.source.languages import GO, JVM, NODE, RUST, family
-
-Finding = tuple[str, str]  # rule, sentence
 
 _PROSE = (".md", ".rst", ".txt", ".adoc", ".html", ".css", ".json", ".yml", ".yaml", ".toml", ".cfg", ".ini", ".lock", ".svg")
 _EXIT = r"(?<![\w$-])(?P<exit>_*exit!?|_?Exit|quick_exit|[eE]xitProcess|reallyExit|exit_?[cC]ode|ExitCode|halt)(?![\w$-])"
@@ -88,15 +87,11 @@ def _violation(path: str, text: str) -> Finding:
 def _exits(tree: ast.Module, names: Names) -> Iterator[str]:
     calls = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name | ast.Attribute | ast.Call) and _leaves(node, names):
+        name = names.of(node) or (node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else "")
+        if name in ("sys.exit", "exit", "quit", "builtins.exit", "builtins.quit") or name.rpartition(".")[2] == "SystemExit":
             call = calls.get(id(node))
             if call is None or not _fails(call):
                 yield ast.unparse(call or node)
-
-
-def _leaves(node: ast.Name | ast.Attribute | ast.Call, names: Names) -> bool:
-    name = names.of(node) or (node.id if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else "")
-    return name in ("sys.exit", "exit", "quit", "builtins.exit", "builtins.quit") or name.rpartition(".")[2] == "SystemExit"
 
 
 def _fails(call: ast.Call) -> bool:

@@ -11,10 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from agent.guard import Finding
 from agent.guard.branches import Branch, answer_of, branches, is_literal, table
 from agent.guard.runner_access import last
 
-Finding = tuple[str, str]  # rule, sentence
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _ORDINARY = ("None", "0", "1", "-1", "0.0", "1.0", "''", "b''", "()", "[]", "{}", "set()", "True", "False", "' '")

@@ -17,11 +17,10 @@ from collections.abc import Iterator
 
 from agent.contract.proposal import FileChange
 from agent.edits.changes import added, removed
+from agent.guard import Finding
 from agent.guard.exits import exit_lines
 from agent.guard.rust import rust_findings
 from agent.source.languages import GO, JVM, NODE, RUST, family
-
-Finding = tuple[str, str]  # rule, sentence
 
 _BUILT_IN = (
     r"(?:Object|Array|String|Number|Boolean|Function|Promise|Map|Set|Symbol|Error|RegExp|JSON|Reflect|Math|Date|console)"

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 
 from agent.contract.proposal import FileChange
 from agent.edits.changes import added, removed
+from agent.guard import Finding
 from agent.guard.exits import exit_findings, exit_lines
 from agent.guard.hardcoded import hardcoded_findings
 from agent.guard.lines import line_findings
 from agent.guard.runner_access import TEST_TOOLS, Names, access_findings
 
-Finding = tuple[str, str]  # rule, sentence
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _SILENCER = re.compile(

@@ -17,9 +17,8 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from agent.contract.proposal import Edits
+from agent.guard import Finding
 from agent.source.distributions import distribution_of, normalised
-
-Finding = tuple[str, str]  # rule, sentence
 
 
 class _Entry(NamedTuple):

@@ -11,7 +11,7 @@ import fnmatch
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from xml.etree.ElementTree import Element, ParseError
@@ -40,20 +40,6 @@ class Refusal:
     sentence: str
 
 
-_PYPROJECT_KEYS = (
-    "project.dependencies", "project.optional-dependencies", "project.requires-python", "dependency-groups",
-    "tool.poetry.dependencies", "tool.poetry.group.*.dependencies", "tool.poetry.dev-dependencies",
-    "tool.uv.constraint-dependencies",
-)  # fmt: skip
-_SETUP_CFG_KEYS = ("options.install_requires", "options.extras_require", "options.python_requires", "options.package_data")
-_TOX_KEYS = ("testenv*.deps",)
-_PIP_KEYS = ("packages", "dev-packages", "requires")
-_NODE_KEYS = (
-    "dependencies", "devDependencies", "peerDependencies", "optionalDependencies", "engines", "overrides", "resolutions",
-)  # fmt: skip
-_CARGO_KEYS = ("dependencies", "dev-dependencies", "build-dependencies", "target.*dependencies", "workspace.dependencies")
-_GO_KEYS = ("require",)
-_POM_KEYS = ("project/dependencies/dependency",)
 _SECRET = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_\w{30,}|\bAKIA[0-9A-Z]{16}\b"
     r"|\bsk-[A-Za-z0-9_-]{20,}|\bxox[abprs]-[\w-]{10,}|\bAIza[\w-]{35}\b"
@@ -101,16 +87,15 @@ def _path_refusal(edit: FileChange, candidate: Candidate, policy: Policy) -> Ref
     path = clean_path(edit.path)
     if path is None or path != edit.path:
         return Refusal("path", f"{edit.path!r} is not a path inside the repository")
-    if _matches(path, START_UP):
-        return Refusal("start-up", f"{path} changes how Python or git starts")
-    if _matches(path, policy.protected):
-        return Refusal("protected", f"{path} is protected by the repository's configuration")
-    if _matches(path, CI_FILES):
-        return Refusal("ci", f"{path} is part of the CI configuration")
-    if _matches(path, LINT_SETTINGS):
-        return Refusal("settings", f"{path} configures the tools that check the code")
-    if _matches(path, BUILD_SETTINGS):
-        return Refusal("settings", f"{path} configures the build")
+    for patterns, rule, why in (
+        (START_UP, "start-up", "changes how Python or git starts"),
+        (policy.protected, "protected", "is protected by the repository's configuration"),
+        (CI_FILES, "ci", "is part of the CI configuration"),
+        (LINT_SETTINGS, "settings", "configures the tools that check the code"),
+        (BUILD_SETTINGS, "settings", "configures the build"),
+    ):
+        if _matches(path, patterns):
+            return Refusal(rule, f"{path} {why}")
     if _matches(path, LOCKS) and candidate.rung != "tools":
         return Refusal("lock", f"only its package manager can write {path}")
     if not policy.allow_test_edits:
@@ -139,19 +124,9 @@ def _key_refusal(edit: FileChange, path: str) -> Refusal | None:
     name = PurePosixPath(path).name.casefold()
     if name == "setup.py" and not changes_only_requirements(edit):
         return Refusal("settings", f"a patch can change only the requirements in {path}")
-    readers = {
-        "pyproject.toml": (_toml_keys, _PYPROJECT_KEYS),
-        "setup.cfg": (_ini_keys, _SETUP_CFG_KEYS),
-        "tox.ini": (_ini_keys, _TOX_KEYS),
-        "pipfile": (_toml_keys, _PIP_KEYS),
-        "package.json": (_json_keys, _NODE_KEYS),
-        "cargo.toml": (_toml_keys, _CARGO_KEYS),
-        "go.mod": (_go_keys, _GO_KEYS),
-        "pom.xml": (_pom_keys, _POM_KEYS),
-    }
-    if name not in readers:
+    if name not in _MANIFESTS:
         return None
-    read, allowed = readers[name]
+    read, allowed = _MANIFESTS[name]
     try:
         before, after = read(edit.before or ""), read(edit.after or "")
     except (ValueError, configparser.Error, RecursionError) as error:
@@ -223,6 +198,29 @@ def _ini_keys(text: str) -> dict[str, object]:
     parser = configparser.RawConfigParser(strict=False)
     parser.read_string(text)
     return {f"{section}.{key}": value for section in parser.sections() for key, value in parser.items(section)}
+
+
+# What a patch can change in shared configuration files: their reader, and globs of keys.
+_MANIFESTS: Mapping[str, tuple[Callable[[str], dict[str, object]], tuple[str, ...]]] = {
+    "pyproject.toml": (_toml_keys, (
+        "project.dependencies", "project.optional-dependencies", "project.requires-python", "dependency-groups",
+        "tool.poetry.dependencies", "tool.poetry.group.*.dependencies", "tool.poetry.dev-dependencies",
+        "tool.uv.constraint-dependencies",
+    )),
+    "setup.cfg": (_ini_keys, (
+        "options.install_requires", "options.extras_require", "options.python_requires", "options.package_data",
+    )),
+    "tox.ini": (_ini_keys, ("testenv*.deps",)),
+    "pipfile": (_toml_keys, ("packages", "dev-packages", "requires")),
+    "package.json": (_json_keys, (
+        "dependencies", "devDependencies", "peerDependencies", "optionalDependencies", "engines", "overrides", "resolutions",
+    )),
+    "cargo.toml": (_toml_keys, (
+        "dependencies", "dev-dependencies", "build-dependencies", "target.*dependencies", "workspace.dependencies",
+    )),
+    "go.mod": (_go_keys, ("require",)),
+    "pom.xml": (_pom_keys, ("project/dependencies/dependency",)),
+}  # fmt: skip
 
 
 def _text_refusal(edit: FileChange) -> Refusal | None:

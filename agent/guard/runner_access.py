@@ -11,8 +11,9 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 
-Finding = tuple[str, str]  # rule, sentence
+from agent.guard import Finding
 
 TEST_TOOLS = frozenset({
     "pytest", "_pytest", "pluggy", "unittest", "doctest", "coverage", "selfheal_guest", "mock", "hypothesis", "nose", "nose2",
@@ -203,12 +204,7 @@ def _known(name: str) -> Finding | None:
     last = name.rpartition(".")[2]
     if "." in name and last in _NAMES:
         return _NAMES[last]
-    return next((_FULL[name[:end]] for end in _ends(name) if name[:end] in _FULL), None)
-
-
-def _ends(name: str) -> Iterator[int]:
-    yield from (at for at, letter in enumerate(name) if letter == ".")
-    yield len(name)
+    return next((_FULL[start] for start in accumulate(name.split("."), "{}.{}".format) if start in _FULL), None)
 
 
 def _calls(node: ast.Call, names: Names) -> Iterator[Finding]:

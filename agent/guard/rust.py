@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-Finding = tuple[str, str]  # rule, sentence
+from agent.guard import Finding
 
 _SKIPPED = re.compile(
     r"//[^\n]*|/\*|(?<!\w)[bc]?r(#*)\".*?\"\1|b?\"(?:\\.|[^\"\\])*\"|b?'(?:\\(?:[^u]|u\{[^}]*\})|[^'\\\n])'",

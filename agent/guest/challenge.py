@@ -160,9 +160,8 @@ def _keep_identities(before: dict[str, Any], after: dict[str, Any]) -> None:
 
 def _take_over(old: Any, new: types.FunctionType) -> bool:
     """Give the old function the new code; False where it would keep its old closure."""
-    if not isinstance(old, types.FunctionType) or set(old.__code__.co_freevars + new.__code__.co_freevars) - {"__class__"}:
-        return False
-    if old.__code__.co_freevars != new.__code__.co_freevars:
+    free = new.__code__.co_freevars
+    if not isinstance(old, types.FunctionType) or old.__code__.co_freevars != free or set(free) - {"__class__"}:
         return False
     old.__code__, old.__doc__ = new.__code__, new.__doc__
     old.__defaults__, old.__kwdefaults__ = new.__defaults__, new.__kwdefaults__

@@ -248,15 +248,14 @@ def kind(module: str) -> str:
 def _find_inside(module: str) -> ModuleSpec | None:
     """The spec of a submodule without importing its package."""
     parts = module.split(".")
-    path = None
-    spec = None
+    path = spec = None
     for at in range(len(parts)):
+        if at and path is None:
+            return None
         spec = importlib.machinery.PathFinder.find_spec(".".join(parts[: at + 1]), path)
         if spec is None:
             return None
         path = spec.submodule_search_locations
-        if path is None and at + 1 < len(parts):
-            return None
     return spec
 
 

@@ -9,7 +9,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .observe.conditions import set_clock
@@ -75,7 +75,12 @@ def running(request: dict[str, Any], root: str) -> Iterator[None]:
         for step in request["before"]:
             _run(step, starter, servers, deadline)
             starter.apply_outputs()
-        _replace_environment(starter.test_environment())
+        environment = starter.test_environment()
+        os.environ.clear()
+        os.environ.update(environment)
+        for path in reversed(environment.get("PYTHONPATH", "").split(os.pathsep)):
+            if path and path not in sys.path:
+                sys.path.insert(1, path)
         request["seconds"] -= time.monotonic() - started
         yield
     except services.ServiceFailed as failed:
@@ -100,11 +105,3 @@ def _run(step: dict[str, Any], starter: ProgramStarter, servers: services.Servic
         peers.set_subreaper(False)
     if process.returncode and not step["may_fail"]:
         raise PreludeFailed("the step %s before the tests failed" % step["name"])
-
-
-def _replace_environment(environment: Mapping[str, str]) -> None:
-    os.environ.clear()
-    os.environ.update(environment)
-    for path in reversed(environment.get("PYTHONPATH", "").split(os.pathsep)):
-        if path and path not in sys.path:
-            sys.path.insert(1, path)

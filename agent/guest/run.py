@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from .supervise import peers, results
 from .supervise.results import RunnerSession
 from .supervise.steps import ProgramStarter
-from .text import Tail, clean
+from .text import clean
 from .wire import channel
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def _close_to_peers() -> bool:
 class Supervisor:
     def __init__(self, request: dict[str, Any]) -> None:
         self.request = request
-        self.output = Tail(int(request["output_limit"]))
+        self.limit = int(request["output_limit"])
+        self.output = bytearray()  # its end
         self.is_node = request["reader"] == "javascript"
         self.results = results.ResultCollector(self.is_node, float(request["timeout"]))
         self.notes: list[str] = []
@@ -88,8 +89,7 @@ class Supervisor:
             "observed": self.results.is_observed(),
             "verdicts": self.results.verdicts,
             "failures": self.results.failures,
-            "output": clean(self.output.text(), self.output.limit),
-            "truncated": self.output.dropped,
+            "output": clean(bytes(self.output[-self.limit :]).decode("utf-8", "replace"), self.limit),
             "notes": self.notes + self.results.notes,
             "marks": sorted(self._marks()),
             "prepared": self.prepared,
@@ -155,7 +155,7 @@ class Supervisor:
         try:
             self.services.start(self.request["services"], deadline)
         except services.ServiceFailed as failed:
-            self.output.add(failed.log)
+            self.output += failed.log
             self.notes.append("The service %s could not be started: %s" % (json.dumps(failed.service), failed))
             return failed.service
         return ""
@@ -198,7 +198,8 @@ class Supervisor:
                             if key.data != "output":
                                 file.close()
                         elif key.data == "output":
-                            self.output.add(data)
+                            self.output += data
+                            del self.output[: -2 * self.limit]
                         else:
                             self.results.receive(key.data, data)
                 waiting = [key for key in selector.get_map().values() if key.data != "listener"]

@@ -21,8 +21,8 @@ from typing import Any
 
 from . import prelude
 from .trial import collection, hot_swap
-from .trial.forks import LOOPING, Fork, TimeLimit, Write, bound_memory
-from .trial.server import affordable, attempt, serve
+from .trial.forks import Fork, TimeLimit, Write, bound_memory
+from .trial.server import affordable, attempt, outcome_of, serve
 
 IMPORTING = 10.0  # seconds of wall time for collecting in a fresh process
 DOUBTED = 5  # factor on the search time after a hit that breaks examples in docstrings
@@ -153,21 +153,14 @@ class Driver:
     def try_fresh_import(self, candidate: dict[str, Any]) -> None:
         started = time.monotonic()
         fork = Fork(with_fresh_import(self.plan, self.root, candidate, self.needed, self.costs), close=(self.output,))
-        passed, grace, kept = 0, IMPORTING, None
         try:
-            for name in self.needed:
-                if fork.receive(time.monotonic() + grace + 20 * self.costs.get(name, LOOPING)) is not True:
-                    break
-                grace = 3.0
-                passed += 1
-            if passed == len(self.needed):
-                kept = fork.receive(time.monotonic() + IMPORTING)
+            kept = outcome_of(fork, self.needed, self.costs, IMPORTING, 3.0)
         finally:
             fork.end()
         self.fresh += 1
         self.fresh_seconds += time.monotonic() - started
-        if passed == len(self.needed):
-            self.report_hit([candidate["id"]], passed, kept if isinstance(kept, list) and len(kept) == 2 else [0, 0])
+        if isinstance(kept, list):
+            self.report_hit([candidate["id"]], len(self.needed), kept)
 
     def report_done(self, exhausted: bool) -> None:
         self.report({"event": "done", "tried": self.batched[0] + self.forked[0] + self.fresh, "exhausted": exhausted,

@@ -45,21 +45,3 @@ def identity(text: str) -> str:
         digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
         text = text[: ID_LIMIT - 20] + "…" + digest
     return _CONTROLS.sub("", _ESCAPES.sub("", text)).replace("\n", " ").replace("\t", " ")
-
-
-class Tail:
-    """The last `limit` bytes of a stream."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit, self.kept, self.dropped = limit, bytearray(), False
-
-    def add(self, data: bytes) -> None:
-        self.kept += data
-        if len(self.kept) > 2 * self.limit:
-            del self.kept[: -self.limit]
-            self.dropped = True
-
-    def text(self) -> str:
-        kept = bytes(self.kept[-self.limit :])
-        self.dropped = self.dropped or len(self.kept) > self.limit
-        return kept.decode("utf-8", "replace")

@@ -32,8 +32,7 @@ async def approve_round(state: State, work: Work) -> End:
     rung = work.ladder[state["rung"]].rung
     tried = len(state.get("iterations", []))
     question = Question("round", f"{words.counted(tried, 'change')} tried so far. Let {words.rung(rung)} propose the next one?")
-    reply = unpack(Reply, interrupt(pack(question)))
-    await _told(work, question, reply)
+    reply = await _ask(work, question)
     if not reply.approved:
         return {"ending": pack(rejected(reply.why))}
     return {"asked": state["iteration"], "guidance": [*state.get("guidance", []), *([reply.why] if reply.why else [])]}
@@ -47,8 +46,7 @@ async def approve(state: State, work: Work) -> Approval:
     candidate = await work.context.recall(Candidate, ref)
     shown = await asyncio.to_thread(diff, candidate.edits)
     question = Question("publish", f"Verified. Open a pull request? {candidate.title}", shown)
-    reply = unpack(Reply, interrupt(pack(question)))
-    await _told(work, question, reply)
+    reply = await _ask(work, question)
     if reply.approved:
         return {}
     if not reply.why:
@@ -58,6 +56,8 @@ async def approve(state: State, work: Work) -> Approval:
     return {"winner": None, "failed": [[ref, pack(failed)]], "guidance": [*state.get("guidance", []), reply.why]}
 
 
-async def _told(work: Work, question: Question, reply: Reply) -> None:
+async def _ask(work: Work, question: Question) -> Reply:
     """Emit the answer. The caller emitted the question, because this step runs twice up to `interrupt`."""
+    reply = unpack(Reply, interrupt(pack(question)))
     await work.context.emit(Answered(text=reply.summary, about=question.about, approved=reply.approved, why=reply.why))
+    return reply

@@ -10,7 +10,7 @@ from agent.contract.usage import RungCost, Usage
 from agent.guard import rules
 from agent.nodes.propose import situation_of
 from agent.proposer import Strategist
-from agent.report.costs import report_cost
+from agent.report.recording import report_cost
 from agent.state import Direction, Round, State, Work, fell_back, pack, remember, unpack
 
 FRUITLESS = 2  # rounds in a row without anything new to judge, after which a rung is left

@@ -1,4 +1,4 @@
-"""Asks the current rung for patches, in one of its strategies. The strategies of a round run in parallel."""
+"""Asks the current rung: a model first for its diagnosis, every rung for patches, in each of its strategies in parallel."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from agent.contract.events import AnyEvent, Degraded, ModelCalled, Proposed
 from agent.contract.memory import Recollection
 from agent.contract.outcome import Iteration
 from agent.contract.proposal import Diagnosis, Span
-from agent.contract.rungs import is_model
+from agent.contract.rungs import is_model, model_name
 from agent.contract.usage import RungCost, Usage
 from agent.contract.verdicts import CheckRun, Oracle
+from agent.debugger.debugger import Debugger
+from agent.diagnosis import evidence
 from agent.edits.changes import diff, digest
 from agent.gate.gate import proof_seconds
 from agent.models.values import ModelError
-from agent.proposer import Proposal, Situation
-from agent.report.costs import report_cost
-from agent.state import Proposals, Round, State, Work, pack, unpack
+from agent.proposer import Proposal, Situation, Strategist
+from agent.report.recording import report_cost
+from agent.state import Direction, Proposals, Round, State, Work, fell_back, pack, red_of, unpack
 from sandbox.base import DeadlinePassed, LimitExceeded
 
 EARLIER = 2  # failed patches that a rung sees
@@ -108,3 +110,28 @@ async def _ask(work: Work, rung: int, situation: Situation) -> Proposal:
         Degraded(text=f"{words.capitalized(words.rung(proposer.rung))} proposed nothing: {why}", step="propose", why=why)
     )
     return proposal
+
+
+async def diagnose(state: State, work: Work) -> Direction:
+    """Sets the diagnosis, and the strategies that follow from it.
+
+    A model's error weakens the diagnosis and never fails the attempt. Raises `SandboxError` when the sandbox is lost.
+    """
+    context, proposer = work.context, work.ladder[state["rung"]]
+    red = await red_of(state, context)
+    found, usage, update = evidence.from_verdicts(red), Usage(), Direction()
+    situation = await situation_of(state, work)
+    if context.models is not None:
+        history = [await context.recall(Iteration, ref) for ref in state.get("iterations", [])]
+        debugger = Debugger(context.models, model_name(proposer.rung), situation, history)
+        try:
+            found, usage = await debugger.conclude()
+        except ModelError as error:
+            usage = error.usage
+            update = await fell_back(work, "diagnose", f"The model gave no diagnosis: {error}")
+    by = "inferred from the failures" if found.by == evidence.BY_VERDICTS else f"according to {words.rung(found.by)}"
+    await context.emit(evidence.event(found, f"Likely cause, {by}: {found.cause}"))
+    update["diagnosis"], update["usage"] = pack(found), [pack(usage)]
+    if isinstance(proposer, Strategist):
+        update["strategies"] = list(proposer.strategies(replace(situation, diagnosis=found)))
+    return update

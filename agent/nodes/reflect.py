@@ -29,7 +29,8 @@ async def reflect(state: State, work: Work) -> Reflection:
     context = work.context
     failed = [*state["failed"], *_objected(state)]
     lessons, refs, tried = state.get("lessons", []), [], []
-    stuck, before = state.get("stuck", 0), await _last_result(state, work)
+    earlier = state.get("iterations", [])
+    stuck, before = state.get("stuck", 0), (await context.recall(Iteration, earlier[-1])).result if earlier else ""
     doubted, refuted = list(state.get("doubted", [])), list(state.get("refuted", []))
     for ref, packed in failed:
         candidate, verification = await context.recall(Candidate, ref), unpack(Verification, packed)
@@ -45,7 +46,7 @@ async def reflect(state: State, work: Work) -> Reflection:
             again = any(is_similar(candidate.hypothesis, each) for each in doubted)
             (refuted if again or verification.unmoved else doubted).append(candidate.hypothesis)
     if stuck and failed and (last := unpack(Verification, failed[-1][1])).still_red:
-        lesson = await _same_again([*state.get("iterations", []), *refs][-stuck - 1 :], last.unmoved, context)
+        lesson = await _same_again([*earlier, *refs][-stuck - 1 :], last.unmoved, context)
         lessons = remember(lessons, lesson)
         await context.emit(Reflected(text=f"Stuck: {lesson}", lesson=lesson, lessons=lessons))
     known = unpack(Diagnosis, state["diagnosis"]) if state.get("diagnosis") else None
@@ -64,12 +65,6 @@ async def reflect(state: State, work: Work) -> Reflection:
         "refuted": refuted[len(state.get("refuted", [])) :],
         "diagnosis": state.get("diagnosis") if known and causes_left(known, refuted) else None,
     }
-
-
-async def _last_result(state: State, work: Work) -> str:
-    """How the previous patch failed."""
-    refs = state.get("iterations", [])
-    return (await work.context.recall(Iteration, refs[-1])).result if refs else ""
 
 
 def _objected(state: State) -> list[list[object]]:

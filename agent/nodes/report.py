@@ -31,7 +31,8 @@ async def report(state: State, work: Work) -> End:
     """Store `Repair` or `NoRepair` in the blobs, and the lessons in the memory."""
     if state.get("winner") and "ending" not in state:
         return await _repaired(state, work)
-    known, suspects = await _known(state, work), await _suspects(state, work)
+    known = await _known(state, work)
+    suspects = await work.context.recall(tuple[Span, ...], state["suspects_ref"]) if "suspects_ref" in state else ()
     ending = unpack(Ending, state["ending"]) if "ending" in state else _ending(state, work, known, suspects)
     if known is not None and not state.get("diagnosis"):  # a model's diagnosis was already emitted
         await work.context.emit(evidence.event(known))
@@ -101,10 +102,6 @@ async def _known(state: State, work: Work) -> Diagnosis | None:
     if state.get("diagnosis"):
         return unpack(Diagnosis, state["diagnosis"])
     return evidence.from_verdicts(await red_of(state, work.context)) if "oracle_ref" in state else None
-
-
-async def _suspects(state: State, work: Work) -> tuple[Span, ...]:
-    return await work.context.recall(tuple[Span, ...], state["suspects_ref"]) if "suspects_ref" in state else ()
 
 
 def _places(suspects: tuple[Span, ...]) -> tuple[str, ...]:

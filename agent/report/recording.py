@@ -1,12 +1,12 @@
-"""Runs one step of the flow with its events, its span and its time."""
+"""Reports to the timeline: a step of the flow with its span and its time, and what a rung cost."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
 from agent.contract import words
-from agent.contract.events import StepDone, StepStarted
-from agent.contract.usage import Usage
+from agent.contract.events import RungSpent, StepDone, StepStarted
+from agent.contract.usage import RungCost, Usage
 from agent.models import tracing
 from agent.state import Bookkeeping, State, Work, unpack
 
@@ -25,3 +25,18 @@ async def recorded(
     used = sum((unpack(Usage, usage) for usage in update.get("usage", [])), Usage())
     await work.context.emit(StepDone(text="", step=name, seconds=seconds, tokens=used.tokens_in + used.tokens_out))
     return {**update, "seconds": work.ledger.seconds + seconds}
+
+
+async def report_cost(work: Work, cost: RungCost) -> None:
+    await work.context.emit(
+        RungSpent(
+            text=words.capitalized(words.effort(cost)),
+            rung=cost.rung,
+            seconds=cost.seconds,
+            tried=cost.tried,
+            passed=cost.passed,
+            tokens=cost.usage.tokens_in + cost.usage.tokens_out,
+            cost=cost.usage.cost,
+            note=cost.note,
+        )
+    )

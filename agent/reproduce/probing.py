@@ -112,7 +112,7 @@ class Prober:
     async def _concluded(self, needed: Conditions, steady: Ids) -> Probe:
         task, fixed = self.work.task, set(flakiness.varied(needed))
         one = min(steady)
-        cause, evidence = flakiness.cause_of(needed), [self._always(needed)]
+        cause, evidence = flakiness.cause_of(needed), [f"fails every time {flakiness.in_words(needed)} and passes otherwise"]
         try:
             if cause == "order":
                 evidence += await self._company(needed, one)
@@ -156,9 +156,6 @@ class Prober:
             if not suspects:
                 break
         return suspects
-
-    def _always(self, needed: Conditions) -> str:
-        return f"fails every time {flakiness.in_words(needed)} and passes otherwise"
 
     async def _by_signs(self, ids: Ids, same: str = "") -> Probe:
         """Without conditions that make it fail every time: signs in its tracebacks and in the files they name."""

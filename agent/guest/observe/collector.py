@@ -19,7 +19,7 @@ from ..tamper import canary
 from ..tamper.detector import LIMIT, TamperDetector
 from ..tamper.snapshot import origin
 from ..text import clean, identity
-from ..wire.channel import DETAILS_LIMIT, MESSAGE_LIMIT, Channel, chain, connect, frames_of, message_of, relative_path
+from ..wire.channel import DETAILS_LIMIT, MESSAGE_LIMIT, Channel, chain, connect, failure_of, message_of, relative_path
 from . import conditions
 
 # Hooks that decide which tests run and with what result.
@@ -114,11 +114,10 @@ def use_one_process(option: Any) -> None:
 
 
 def _failure(error: BaseException, details: str, root: str) -> dict[str, Any]:
-    return {
-        "message": message_of(chain(error)[-1] if isinstance(error, pytest.Collector.CollectError) else error),
-        "details": clean(details, DETAILS_LIMIT),
-        "frames": frames_of(error, root),
-    }
+    failure = failure_of(error, details, root)
+    if isinstance(error, pytest.Collector.CollectError):
+        failure["message"] = message_of(chain(error)[-1])
+    return failure
 
 
 class Collector:
@@ -126,7 +125,7 @@ class Collector:
 
     def __init__(self, config: Any, channel: Channel, detector: TamperDetector) -> None:
         self.channel, self.detector = channel, detector
-        self.prefix = _prefix(str(config.rootdir), channel.root)
+        self.prefix = prefix_of(str(config.rootdir), channel.root)
         self.config = config
         self.parts: dict[str, list[Any]] = {}  # node id -> [verdict, seconds, failure or None]
         self.only = only = channel.only
@@ -228,13 +227,11 @@ class Collector:
             report.selfheal_failure = failure
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        part = self.parts.get(report.nodeid)
-        if part is not None:
-            self._add_phase(part, report)
+        self._add_phase(self.parts.get(report.nodeid), report)
 
-    def _add_phase(self, part: list[Any], report: pytest.TestReport) -> None:
+    def _add_phase(self, part: list[Any] | None, report: pytest.TestReport) -> None:
         """Count the report of one phase (setup, call, teardown) towards its test's verdict."""
-        if report.outcome not in ("passed", "failed", "skipped"):
+        if part is None or report.outcome not in ("passed", "failed", "skipped"):
             return  # "rerun" of a plugin: the last try decides
         part[1] += getattr(report, "duration", 0.0)
         verdict: str = report.outcome
@@ -294,7 +291,7 @@ class Collector:
         self.channel.send("end", marks=sorted(marks)[:LIMIT])
 
 
-def _prefix(rootdir: str, root: str) -> str:
+def prefix_of(rootdir: str, root: str) -> str:
     """What makes pytest's node ids relative to the repository's root."""
     relative = os.path.relpath(os.path.realpath(rootdir), os.path.realpath(root)).replace(os.sep, "/")
     return "" if relative == "." or relative.startswith("..") else relative + "/"

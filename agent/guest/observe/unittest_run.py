@@ -16,7 +16,7 @@ from typing import Any
 from ..tamper import canary
 from ..tamper.detector import TamperDetector
 from ..text import clean, identity
-from ..wire.channel import DETAILS_LIMIT, FRAMES_LIMIT, MESSAGE_LIMIT, Channel, connect, frames_of, message_of, relative_path
+from ..wire.channel import FRAMES_LIMIT, MESSAGE_LIMIT, Channel, connect, failure_of, relative_path
 from . import conditions
 
 _LOADER = re.compile(r"^unittest\.loader\.(?:_FailedTest|ModuleImportFailure)\.")
@@ -178,11 +178,8 @@ class Result(unittest.TextTestResult):
 
     def _add_problem(self, test: unittest.TestCase, verdict: str, err: Any) -> None:
         kind, error, trace = err
-        failure = {
-            "message": message_of(error),
-            "details": clean("".join(traceback.format_exception(kind, error, trace)), DETAILS_LIMIT),
-            "frames": frames_of(error, self.sender.root),
-        }
+        details = "".join(traceback.format_exception(kind, error, trace))
+        failure = failure_of(error, details, self.sender.root)
         if type(test).__name__ == "_FailedTest":  # the loader kept the import's traceback only as text
             failure["message"] = clean(str(error).strip().split("\n")[-1], MESSAGE_LIMIT)
             failure["frames"] = [

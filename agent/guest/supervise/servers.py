@@ -50,6 +50,13 @@ class ServerProgram:
         """The first of these variables that is set, or ""."""
         return next((self.env[name] for name in names if self.env.get(name)), "")
 
+    def first_of(self, names: list[str], mark: str, what: str) -> str:
+        """The program by one of these names, the last first where the image has the mark. Raises ServiceUnavailable."""
+        found = next(filter(None, map(_find, names[::-1] if mark in self.image else names)), None)
+        if found is None:
+            raise ServiceUnavailable("There is no %s in the sandbox." % what)
+        return found
+
     def version(self) -> str:
         """The program's name and version: "PostgreSQL 15.8". Raises ServiceUnavailable."""
         raise NotImplementedError
@@ -133,12 +140,7 @@ class MySQL(ServerProgram):
     """MySQL or MariaDB, whichever is installed; the one that the image names first."""
 
     def program(self) -> str:
-        names = ["mysqld", "mariadbd"]
-        for name in names[::-1] if "maria" in self.image else names:
-            found = _find(name)
-            if found:
-                return found
-        raise ServiceUnavailable("There is no MySQL or MariaDB in the sandbox.")
+        return self.first_of(["mysqld", "mariadbd"], "maria", "MySQL or MariaDB")
 
     def version(self) -> str:
         text = _version_text(self.program())
@@ -194,12 +196,7 @@ class Redis(ServerProgram):
     """Redis, or Valkey where only that is installed."""
 
     def program(self) -> str:
-        names = ["redis-server", "valkey-server"]
-        for name in names[::-1] if "valkey" in self.image else names:
-            found = _find(name)
-            if found:
-                return found
-        raise ServiceUnavailable("There is no Redis in the sandbox.")
+        return self.first_of(["redis-server", "valkey-server"], "valkey", "Redis")
 
     def version(self) -> str:
         text = _version_text(self.program())

@@ -17,7 +17,7 @@ import random
 import sys
 import types
 import warnings
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, Dict, Optional, Tuple
 
 from .. import NAME
@@ -106,12 +106,8 @@ class Snapshot:
             for attribute in list(space):
                 if attribute not in was and isinstance(space[attribute], _KINDS):
                     # A new name in a module comes from loading it, unless it hides a builtin.
-                    hides = kind is not None or name == "builtins" or attribute in self._builtins
+                    hides = kind is not None or name == "builtins" or attribute in self._saved["builtins", None][1]
                     yield from self._marks(name, kind, attribute, space[attribute], is_tool and hides)
-
-    @property
-    def _builtins(self) -> Collection[str]:
-        return self._saved["builtins", None][1]
 
     def _marks(self, module: str, kind: str | None, attribute: str, new: object, is_tool: bool) -> Iterator[str]:
         path = origin(new, self._root)

@@ -241,7 +241,8 @@ class ProcessState:
                     cache.cache_clear()
             for container, before, size in self.containers:
                 if len(container) != size or (size <= SMALL and not _same(container, before)):
-                    _refill(container, before)
+                    container.clear()
+                    (container.extend if hasattr(container, "extend") else container.update)(before)
             return self._global_state() == self.global_state
         except Exception:
             return False
@@ -253,8 +254,3 @@ def _same(container: Any, before: Any) -> bool:
     if isinstance(container, (list, collections.deque)):
         return list(map(id, container)) == list(map(id, before))
     return bool(container == before)
-
-
-def _refill(container: Any, before: Any) -> None:
-    container.clear()
-    (container.extend if hasattr(container, "extend") else container.update)(before)

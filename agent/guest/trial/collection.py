@@ -11,7 +11,7 @@ import copy
 import os
 import sys
 import unittest
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
 from types import CodeType, TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Dict
@@ -57,6 +57,8 @@ def collect(plan: dict[str, Any], root: str, ids: Iterable[str], serve: Serve) -
     if plan["reader"] == "pytest":
         _with_pytest(root, [os.path.join(root, arg) for arg in plan["args"]], set(ids), serve)
     else:
+        patched: Any = unittest.TestSuite
+        patched._cleanup = False  # a suite that has run forgets its tests, and these run again
         serve({name: _UnittestTest(name) for name in ids})
 
 
@@ -93,8 +95,7 @@ def _with_pytest(root: str, args: Sequence[str], wanted: set[str], serve: Serve)
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtestloop(self, session: Any) -> bool:
             # The same ids as the collector's: relative to the repository's root.
-            prefix = os.path.relpath(os.path.realpath(str(session.config.rootdir)), root).replace(os.sep, "/")
-            prefix = "" if prefix == "." or prefix.startswith("..") else prefix + "/"
+            prefix = collector.prefix_of(str(session.config.rootdir), root)
             listener = _Listener()
             session.config.pluginmanager.register(listener, "selfheal-listener")
             tests: dict[str, Any] = {identity(prefix + item.nodeid): _PytestTest(item, listener) for item in session.items}
@@ -147,7 +148,8 @@ class CollectedFile:
 class _PytestTest:
     def __init__(self, item: Any, listener: _Listener) -> None:
         self.item, self.listener = item, listener
-        item.repr_failure = _short_failure
+        # Nobody reads it, and formatting costs more than most tests.
+        item.repr_failure = lambda excinfo, style=None: "failed"
         self.is_plain = _is_plain(item)
         # Before pytest 7 the setup state had another form.
         self.is_repeatable = isinstance(getattr(item.session._setupstate, "stack", None), dict)
@@ -180,10 +182,6 @@ class _PytestTest:
             self.reached = _line_in(error.__traceback__, getattr(item.obj, "__code__", None))
             raise
         return True
-
-
-def _short_failure(excinfo: object, style: object = None) -> str:
-    return "failed"  # nobody reads it, and formatting costs more than most tests
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -240,19 +238,11 @@ class _UnittestTest:
     reached = None
 
     def __init__(self, name: str) -> None:
-        self.cases = list(_cases(unittest.defaultTestLoader.loadTestsFromName(name)))
+        self.suite = unittest.defaultTestLoader.loadTestsFromName(name)
 
     def __call__(self) -> bool:
         result = unittest.TestResult()
-        unittest.TestSuite(self.cases).run(result)
+        self.suite.run(result)
         return result.testsRun > 0 and result.wasSuccessful() and not result.skipped
 
     again = __call__
-
-
-def _cases(suite: Iterable[Any]) -> Iterator[unittest.TestCase]:
-    for test in suite:
-        if isinstance(test, unittest.TestSuite):
-            yield from _cases(test)
-        else:
-            yield test

@@ -14,9 +14,8 @@ from typing import Any, Dict, List, Set, Tuple
 
 from . import collection, examples, hot_swap
 from .batch import Batch
-from .forks import LOOPING, Fork, TimeLimit, Write, bound_memory
+from .forks import LOOPING, Fork, Measurements, TimeLimit, Write, bound_memory
 from .hot_swap import Edit
-from .measuring import Measurements
 
 Kinds = Dict[Tuple[str, str], List[Tuple[int, Set[str]]]]  # (path, variable) -> [(first line, names of types)]
 
@@ -52,6 +51,20 @@ def attempt(tests: Mapping[str, Any], names: Iterable[str], costs: Mapping[str, 
         if not passed:
             return False
     return True
+
+
+def outcome_of(fork: Fork, names: Iterable[str], costs: Mapping[str, float], start: float, wait: float) -> Any:
+    """[kept, all] examples once every test that `attempt` runs in the fork has passed; else what came instead, False or None.
+
+    `start` and `wait` are the seconds that the fork has for starting and for each test, on top of a multiple of its cost.
+    """
+    until = time.monotonic() + start
+    for name in names:
+        message = fork.receive(max(until, time.monotonic() + wait) + 20 * costs.get(name, LOOPING))
+        if message is not True:
+            return message or False
+    kept = fork.receive(time.monotonic() + max(start, 5.0))
+    return kept if isinstance(kept, list) and len(kept) == 2 else [0, 0]
 
 
 class SearchServer:
@@ -271,32 +284,24 @@ class SearchServer:
             except hot_swap.NotSwappable:
                 write("fresh")
                 return
-            except (SyntaxError, ValueError):
-                write("wrong")
-                return
             limit = TimeLimit()
             if attempt(self.tests, names, self.known.costs, write, limit):
                 write(self.count_examples(edits, limit))
 
         begin = time.monotonic()
-        fork, kept = Fork(work), None
+        fork = Fork(work)
         try:
-            for name in names:
-                cost = self.known.walls.get(name, LOOPING)
-                message = fork.receive(time.monotonic() + 2 * (WAIT + SLACK) + 20 * cost)
-                if message == "fresh":
-                    self.write(["fresh", edits[0]["id"]])
-                if message is not True:
-                    return
-            kept = fork.receive(time.monotonic() + 5.0)
+            kept = outcome_of(fork, names, self.known.walls, 0.0, 2 * (WAIT + SLACK))
         finally:
             fork.end()
             self.forked += 1
             self.fork_seconds += time.monotonic() - begin
-        self.hits.add(key)
-        known = kept if isinstance(kept, list) and len(kept) == 2 else [0, 0]
-        self.report_progress(edits[0]["score"])
-        self.write(["plausible", [edit["id"] for edit in edits], len(names), known])
+        if kept == "fresh":
+            self.write(["fresh", edits[0]["id"]])
+        elif isinstance(kept, list):
+            self.hits.add(key)
+            self.report_progress(edits[0]["score"])
+            self.write(["plausible", [edit["id"] for edit in edits], len(names), kept])
 
     def count_examples(self, edits: Sequence[Edit], limit: TimeLimit) -> list[int]:
         """[kept, all]: examples in the docstrings of the changed functions and of those that the failing tests call."""

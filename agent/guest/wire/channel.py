@@ -78,6 +78,11 @@ FRAMES_LIMIT = 40
 CHAIN_LIMIT = 5
 
 
+def failure_of(error: BaseException, details: str, root: str) -> dict[str, Any]:
+    """What a verdict reports of its failure."""
+    return {"message": message_of(error), "details": clean(details, DETAILS_LIMIT), "frames": frames_of(error, root)}
+
+
 def message_of(error: BaseException) -> str:
     """ "AssertionError: assert 3 == 4". Survives whatever the exception's own code does."""
     name = type(error).__name__

@@ -16,7 +16,7 @@ PASSED, FAILED, ERROR, SKIPPED = Verdict.PASSED, Verdict.FAILED, Verdict.ERROR, 
 REPORT = json.dumps(
     {
         "ending": "finished", "exit_code": 0, "seconds": 1, "observed": True, "verdicts": {"t": ["passed", 0]},
-        "failures": {}, "output": "", "truncated": False, "notes": [],
+        "failures": {}, "output": "", "notes": [],
     }
 ).encode()  # fmt: skip
 

@@ -3,8 +3,7 @@
 import time
 from pathlib import Path
 
-from agent.guest.trial.forks import LOOPING
-from agent.guest.trial.measuring import Measurements
+from agent.guest.trial.forks import LOOPING, Measurements
 
 
 def burn() -> bool:

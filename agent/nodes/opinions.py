@@ -1,14 +1,18 @@
-"""The second oracle: does the proven candidate keep its functions' promises beyond the test suite?
+"""The second opinions on the proven candidate: the challenge beyond the test suite, then the critic. Both can object.
 
-It can object. Strange behaviour is only a doubt, which lowers the confidence. A model writes tests only where there is a
-specification whose examples do not decide.
+The challenge asks whether its functions keep their promises. Strange behaviour is only a doubt, which lowers the confidence. A
+model writes tests only where there is a specification whose examples do not decide.
+
+The critic is a model that reads the change and the failing test, and looks for what tests cannot see. It reads every winner,
+however many were rejected before: the budget bounds it, and `climb` leaves a search that finds nothing better. A critic that
+gives no usable verdict does not stop a proven change; that is reported, and the confidence drops.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from agent.challenge import generated_tests
 from agent.challenge.exercise import exercise
@@ -19,16 +23,21 @@ from agent.checks.oracle import Verification
 from agent.checks.sampling import red_check, test_files
 from agent.contract.events import Opined
 from agent.contract.proposal import Candidate, Edits
-from agent.contract.rungs import is_model
+from agent.contract.rungs import is_model, model_name
 from agent.contract.usage import Usage
 from agent.contract.verdicts import Check, CheckRun, Oracle
 from agent.edits.changes import changed_lines, diff, read_text
+from agent.models.decisions import line, read_object, truth
 from agent.models.values import ModelError
-from agent.state import Contest, Objection, State, Work, fell_back, pack
+from agent.nodes.propose import situation_of
+from agent.prompts import review as reviewing
+from agent.state import Contest, Objection, Reviewed, State, Work, fell_back, pack, unpack
 
 RIVALS = 5  # other candidates of the round whose behaviour is compared
 MOST_FILES = 3  # of failing tests that a model is shown
 LONGEST_DIFF = 4_000  # characters of the change that a model is shown
+SECONDS = 120.0  # of the critic
+UNREAD = ("tools",)  # rungs whose changes are not worth a reader: formatters and lock files explain themselves
 LARGE = 10  # changed lines, above which a model's change is worth a second call that looks for where it is wrong
 
 
@@ -126,3 +135,58 @@ async def _written(
         await generated_tests.run(work, check, f"{folder}/" if folder else "", tests, candidate.edits, told) if tests else None
     )
     return said or generated_tests.TestFindings(), {**update, "usage": [pack(usage)]}
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    accepted: bool
+    reason: str  # why not
+    oddity: str = ""  # of an accepted one: what no maintainer would write so
+
+
+async def review(state: State, work: Work) -> Reviewed:
+    """Nothing, or the objection to the winner; `Opined` says which. Raises `SandboxError` when the sandbox is lost."""
+    models, context = work.context.models, work.context
+    candidate = await context.recall(Candidate, state["winner"][0])
+    if models is None or "model" not in work.task.policy.rungs or candidate.rung in UNREAD:
+        return {}
+    if (bound := work.ledger.model_spent_up()) is not None:
+        return await fell_back(work, "review", f"The review was skipped: {bound}")
+    prompt = await reviewing.review(await situation_of(state, work), candidate)
+    rung = model_name(candidate.rung)
+    try:
+        answer = await models.ask(prompt, seconds=min(SECONDS, work.ledger.seconds_left() / 3), emit=context.emit, rung=rung)
+    except ModelError as error:
+        return await fell_back(work, "review", f"The model gave no review: {error}", error.usage)
+    found = read_review(answer.text)
+    if found is None:
+        return await fell_back(work, "review", "The review's answer is not a usable verdict", answer.usage)
+    opined = Opined(
+        text=f"Review: {'accepted' if found.accepted else f'rejected because {found.reason}'}",
+        step="review",
+        title=candidate.title,
+        accepted=found.accepted,
+        reasons=[each for each in (found.reason, found.oddity) if each],
+    )
+    await context.emit(opined)
+    update: Reviewed = {"usage": [pack(answer.usage)], "opinions": [pack(opined)]}
+    if found.oddity:
+        known = unpack(Challenged, state["challenged"]) if state.get("challenged") else Challenged()
+        update["challenged"] = pack(
+            replace(known, doubts=(*known.doubts, f"the review finds the code unnatural: {found.oddity}"))
+        )
+    if found.accepted:
+        return update
+    return {**update, "objection": pack(Objection("review", found.reason)), "rejected": state.get("rejected", 0) + 1}
+
+
+def read_review(text: str) -> Review | None:
+    """None where the answer is no verdict; a rejection that gives no reason is none."""
+    told = read_object(text) or {}
+    accepted, reason = truth(told.get("accept")), line(told.get("reason"), 500)
+    if accepted is None or not (accepted or reason):
+        return None
+    if accepted and truth(told.get("unnatural")):
+        return Review(True, "", reason or "it gives no reason")
+    example = line(told.get("input"), 200)
+    return Review(accepted, "" if accepted else f"{reason} (for instance with {example})" if example else reason)
