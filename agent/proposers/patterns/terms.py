@@ -167,7 +167,5 @@ def turned(source: Source, node: ast.AST) -> Iterator[Rewrite]:
                 asked = [n for n in ast.walk(node.test) if isinstance(n, ast.Name) and n.id in (one, other)]
                 renamed = [(*source.span(n), other if n.id == one else one) for n in asked]
                 if asked:
-                    title = (
-                        f"`{one}` and `{other}` are swapped in `{source.segment(assign)[:60]}` and in its loop's condition"
-                    )
+                    title = f"`{one}` and `{other}` are swapped in `{source.segment(assign)[:60]}` and in its loop's condition"
                     yield source.together([*renamed, *exchanged], title, 0.42)
