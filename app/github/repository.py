@@ -1,8 +1,8 @@
 """One repository: reads, and writes that look for an existing object before they create one.
 
-A repeated request would duplicate four kinds of objects. They are found again: a branch and a pull request by name, a comment
-by the hidden marker in its text and its author, a check run by its external id. Unreferenced duplicates of blobs, trees and
-commits are harmless, and all other writes are idempotent.
+A repeated request would duplicate four kinds of objects, so these are looked up first: a branch and a pull request by the
+branch's name, a comment by its author and the hidden marker in its text, a check run by its external id. Unreferenced
+duplicates of blobs, trees and commits are harmless, and all other writes are idempotent.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _REGULAR = ("100644", "100755")
 class Repository:
     """One repository through one channel. Every method raises `GitHubError`.
 
-    Reads are retried. `fence` is called right before each write and prevents it by raising, as GitHub cannot tell whether a
-    worker still owns its attempt.
+    Reads are retried. `fence` is called right before each write and prevents it by raising an exception, because GitHub cannot
+    tell whether a worker still owns its attempt.
     """
 
     def __init__(self, channel: Channel, ref: RepositoryRef, app_id: int, fence: Callable[[], None] | None = None) -> None:
@@ -147,7 +147,7 @@ class Repository:
         return app is not None and app.id == self._app_id
 
     async def create_tree(self, parent: str, files: Mapping[str, str | None]) -> str:
-        """Sha of commit `parent`'s tree with these texts of `files` by path; None removes one, and modes stay as they are.
+        """Create `parent`'s tree with the texts in `files` by path (None removes a file); returns its sha. Modes are kept.
 
         `Conflict` for anything but regular files.
         """
@@ -166,7 +166,7 @@ class Repository:
         return parsed(Object, await self._write("POST", f"{self._path}/git/trees", body, repeatable=True)).sha
 
     async def create_commit(self, parent: str, tree: str, message: str) -> str:
-        """Create a commit without a branch; returns its sha. Without author and date, so that GitHub signs it as the App."""
+        """Create a commit without a branch; returns its sha. It has no author and date, so that GitHub signs it as the App."""
         body = {"message": message, "tree": tree, "parents": [parent]}
         return parsed(Object, await self._write("POST", f"{self._path}/git/commits", body, repeatable=True)).sha
 
@@ -200,7 +200,7 @@ class Repository:
     async def find_or_create_pull(self, head: str, base: str, title: str, body: str) -> PullRequest:
         """The pull request from our branch `head`: a draft, or an ordinary one if the repository's plan has no drafts.
 
-        An open one gets the title and the text; a closed one is left alone.
+        An existing open one gets the title and the text; a closed one is left unchanged.
         """
         texts = {"title": title, "body": body}
 

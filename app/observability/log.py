@@ -72,7 +72,7 @@ def configure(level: str, secrets: Collection[str] = ()) -> None:
 
 
 def bind_ids(*, attempt: str | None = None, delivery: str | None = None) -> AbstractContextManager[object]:
-    """Add these ids to every line of the block, also of libraries and of tasks started in it."""
+    """Add these ids to every log line of the block, including lines from libraries and from tasks started in the block."""
     ids = {"attempt": attempt, "delivery": delivery}
     return structlog.contextvars.bound_contextvars(**{name: value for name, value in ids.items() if value})
 
@@ -85,7 +85,7 @@ def log_prints() -> Iterator[None]:
 
 
 class _Handler(logging.StreamHandler[Any]):
-    """Names only the logger of a message that cannot be formatted: the standard library would print its arguments."""
+    """If a message cannot be formatted, logs only its logger's name: the standard library would print the arguments."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         line = {"event": "a message could not be logged", "logger": record.name, "level": "error", "at": record.lineno}

@@ -51,7 +51,7 @@ class Metrics(Collector):
         self._reading = asyncio.Lock()
         self._asked: float | None = None
         self._is_up = False
-        self._cached: tuple[float, Figures] | None = None  # when they were read
+        self._cached: tuple[float, Figures] | None = None  # the figures, and when they were read
         disable_created_metrics()  # type: ignore[no-untyped-call]  # an unused series per metric
         self._own = CollectorRegistry()
         ProcessCollector(registry=self._own)
@@ -118,7 +118,7 @@ _METERS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "model_seconds": ("selfheal_model_seconds", "Time spent waiting for models.", ("model",)),
     "sandboxes": ("selfheal_sandbox_starts", "Sandbox starts by result.", ("sandbox", "result")),
     "sandbox_seconds": ("selfheal_sandbox_start_seconds", "Time spent starting sandboxes.", ("sandbox", "result")),
-    "fallbacks": ("selfheal_fallbacks", "Times that a step used a fallback.", ("step",)),
+    "fallbacks": ("selfheal_fallbacks", "Number of times that a step used a fallback.", ("step",)),
 }
 """Name, help and labels of each stored counter (`Figures.meters`)."""
 
@@ -131,7 +131,7 @@ def families(known: Figures) -> Iterator[Metric]:
     yield _labelled(counter, "selfheal_attempts_triggered", "Attempts by trigger.", "trigger", known.created,
                     ("automatic", "command", "fork"))  # fmt: skip
     yield _labelled(counter, "selfheal_attempts_ended", "Ended attempts by outcome.", "outcome", known.ended, Outcome)
-    claims = "Claims of attempts by workers; more than one per attempt are retries."
+    claims = "Claims of attempts by workers; an attempt's second and later claims are retries."
     yield counter("selfheal_attempt_claims", claims, known.claims)
     lasting = "Time from an attempt's first claim to its end, by outcome."
     lasted = HistogramMetricFamily("selfheal_attempt_duration_seconds", lasting, labels=["outcome"])

@@ -17,7 +17,7 @@ HEAD_SECONDS: Final = 10.0  # for a complete head, from the start of the connect
 
 
 class _UpgradeWithBody(Exception):
-    """The parser turns it into an `HttpParserError`, which is answered with 400."""
+    """The parser turns this into an `HttpParserError`, and the response is 400."""
 
 
 class Http(HttpToolsProtocol):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from arq.typing import WorkerCoroutine
 
 Heal = Callable[[str], Awaitable[None]]
-"""Claims and heals the attempt of that id. What it raises is logged; its lease has recorded it by then."""
+"""Claims and heals the attempt with that id. Its exceptions are logged; the lease has recorded them before."""
 
 OpenHeal = Callable[[Settings, Store], AbstractAsyncContextManager[Heal]]
 """Opens what healing needs, for the worker's lifetime."""
@@ -54,7 +54,7 @@ _log = structlog.get_logger(__name__)
 
 
 def worker_name() -> str:
-    """Names this process in leases: host and process id."""
+    """This process's name in leases: host and process id."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
@@ -170,7 +170,7 @@ async def _arq_worker(settings: Settings, redis_url: str, heal: Heal) -> AsyncIt
 
 
 async def _close(worker: Worker, pool: ConnectionPool, working: Set[asyncio.Future[None]]) -> None:
-    """Cancel the jobs and wait until their attempts are released. Without Redis arq's own closing never ends."""
+    """Cancel the jobs and wait until their attempts are released. Without Redis, arq's own `close` would never return."""
     closing = asyncio.create_task(worker.close())
     await asyncio.sleep(0)  # it cancels them at once
     if working:
@@ -184,7 +184,7 @@ async def _close(worker: Worker, pool: ConnectionPool, working: Set[asyncio.Futu
 
 
 class _EverySecond(ConstantBackoff):
-    """A second between two tries of a command; logs the first, as running attempts continue silently."""
+    """Retries a Redis command every second; logs the first failure only."""
 
     def __init__(self) -> None:
         super().__init__(1)

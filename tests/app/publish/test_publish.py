@@ -306,7 +306,7 @@ async def test_no_token_reaches_what_is_published(standin: StandIn, repository: 
 
 def test_branch_names_are_safe_and_tell_their_origin() -> None:
     for branch in ("feature/Über-cool", "a..b.lock", "-x", "~^:?*[", "x" * 300):
-        where = Publication("a", 1, NAME, "f" * 40, branch, "t")
+        where = Publication("a", 1, "f" * 40, branch, "t")
         name = publish.branch_name(where)
         assert name.startswith("selfheal/")
         assert set(name.removeprefix("selfheal/")) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
