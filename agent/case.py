@@ -1,4 +1,4 @@
-"""What is to be healed, what preparing makes of it, and how it ends before anything ran."""
+"""The engine's input before preparation, the prepared result, and endings from before any run."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is to be healed: one commit's files, and what is known of its failure."""
+    """One commit to heal: its files, and what is known about its failure."""
 
-    id: str  # names the thread of checkpoints
+    id: str  # the checkpoints' thread
     label: str  # for people
     archive: AsyncIterator[bytes]  # gzipped tar with one top folder
     jobs: tuple[FailedJob | ChosenJob, ...] = ()
     configuration: Configuration = NO_CONFIGURATION
-    command: str | None = None  # a person's own test command
+    command: str | None = None  # a test command that the user gave
     hints: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # what was passed over in choosing the jobs
-    heals_flakiness: bool = False  # a person asked to repair also what comes and goes
-    image: str | None = None  # that the sandbox was opened with, for the job that asks for it
-    model: str | None = None  # LiteLLM name of the one that a person chose; None is the installation's
+    notes: tuple[str, ...] = ()  # what job selection skipped, and why
+    heals_flakiness: bool = False  # someone asked to repair flaky failures too
+    image: str | None = None  # the failed job's image, if the sandbox was opened with it
+    model: str | None = None  # LiteLLM name that the user chose; None: the installation's models
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A task whose sandbox is ready, and what was understood on the way."""
+    """A task whose sandbox is ready, with its plan and what was installed."""
 
     task: Task
     plan: Plan
@@ -45,14 +45,14 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Uninstalled:
-    """The repository's own requirements cannot be installed, so nothing of it can run."""
+    """The repository's own requirements cannot be installed, so none of its code can run."""
 
     plan: Plan
     failure: ConfirmedFailure
-    ended: NoRepair  # for callers that wanted a repair
+    ended: NoRepair  # for callers that expect a repair
 
 
 def without_a_run(outcome: Outcome, reason: str, next_step: str, *notes: str) -> NoRepair:
-    """An ending from before the graph began: nothing was tried, nothing was spent."""
+    """An ending from before the graph started: nothing was tried or spent."""
     log = ReflectionLog(diagnosis=None, iterations=(), lessons=(), rungs=(), notes=notes)
     return NoRepair(outcome=outcome, reason=reason, next_step=next_step, usage=Usage(), log=log)

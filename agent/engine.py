@@ -1,6 +1,6 @@
-"""The repair engine as this installation runs it: its sandboxes, its models, its limits.
+"""The repair engine with this installation's sandboxes, models and limits.
 
-Bot and CLI heal through `Engine.heal`, so both run the very same graph. Knows nothing of GitHub or of attempts in a database.
+The bot and the CLI both call `Engine.heal`, so both run the same graph. Knows nothing about GitHub or the database.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """The confirmed failure, or why there is none; `prepared` unless it ended before anything ran."""
+    """The confirmed failure, or why there is none. `prepared` is None if it ended before anything ran."""
 
     result: ConfirmedFailure | NoRepair
     prepared: Prepared | None
-    planned: Plan | None = None  # what was understood, where it was not prepared
+    planned: Plan | None = None  # the plan, if `prepared` is None
 
     @property
     def plan(self) -> Plan | None:
@@ -49,24 +49,24 @@ class Reproduction:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Opens a sandbox for a case, prepares it, and repairs. Raises `SandboxError` where the infrastructure failed."""
+    """Opens a sandbox for a case, prepares it, and repairs. Raises `SandboxError` if the infrastructure fails."""
 
     sandboxes: Sandboxes
     models: Models | None
-    checkpointer: BaseCheckpointSaver[str] | None  # None: nothing outlasts a call
+    checkpointer: BaseCheckpointSaver[str] | None  # None: nothing is kept after a call
     budget: Budget
     limits: Limits
     policy: Policy = Policy()
     extensions: Extensions | None = None
-    models_named: Callable[[str], Models] | None = None  # for a case whose model a person chose
+    models_named: Callable[[str], Models] | None = None  # for a case whose model the user chose
 
     async def heal(
         self, case: Case, *, blobs: Blobs, emit: Emit, reply: Reply | None = None, memory: Memory | None = None
     ) -> Repair | NoRepair | Waiting:
         """Take one case from its files to a repair, the reason why there is none, or a question to a person.
 
-        `reply` answers the question that the case waits with; `memory` is that of its repository. A case that the graph has
-        finished, or that waits for a `reply`, gets the same answer again, without a sandbox.
+        `reply` answers the question that the case waits for; `memory` belongs to its repository. If the graph has already
+        finished the case, or waits for a `reply` that is not given, the stored result is returned without opening a sandbox.
         """
         async with _loading("agent.preparing", "agent.graph", "agent.proposers.ladder") as loading:
             thread: RunnableConfig = {"configurable": {"thread_id": case.id}}
@@ -94,7 +94,7 @@ class Engine:
                 return await repair(prepared.task, replace(context, proposers=ladder), reply)
 
     async def reproduce(self, case: Case, *, emit: Emit) -> Reproduction:
-        """Only confirm the failure."""
+        """Confirm the failure without repairing it."""
         async with _loading("agent.preparing", "agent.graph") as loading, self._prepared(case, emit) as prepared:
             if isinstance(prepared, NoRepair):
                 return Reproduction(prepared, None)
@@ -106,13 +106,13 @@ class Engine:
             return Reproduction(await confirm(prepared.task, self._context(case, MemoryBlobs(), emit, None)), prepared)
 
     async def forget(self, case_id: str) -> None:
-        """Drop the checkpoints of a case that nobody will fork any more; until then a repeated `heal` goes on from them."""
+        """Drop the checkpoints of a case that can no longer be forked. Until then, calling `heal` again resumes from them."""
         if self.checkpointer is not None:
             await self.checkpointer.adelete_thread(case_id)
 
     @asynccontextmanager
     async def _prepared(self, case: Case, emit: Emit) -> AsyncIterator[Prepared | Uninstalled | NoRepair]:
-        """The case made ready in a sandbox that is open for the block. Raises `SandboxUnavailable`."""
+        """Prepare the case in a sandbox that stays open for the block. Raises `SandboxUnavailable`."""
         case, sandboxes = await self._in_its_image(case, emit)
         policy = self.extensions.allowed(self.policy) if self.extensions is not None else self.policy
         if unknown := set(case.configuration.rungs or ()) - set(policy.rungs):
@@ -128,7 +128,7 @@ class Engine:
             yield prepared
 
     async def _in_its_image(self, case: Case, emit: Emit) -> tuple[Case, Sandboxes]:
-        """The case in the image of its failed job, where the sandbox has images and the operator allows this one.
+        """Use the image of the failed job if the sandbox supports images and the operator allows this one.
 
         Raises `SandboxUnavailable`.
         """
@@ -147,7 +147,7 @@ class Engine:
 
     @asynccontextmanager
     async def _opened(self, case: Case, sandboxes: Sandboxes, emit: Emit) -> AsyncIterator[Sandbox]:
-        """A sandbox for the block. Emits `SandboxOpened` also where opening fails. Raises `SandboxUnavailable`."""
+        """Open a sandbox for the block. Emits `SandboxOpened` even when opening fails. Raises `SandboxUnavailable`."""
         kind, started = sandboxes.isolation.name, time.monotonic()
         async with AsyncExitStack() as stack:
             try:
@@ -161,7 +161,7 @@ class Engine:
             yield sandbox
 
     def _context(self, case: Case, blobs: Blobs, emit: Emit, memory: Memory | None) -> Context:
-        """What every step works with; the ladder is added where repairing begins."""
+        """What every step works with; `heal` adds the ladder later."""
         from agent.state import Context
 
         models = self.models
@@ -180,7 +180,7 @@ class Engine:
 
 @asynccontextmanager
 async def _loading(*modules: str) -> AsyncIterator[asyncio.Task[None]]:
-    """Import modules during the block; it awaits what is yielded where it needs them, and does not wait for them otherwise."""
+    """Import modules in the background during the block, which awaits the yielded task only when it needs them."""
     task = asyncio.create_task(_load(*modules), name="loading")
     try:
         yield task

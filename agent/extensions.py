@@ -1,11 +1,11 @@
-"""Rungs and second opinions that other packages add, by entry points (see `docs/extending.md`).
+"""Loads rungs and second opinions that other packages add by entry points (see `docs/extending.md`).
 
     selfheal.rungs    a factory without arguments that makes an `agent.proposer.Proposer`
     selfheal.nodes    a factory without arguments that makes an `agent.state.Opinion`
 
-They are loaded once, when a worker starts, and a broken one is told there by the name of its distribution. What is installed
-beside Selfheal is the operator's own choice and trusted like Selfheal itself; still, one that fails in the middle of an attempt
-costs its own say, not the attempt.
+They are loaded once, when a worker starts; an error names the distribution of a broken one. Installed packages are the
+operator's choice and trusted like Selfheal itself. Still, if an extension fails during an attempt, only its own contribution is
+lost, not the attempt.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ MOVED = {
 
 
 class BrokenExtension(Exception):
-    """An extension cannot be used; the message names its distribution, and says why."""
+    """An extension cannot be used. The message names its distribution and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A rung from outside, and the rung of ours before which it is asked: "tools", "patterns", "model"; "" is after all."""
+    """An extension's rung, and the built-in rung that it precedes: "tools", "patterns" or "model"; "": it comes last."""
 
     proposer: Proposer
     before: str
@@ -58,20 +58,20 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Extensions:
-    """What other packages add."""
+    """The rungs and second opinions that other packages add."""
 
     rungs: tuple[Placed, ...] = ()
     opinions: tuple[Opinion, ...] = ()
 
     def ladder(self, own: tuple[Proposer, ...]) -> tuple[Proposer, ...]:
-        """Our rungs with those from outside in their places; the ones of one place in the order of their names."""
+        """The built-in rungs with the extensions' rungs inserted; those with the same `before` are sorted by name."""
         order = {family: at for at, family in enumerate((*_BUILT_IN, ""))}
         placed = [(order[placed.before], 0, placed.proposer) for placed in self.rungs]
         placed += [(order[family(proposer)], 1, proposer) for proposer in own]
         return tuple(proposer for _, _, proposer in sorted(placed, key=lambda each: each[:2]))
 
     def allowed(self, policy: Policy) -> Policy:
-        """The policy under which they may climb: whoever installed them wants them asked."""
+        """The policy with the extensions' rungs added: installing an extension allows it."""
         return replace(policy, rungs=(*policy.rungs, *(family(placed.proposer) for placed in self.rungs)))
 
 
@@ -81,7 +81,7 @@ def family(proposer: Proposer) -> str:
 
 
 def load() -> Extensions:
-    """Every extension that is installed, in the order of their names. Raises `BrokenExtension`."""
+    """All installed extensions, sorted by name. Raises `BrokenExtension`."""
     _keep_moved_paths()
     rungs = tuple(_rung(point) for point in sorted(entry_points(group=RUNGS), key=lambda point: point.name))
     opinions = tuple(_opinion(point) for point in sorted(entry_points(group=NODES), key=lambda point: point.name))
@@ -105,25 +105,25 @@ def _rung(point: EntryPoint) -> Placed:
     made = _made(point)
     name, before = getattr(made, "rung", None), getattr(made, "before", "")
     if not isinstance(name, str) or not _NAME.fullmatch(name.partition(":")[0]):
-        raise _broken(point, "its `rung` is no name of lower-case letters, digits, `-` and `_`")
+        raise _broken(point, "its `rung` is not a name of lower-case letters, digits, `-` and `_`")
     if name.partition(":")[0] in _BUILT_IN or is_model(name):
-        raise _broken(point, f"its `rung`, {name!r}, is taken by Selfheal itself")
+        raise _broken(point, f"its `rung`, {name!r}, is the name of a built-in rung")
     if not callable(getattr(made, "can_help", None)) or not inspect.iscoroutinefunction(getattr(made, "propose", None)):
-        raise _broken(point, "it is no Proposer: it needs `can_help(situation)` and `async propose(situation)`")
+        raise _broken(point, "it is not a Proposer: it needs `can_help(situation)` and `async propose(situation)`")
     if before not in (*_BUILT_IN, ""):
-        raise _broken(point, f"its `before` is none of {', '.join(_BUILT_IN)}, but {before!r}")
+        raise _broken(point, f"its `before` must be one of {', '.join(_BUILT_IN)}, not {before!r}")
     return Placed(_RungFromOutside(cast(Proposer, made)), before)
 
 
 def _opinion(point: EntryPoint) -> Opinion:
-    from agent.graph import OPINIONS, STEPS  # the graph is heavy, and most have no extension
+    from agent.graph import OPINIONS, STEPS  # slow to import, and most installations have no extension
 
     made = _made(point)
     if not isinstance(made, Opinion) or not inspect.iscoroutinefunction(made.step):
-        raise _broken(point, "it is no `agent.state.Opinion` with an `async` step")
+        raise _broken(point, "it is not an `agent.state.Opinion` with an `async` step")
     if not _NAME.fullmatch(made.name) or made.name in STEPS or made.name in OPINIONS:
         raise _broken(
-            point, f"its name, {made.name!r}, is no name of lower-case letters, or is taken by a step of Selfheal's own"
+            point, f"its name, {made.name!r}, must have only lower-case letters, digits, `-`, `_`, and not be a built-in step's"
         )
     return _contained(made)
 
@@ -143,12 +143,12 @@ def _differ(group: str, names: list[str]) -> None:
 def _broken(point: EntryPoint, why: str) -> BrokenExtension:
     owner = f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown distribution"
     return BrokenExtension(
-        f"the extension {point.name!r} ({point.group}) of {owner} cannot be used: {why}; mend or uninstall {owner}"
+        f"the extension {point.name!r} ({point.group}) of {owner} cannot be used: {why}; fix or uninstall {owner}"
     )
 
 
 class _RungFromOutside:
-    """A rung whose errors are its own, as values."""
+    """An extension's rung. Its exceptions become notes."""
 
     def __init__(self, proposer: Proposer) -> None:
         self._proposer = proposer
@@ -160,7 +160,7 @@ class _RungFromOutside:
     def can_help(self, situation: Situation) -> str | None:
         try:
             return self._proposer.can_help(situation)
-        except Exception as error:  # noqa: BLE001 - code that is not ours: nobody knows what it raises
+        except Exception as error:  # noqa: BLE001 - an extension can raise anything
             return f"it failed with {type(error).__name__}: {error}"
 
     async def propose(self, situation: Situation) -> Proposal:
@@ -174,12 +174,12 @@ class _RungFromOutside:
     def strategies(self, situation: Situation) -> tuple[str, ...]:
         try:
             return (self._proposer.strategies(situation) if isinstance(self._proposer, Strategist) else ()) or ("",)
-        except Exception:  # noqa: BLE001 - as above; asked in its plain way it can say more
+        except Exception:  # noqa: BLE001 - as above; `propose` reports the error
             return ("",)
 
 
 def _contained(opinion: Opinion) -> Opinion:
-    """The opinion, whose failure is told and costs confidence: it neither accepts nor objects."""
+    """The opinion, changed so that an error in it neither accepts nor objects: it is reported and lowers the confidence."""
 
     async def step(state: State, work: Work) -> Bookkeeping:
         try:

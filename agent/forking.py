@@ -1,6 +1,6 @@
-"""Forks an attempt: a new one starts from an earlier one's checkpoint and takes another way from there.
+"""Forks an attempt: a new attempt starts from a checkpoint of an earlier one and takes a different course.
 
-LangGraph's `aupdate_state` forks inside one thread. Here the fork gets its own thread, so the source keeps its end.
+LangGraph's `aupdate_state` forks inside one thread. Here the fork gets its own thread, so the source's result stays.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The way that a fork takes."""
+    """What a fork does differently from its source."""
 
-    iteration: int  # the first round that is the fork's own, from 1
+    iteration: int  # the fork's first own round, from 1
     came_from: str  # one sentence for the log
-    hint: str = ""  # a person's words for the proposers
-    rung: str | None = None  # the one that is asked next: "model:<name>"; None lets the ladder decide
+    hint: str = ""  # the user's text for the proposers
+    rung: str | None = None  # the rung to ask next: "model:<name>"; None: the ladder decides
 
 
 class CannotFork(Exception):
-    """The message says why, and what can be done."""
+    """The attempt cannot be forked. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """Where threads are stored, and the extensions' steps that belong to their flow."""
+    """Where threads are stored, and the extensions' steps in their flow."""
 
     saver: BaseCheckpointSaver[str]
     opinions: tuple[Opinion, ...] = ()
 
 
 async def fork(kept: Checkpoints, source: str, target: str, course: Course) -> None:
-    """Start the thread `target` where `source` stood before a round was chosen. Raises `CannotFork` without changing anything.
+    """Start the thread `target` from the state of `source` before a round. Raises `CannotFork` without changing anything.
 
-    The fork inherits what was tried and learned before that round. Its budget of tokens, money and time starts again; its
-    rounds count on.
+    The fork inherits what was tried and learned before that round. Its spent tokens, money and time start again at zero; its
+    rounds keep counting.
     """
     graph = build(kept.saver, kept.opinions)
     config = RunnableConfig(configurable={"thread_id": source})
@@ -56,24 +56,24 @@ async def fork(kept: Checkpoints, source: str, target: str, course: Course) -> N
         if "climb" in snapshot.next:
             rounds.setdefault(snapshot.values.get("iteration", 0) + 1, snapshot)
     if of_version is None:
-        raise CannotFork("its checkpoints are gone, or it has not come far enough to have any")
+        raise CannotFork("its checkpoints are gone, or it ended before it had any")
     if of_version != version(kept.opinions):
         raise CannotFork(
-            f"its checkpoints are of graph {of_version}, this is {version(kept.opinions)}: another version of Selfheal, "
-            "or other extensions, made them"
+            f"its checkpoints have graph version {of_version}, not {version(kept.opinions)}: they were made by another "
+            "version of Selfheal or with other extensions"
         )
     if not rounds:
         raise CannotFork("it ended before its first round")
     if course.iteration not in rounds:
         known = f"rounds {min(rounds)} to {max(rounds)}" if len(rounds) > 1 else f"round {min(rounds)}"
-        raise CannotFork(f"it can be forked before {known}, not before round {course.iteration}")
+        raise CannotFork(f"it can only be forked before {known}, not before round {course.iteration}")
     begun = await kept.saver.aget_tuple(rounds[course.iteration].config)
     assert begun is not None, "the history has just shown it"
     metadata: CheckpointMetadata = {**begun.metadata, "source": "fork"}
     there = RunnableConfig(configurable={"thread_id": target, "checkpoint_ns": ""})
     # All channels count as new: on PostgreSQL the others would be lost.
     await kept.saver.aput(there, begun.checkpoint, metadata, begun.checkpoint["channel_versions"])
-    # As if `recall` had just ended: `climb` comes next.
+    # The update counts as that of `recall`, so `climb` comes next.
     await graph.aupdate_state(there, _update(rounds[course.iteration].values, course), as_node="recall")
 
 
@@ -84,7 +84,7 @@ def _update(known: dict[str, Any], course: Course) -> State:
         "notes": [f"{course.came_from}."],
     }
     if course.hint or course.rung:
-        update["diagnosis"] = None  # it was made without the hint, or by a rung that is not asked any more
+        update["diagnosis"] = None  # it was made without the hint, or by another rung
     if course.hint:
         update["guidance"] = [*known.get("guidance", []), course.hint]
     if course.rung:

@@ -1,15 +1,15 @@
-"""The repair of one task, whole, on one page.
+"""Defines the whole graph: the repair of one task.
 
-    reproduce ─red─▶ localize ─▶ recall ─▶ climb ─a rung─▶ diagnose? ─▶ propose × strategies ─▶ guard ─▶ verify × candidates
-        │ not red every time: probe         ▲  │                                                  │             │
-        │                                   │  └─none left, no budget─▶ report                    │ refused     ▼
-        │                                   └───────────── reflect ◀──────────────────────────────┴─ failed ─ select
-        │                                            objected ▲ ▲ luck                                          │ green
-        └──▶ report ◀─ approve ◀─ second opinions ◀───────────┴─┴─────────────── prove ◀────────────────────────┘
+    reproduce ─fails─▶ localize ─▶ recall ─▶ climb ─a rung─▶ diagnose? ─▶ propose × strategies ─▶ guard ─▶ verify × candidates
+        │ not every time: probe               ▲  │                                                 │             │
+        │                                     │  └─none left, no budget─▶ report                   │ refused     ▼
+        │                                     └──────────── reflect ◀──────────────────────────────┴─ failed ─ select
+        │                                           objected ▲ ▲ not proven                                   │ passed
+        └──▶ report ◀─ approve ◀─ second opinions ◀──────────┴─┴─────────────── prove ◀───────────────────────┘
 
-Every finished step is checkpointed, so that another worker can resume after a kill. A step can run twice; its result
-counts once. Nothing that a step needs lives outside the state, the blobs and the `Context`. Where a person is asked (`approve`,
-`approve_round`) the repair waits in its checkpoint.
+Every finished step is checkpointed, so that another worker can resume after a kill. A step can run twice; its result counts
+once. A step needs nothing outside the state, the blobs and the `Context`. When a person is asked (`approve`, `approve_round`),
+the repair waits in its checkpoint.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ from agent.proposers.model import DIRECT
 from agent.report.recording import Step, recorded
 from agent.state import Bookkeeping, Context, Opinion, State, Work, pack, spent, unpack
 
-GRAPH_VERSION = 4  # raise it when a node is renamed or the state changes its meaning
-MOST_STEPS = 1000  # bounds a loop by mistake; the budget ends a repair long before
-ABREAST = 4  # candidates of a model's round that are verified in parallel where that is brief; others run one by one
+GRAPH_VERSION = 4  # increase it when a node is renamed or the meaning of the state changes
+MOST_STEPS = 1000  # stops an endless loop; the budget ends a repair long before
+ABREAST = 4  # candidates of a model that are verified in parallel if the checks are brief; otherwise one at a time
 
 STEPS: dict[str, Step] = {
     "reproduce": reproduce,
@@ -72,20 +72,20 @@ STEPS: dict[str, Step] = {
     "report": report,
 }
 OPINIONS: dict[str, Step] = {"challenge": challenge, "review": review}
-"""Second opinions on the proven candidate, in order. Each can object; those of extensions come after them."""
+"""Second opinions on the proven candidate, in order. Each can object; the extensions' opinions come after them."""
 
 
-Flow = CompiledStateGraph[State, Work, State, State]  # its `Work` is that of the start of a run, never written down
+Flow = CompiledStateGraph[State, Work, State, State]  # the run's `Work` is passed at its start and never stored
 
 
 @functools.lru_cache(maxsize=8)  # compiling takes longer than many steps
 def build(checkpointer: BaseCheckpointSaver[str], opinions: tuple[Opinion, ...] = ()) -> Flow:
-    """The flow over checkpoints that outlive a call."""
+    """The compiled flow with a persistent checkpointer."""
     return _compiled(checkpointer, opinions)
 
 
 def _compiled(checkpointer: BaseCheckpointSaver[str], opinions: tuple[Opinion, ...]) -> Flow:
-    """The flow: nodes, edges, and the questions that choose between them."""
+    """The flow: nodes, edges, and the conditions that choose between them."""
     graph = StateGraph(State, context_schema=Work)
     for name, step in STEPS.items():
         graph.add_node(name, _recorded(name, step))
@@ -120,7 +120,7 @@ def is_red(state: State) -> Literal["localize", "probe", "report"]:
 
 
 def who_is_asked(state: State, runtime: Runtime[Work]) -> str | list[Send]:
-    """A person where the autonomy says so, otherwise the rung; `report` where the ladder or the budget ends."""
+    """A person if the autonomy setting requires it, otherwise the rung; `report` when the ladder or the budget ends."""
     is_asking = state["strategies"] and asks_before(state, runtime.context.task.policy.autonomy)
     return "approve_round" if is_asking else who_proposes(state, runtime)
 
@@ -141,7 +141,7 @@ def in_every_strategy(state: State) -> list[Send]:
 
 
 def what_is_left(state: State, runtime: Runtime[Work]) -> str | list[Send]:
-    """First learn from failures, then judge the remaining candidates, then move on along the ladder."""
+    """First learn from failures, then judge the remaining candidates, then choose the next rung."""
     if state.get("failed"):
         return "reflect"
     work = _work(state, runtime)
@@ -172,27 +172,27 @@ def is_approved(state: State) -> Literal["report", "reflect"]:
 
 
 async def repair(task: Task, context: Context, reply: Reply | None = None) -> Repair | NoRepair | Waiting:
-    """Heal one task. Resumes from the checkpoint of thread `task.id`, and repeats the result of a finished one.
+    """Heal one task. Resumes from the checkpoint of thread `task.id`; if that has ended, returns its result again.
 
-    `reply` answers the question that it waits for. Raises `sandbox.base.SandboxLost` and `SandboxUnavailable`: the caller opens
-    another sandbox and calls again.
+    `reply` answers the question that it waits for. Raises `sandbox.base.SandboxLost` and `SandboxUnavailable`; the caller can
+    open another sandbox and call again.
     """
     run = Work(task, context, Runner(task.sandbox), Ledger(task.budget, 0, Usage(), 0.0, 0.0, context.monotonic))
     if (saver := context.checkpointer) is not None:
         graph = build(saver, context.opinions)
-    else:  # nothing outlives this call
+    else:  # nothing is kept after this call
         graph = _compiled(saver := InMemorySaver(), context.opinions)
     try:
         return await _run(run, graph, saver, reply)
     except BlobMissing as error:
-        why = f"its stored content is gone ({str(error)[:12]}…), so it starts again"
+        why = f"Repair restarted: its stored content is gone ({str(error)[:12]}…)"
         await context.emit(Degraded(text=why, step="resume", why=why))
         await saver.adelete_thread(task.id)
         return await _run(run, graph, saver, None)
 
 
 async def confirm(task: Task, context: Context) -> ConfirmedFailure | NoRepair:
-    """Only the first steps of the same flow: does it really fail here? Keeps no checkpoint.
+    """Run only the first steps of the same flow, to confirm the failure here. Keeps no checkpoint.
 
     Raises `SandboxError` when the sandbox is lost.
     """
@@ -211,7 +211,7 @@ async def confirm(task: Task, context: Context) -> ConfirmedFailure | NoRepair:
 
 
 async def standing(task_id: str, context: Context) -> Repair | NoRepair | Waiting | None:
-    """What `repair` would return without doing anything, so without a sandbox; None while there is work to do."""
+    """What `repair` would return without running a step, and so without a sandbox; None if there is work to do."""
     if context.checkpointer is None:
         return None
     config = RunnableConfig(configurable={"thread_id": task_id})
@@ -231,7 +231,7 @@ async def _run(run: Work, graph: Flow, saver: BaseCheckpointSaver[str], reply: R
     snapshot = await graph.aget_state(config)
     known: State = snapshot.values  # type: ignore[assignment]
     if known and known.get("version") != version(context.opinions):
-        why = f"its checkpoint is of graph {known.get('version')}, this is {version(context.opinions)}: it starts again"
+        why = f"Repair restarted: its checkpoint has graph version {known.get('version')}, not {version(context.opinions)}"
         await context.emit(Degraded(text=why, step="resume", why=why))
         known = {}
     if "result" in known:
@@ -255,12 +255,12 @@ def _start(context: Context) -> State:
 
 
 def version(opinions: tuple[Opinion, ...]) -> str:
-    """Version of the flow: a checkpoint cannot be resumed where a step was added or removed."""
+    """Version of the flow. A checkpoint cannot be resumed after a step was added or removed."""
     return " ".join([str(GRAPH_VERSION), *(opinion.name for opinion in opinions)])
 
 
 def _waiting(snapshot: Any) -> Waiting | None:
-    """The question that the repair waits with."""
+    """The question that the repair waits for, if any."""
     asked = [asking for task in snapshot.tasks for asking in task.interrupts]
     return Waiting(unpack(Question, asked[0].value), spent(snapshot.values), asked[0].id) if asked else None
 
@@ -271,17 +271,17 @@ async def _result(state: State, context: Context) -> Repair | NoRepair:
 
 
 def _work(state: State, runtime: Runtime[Work]) -> Work:
-    """What a step works with now: the ledger says what the state has spent."""
+    """What a step works with, with a ledger of what is spent so far."""
     run = runtime.context
     iterations, seconds, now = state.get("iteration", 0), state.get("seconds", 0.0), run.context.monotonic
     return replace(run, ledger=Ledger(run.task.budget, iterations, spent(state), seconds, now(), now))
 
 
 def _recorded(name: str, step: Step) -> Any:
-    """A node that reports its start and end, and books its time."""
+    """A node that reports the step's start and end, and records its time."""
 
     async def node(state: State, runtime: Runtime[Work]) -> Bookkeeping:
-        # Where a person is asked the graph leaves by an exception.
+        # To ask a person, LangGraph raises an exception.
         return await recorded(name, step, state, _work(state, runtime), expected=(GraphBubbleUp,))
 
     return node

@@ -1,6 +1,6 @@
 """Makes a task from a commit's files: unpack, plan the checks, install, replay the steps before them.
 
-Knows sandboxes and plans; nothing of GitHub, attempts or repairs.
+Knows sandboxes and plans, but not GitHub, attempts or repairs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sandbox.install.python.interpreters import runs_as
 async def prepare(
     case: Case, sandbox: Sandbox, emit: Emit, *, policy: Policy, budget: Budget
 ) -> Prepared | Uninstalled | NoRepair:
-    """Everything that comes before the first run of a check."""
+    """Everything before the first run of a check."""
     started = time.monotonic()
     await emit(StepStarted(step="unpack", text="Unpacking the repository"))
     try:
@@ -38,8 +38,8 @@ async def prepare(
     except UnsafeArchive as error:
         return without_a_run(
             Outcome.REFUSED,
-            f"The repository's archive is not one that is safe to unpack: {error.reason}.",
-            "Remove what leads outside of the repository (a link, a path) from this commit, then try again.",
+            f"The repository's archive is not safe to unpack: {error.reason}.",
+            "Remove links and paths that point outside the repository from this commit, then try again.",
         )
     except LimitExceeded as error:
         return _too_small(error)
@@ -85,7 +85,7 @@ async def prepare(
         budget=budget,
         hints=case.hints,
         environment=f"{_ran_on(planned, installed, there)}, sandbox {isolation.name}, "
-        f"{'no network' if isolation.untrusted else 'with the network and the files of its user'}",
+        f"{'no network' if isolation.untrusted else 'with network and the files of its user'}",
         approximated=planned.notes,
         packages=planned.packages,
         reported_ids=tuple(dict.fromkeys(id_ for job in failed for id_ in job.reported_ids)),
@@ -119,8 +119,8 @@ async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float)
     await emit(StepStarted(step="replay", text="Replaying the steps of the failing job"))
 
     async def ran(check: Check, run: CheckRun) -> None:
-        how = "passed" if run.exit_code == 0 else "red" if run.ending == "finished" else run.ending
-        which = f"Step `{check.name}`{', with those before it' if check.before else ''}"
+        how = "passed" if run.exit_code == 0 else "failed" if run.ending == "finished" else run.ending
+        which = f"Step `{check.name}`{', with the steps before it' if check.before else ''}"
         await emit(StepDone(step="replay", text=f"{which}: {how} ({run.seconds:.1f} s)", seconds=run.seconds))
 
     stage = Replayer(sandbox, Runner(sandbox), ran, time.monotonic() + seconds)
@@ -153,11 +153,11 @@ def _understood(planned: Plan) -> str:
 
 def _python(planned: Plan, installed: Installed) -> str:
     wanted = planned.packages.python
-    return f"Python {installed.python}" + ("" if runs_as(wanted, installed.python) else f" in the place of {wanted}")
+    return f"Python {installed.python}" + ("" if runs_as(wanted, installed.python) else f" instead of {wanted}")
 
 
 def _ran_on(planned: Plan, installed: Installed, there: Mapping[str, str]) -> str:
-    """The runtimes that matter. Every sandbox has Python; it is named only where the repository uses it."""
+    """The runtimes that matter. Every sandbox has Python, so it is named only if the repository uses it."""
     others, wanted = runtimes.in_words(there), planned.packages
     is_python = any(check.is_python for check in planned.checks) or bool(replace(wanted, node=()) or wanted.python)
     return ", ".join((*((_python(planned, installed),) if is_python or not others else ()), *others))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a rung may know when it proposes."""
+    """What a rung gets to know when it proposes."""
 
     sandbox: Sandbox
     runner: Runner
@@ -38,22 +38,22 @@ class Situation:
     earlier: tuple[Iteration, ...] = ()  # the last changes that failed, oldest first
     hints: tuple[str, ...] = ()
     memories: tuple[Recollection, ...] = ()  # earlier attempts at failures like these
-    tried: frozenset[str] = frozenset()  # digests (`agent.edits.changes.digest`) of judged changes
+    tried: frozenset[str] = frozenset()  # digests (`agent.edits.changes.digest`) of changes judged so far
     iteration: int = 1
-    round: int = 1  # of this rung, from 1
+    round: int = 1  # counted per rung, from 1
     strategy: str = ""  # one of the rung's `strategies`, or ""
     refuted: tuple[str, ...] = ()  # causes that failed changes ruled out
-    stuck: int = 0  # how many of the last changes failed in the same way, in a row
+    stuck: int = 0  # how many of the last changes, in a row, failed in the same way
     calls: int = 50  # model calls that the budget still allows
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a rung proposes; `exhausted` means that another round brings nothing new."""
+    """What a rung proposes; `exhausted` means that another round would bring nothing new."""
 
     candidates: tuple[Candidate, ...] = ()
-    tried: int = 0  # changes evaluated inside the rung
-    plausible: int = 0  # of those, how many passed the failing checks inside the rung
+    tried: int = 0  # changes that the rung evaluated itself
+    plausible: int = 0  # how many of those passed the failing checks there
     usage: Usage = Usage()
     note: str = ""
     exhausted: bool = True
@@ -70,7 +70,7 @@ class Proposer(Protocol):
         """None if it can, else the reason as a clause ("no Python file is suspicious")."""
 
     async def propose(self, situation: Situation) -> Proposal:
-        """Raises `agent.models.values.ModelError` and `sandbox.base.SandboxError` only."""
+        """Propose changes. Raises only `agent.models.values.ModelError` and `sandbox.base.SandboxError`."""
 
 
 @runtime_checkable

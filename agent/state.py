@@ -1,7 +1,7 @@
 """The graph's state (`State`) and what its steps work with (`Context`, `Work`).
 
-The state is written after every node and read by other processes, so it holds only plain data: numbers, short texts, names of
-blobs, and small dataclasses that `pack` turned into plain data. Heavy values lie in the blobs. The context is never written;
+The state is stored after every node and read by other processes, so it holds only plain data: numbers, short texts, names of
+blobs, and small dataclasses that `pack` turned into plain data. Large values are stored as blobs. The context is never stored;
 the caller passes it again at every resume.
 """
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from agent.models.router import Models
 
 T = TypeVar("T")
-LESSONS = 5  # as many travel from iteration to iteration
+LESSONS = 5  # the most that are kept from iteration to iteration
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """A step from outside that gives a second opinion on the proven candidate (see `objection`)."""
+    """An extension's step that gives a second opinion on the proven candidate (see `objection`)."""
 
     name: str
     step: Callable[[State, Work], Awaitable[Bookkeeping]]
@@ -46,23 +46,23 @@ class Opinion:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the caller passes to a repair; the same at the start and at every resume."""
+    """What the caller passes to a repair, at the start and at every resume."""
 
     emit: Emit
     proposers: tuple[Proposer, ...]  # cheapest first
     models: Models | None
     blobs: Blobs
-    checkpointer: BaseCheckpointSaver[str] | None  # None: nothing outlasts the call
+    checkpointer: BaseCheckpointSaver[str] | None  # None: nothing is kept after the call
     memory: Memory | None = None  # of this repository; None remembers nothing
-    opinions: tuple[Opinion, ...] = ()  # further steps after `review`, from outside
+    opinions: tuple[Opinion, ...] = ()  # the extensions' steps, after `review`
     monotonic: Callable[[], float] = time.monotonic
 
     async def keep(self, value: object) -> str:
-        """Put a dataclass (or a tuple of them) into the blobs; returns its name."""
+        """Store a dataclass (or a tuple of them) as a blob; returns its name."""
         return await self.blobs.put(msgspec.json.encode(value))
 
     async def recall(self, kind: type[T], name: str) -> T:
-        """What `keep` kept. `kind` is its type, also a parametrised one. Raises `BlobMissing`."""
+        """Load what `keep` stored. `kind` is its type, which can be parametrised. Raises `BlobMissing`."""
         return msgspec.json.decode(await self.blobs.get(name), type=kind)
 
 
@@ -95,53 +95,53 @@ class Bookkeeping(TypedDict, total=False):
     """Written by every step."""
 
     version: str  # of the flow
-    seconds: Annotated[float, _longest]  # worked so far, over all workers
-    usage: Annotated[list[Any], operator.add]  # packed `Usage`, one a step that asked a model
+    seconds: Annotated[float, _longest]  # working time so far, on all workers
+    usage: Annotated[list[Any], operator.add]  # packed `Usage`, one for each step that asked a model
     notes: Annotated[list[str], operator.add]  # what was degraded or skipped, and why, in sentences
     degraded: Annotated[list[str], operator.add]  # the steps that fell back to something weaker
 
 
 class Baseline(Bookkeeping, total=False):
-    """The failure, as it is without any change. Written by `reproduce` and `probe`, `localize`, `recall`."""
+    """The failure without any change. Written by `reproduce` and `probe`, `localize`, `recall`."""
 
-    rounds_ref: str  # tuple[Round, ...]: all runs, where nothing failed in each of them
+    rounds_ref: str  # tuple[Round, ...]: all runs, if no failure occurred in every one
     oracle_ref: str  # Oracle
     base_ref: str  # tuple[CheckRun, ...]: the first run of each check
-    is_brief: bool  # did it take so little time that two may run side by side?
+    is_brief: bool  # were the runs so short that two can run in parallel?
     suspects_ref: str  # tuple[Span, ...]
     memories_ref: str  # tuple[Recollection, ...], the most similar first
 
 
 class Turn(Bookkeeping, total=False):
-    """Whose turn it is on the ladder. Written by `climb`; `diagnose`, `propose`, `reflect` and `review` report back to it."""
+    """The current rung. Written by `climb`; `diagnose`, `propose`, `reflect` and `review` report back to it."""
 
-    rung: int  # of the ladder: the one that is asked
-    asked_next: str  # the rung that a person chose for the next round, by its name; "" leaves it to the ladder
-    strategies: list[str]  # in which it is asked now; none when the ladder ends
-    strategy: str  # of one branch
+    rung: int  # index of the current rung in the ladder
+    asked_next: str  # name of the rung that a person chose for the next round; "": the ladder decides
+    strategies: list[str]  # of this round, asked in parallel; none when the ladder ends
+    strategy: str  # of one parallel branch
     iteration: int
     round: int  # of the current rung
-    fruitless: int  # rounds of the current rung, in a row, that brought nothing new to judge
-    rounds: Annotated[list[Any], operator.add]  # packed `Round`, one a strategy, until `climb` has read them
-    rungs: Annotated[list[Any], operator.add]  # packed `RungCost`, one a strategy
-    refused_behind: int  # how many refusals were of earlier rungs
+    fruitless: int  # rounds of the current rung, in a row, without anything new to judge
+    rounds: Annotated[list[Any], operator.add]  # packed `Round`, one for each strategy, until `climb` has read them
+    rungs: Annotated[list[Any], operator.add]  # packed `RungCost`, one for each strategy
+    refused_behind: int  # how many refusals concern earlier rungs
     rejected: int  # how many changes of the current rung the review rejected
-    stuck: int  # how many of the last changes in a row failed in the very same way
+    stuck: int  # how many of the last changes, in a row, failed in the same way
 
 
 class Candidates(Bookkeeping, total=False):
-    """Changes on their way. Written by `propose`, `guard`, `verify`, `select`; `challenge` and `approve` can fail one.
+    """Changes to be judged. Written by `propose`, `guard`, `verify`, `select`; `challenge` and `approve` can fail one.
 
     A ref names a `Candidate` in the blobs; a verdict is [ref, packed `Verification`].
     """
 
     proposed: Annotated[list[str], operator.add]  # refs that wait for the guard
     alternatives: int  # further candidates of the same search that passed the failing verdicts
-    support: dict[str, int]  # digest of a change → how many proposed it
+    support: dict[str, int]  # digest of a change → how many times it was proposed
     allowed: list[str]  # refs that wait for `verify`, best first
-    alone: Annotated[list[str], operator.add]  # of them: refs of those that others took the memory from
-    judging: str  # ref, of one branch
-    beside: int  # of one branch: how many others are judged at the same time
+    alone: Annotated[list[str], operator.add]  # refs that must be verified alone, after they ran out of memory in parallel
+    judging: str  # ref, of one parallel branch
+    beside: int  # of one parallel branch: how many others are judged at the same time
     judged: Annotated[list[Any], operator.add]  # verdicts that wait for `select`
     passed: list[Any]  # verdicts of candidates that passed and were not selected yet
     failed: Annotated[list[Any], operator.add]  # verdicts that wait for `reflect`
@@ -152,38 +152,38 @@ class Candidates(Bookkeeping, total=False):
 class Winner(Bookkeeping, total=False):
     """The selected change. Written by `select`, `prove`, `challenge`, `review`, `approve` and `reflect`."""
 
-    winner: Any  # verdict of the candidate that was selected, in the end with its proof; None where there is none
-    proven_in: Any  # the environment of the winner's proof, and what differed from CI
+    winner: Any  # verdict of the selected candidate, later with its proof; None if there is none
+    proven_in: Any  # the environment of the winner's proof, and its differences from CI
     objection: Any  # packed `Objection` of a second opinion
     opinions: Annotated[list[Any], operator.add]  # packed `Opined` events on winners
-    challenged: Any  # packed `Challenged`, of the last winner
-    written: dict[str, str]  # digest of what a writer of tests was shown → ref of its tests, written without the change
+    challenged: Any  # packed `Challenged` of the last winner
+    written: dict[str, str]  # digest of a test writer's input → ref of its tests, written without seeing the change
 
 
 class Learning(Bookkeeping, total=False):
-    """What failures taught. Written by `diagnose`, `reflect` and `climb`."""
+    """What failures showed. Written by `diagnose`, `reflect` and `climb`."""
 
-    diagnosis: Any  # packed `Diagnosis`, or None where it was refuted
+    diagnosis: Any  # packed `Diagnosis`, or None if it was refuted
     iterations: Annotated[list[str], operator.add]  # refs of Iteration
     lessons: list[str]
-    doubted: Annotated[list[str], operator.add]  # causes that one failed change was made for
+    doubted: Annotated[list[str], operator.add]  # causes that one failed change addressed
     refuted: Annotated[list[str], operator.add]  # causes that are not tried again
-    groundwork: str  # ref of a Candidate of the tools that fixed its own check and broke nothing: others build on it
+    groundwork: str  # ref of a candidate from `tools` that fixed a part and broke nothing: later candidates build on it
 
 
 class End(Bookkeeping, total=False):
-    """What people said, and the end. Written by `reproduce`, `probe`, `approve_round`, `approve`, `report`."""
+    """The replies of people, and the end. Written by `reproduce`, `probe`, `approve_round`, `approve`, `report`."""
 
-    guidance: list[str]  # what a person, or runs under other conditions, said on the way
+    guidance: list[str]  # what a person wrote, and what runs under other conditions showed
     asked: int  # the last iteration that a person was asked about
     ending: Any  # packed `Ending`: the attempt is over without a repair
     result: list[str]  # ["repair" | "no_repair", ref]
 
 
 class State(Baseline, Turn, Candidates, Winner, Learning, End, total=False):
-    """Everything that a resumed repair needs, in one level: LangGraph's reducers work by key.
+    """Everything that a resumed repair needs, in one flat dict: LangGraph's reducers work by key.
 
-    A step's return type names the part that it writes, or one of the sums below, so that mypy keeps it to them.
+    A step's return type names the part that it writes, or one of the combinations below, so that mypy checks it.
     """
 
 
@@ -217,18 +217,18 @@ class Reflection(Contest, Direction, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one strategy of a rung brought."""
+    """What one strategy of a rung produced."""
 
-    fresh: int  # candidates that were not judged before
+    fresh: int  # candidates that are new
     plausible: int
     exhausted: bool
-    repeated: bool  # it proposed only what was judged before
+    repeated: bool  # it proposed only candidates that were judged before
     note: str
 
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Why a second opinion rejects the winner. It becomes a failure with that reason."""
+    """Why a second opinion rejects the winner. The winner then counts as failed for that reason."""
 
     by: str
     reason: str
@@ -240,7 +240,7 @@ def pack(value: object) -> Any:
 
 
 def unpack(kind: type[T], data: Any) -> T:
-    """The dataclass that `pack` packed (sequences may have come back as lists)."""
+    """The dataclass that `pack` packed (lists and tuples are both accepted)."""
     return msgspec.convert(data, kind)
 
 
@@ -250,24 +250,24 @@ def spent(state: State) -> Usage:
 
 
 def remember(lessons: list[str], lesson: str) -> list[str]:
-    """The lessons with one more. It replaces a similar one; the oldest is dropped."""
+    """The lessons with one added. It replaces a similar one; if there are too many, the oldest is dropped."""
     kept = [known for known in lessons if not is_similar(known, lesson)]
     return [*kept, lesson][-LESSONS:]
 
 
 async def base_of(state: State, context: Context) -> dict[str, CheckRun]:
-    """The base's runs by the names of their checks."""
+    """The base's runs, by check name."""
     return {run.check: run for run in await context.recall(tuple[CheckRun, ...], state["base_ref"])}
 
 
 async def red_of(state: State, context: Context) -> tuple[Failure, ...]:
-    """The failures that must turn."""
+    """The failures that must be fixed."""
     oracle = await context.recall(Oracle, state["oracle_ref"])
     base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
     return failures(base, (id_ for ids in oracle.must_turn.values() for id_ in ids))
 
 
 async def fell_back(work: Work, step: str, why: str, *usage: Usage) -> State:
-    """Emit and record that a step fell back to something weaker, which lowers the confidence. `usage` is what was in vain."""
+    """Emit and record that a step fell back to something weaker, which lowers the confidence. `usage` is what it cost."""
     await work.context.emit(Degraded(text=why, step=step, why=why))
     return {"notes": [why], "degraded": [step], "usage": [pack(each) for each in usage]}

@@ -1,4 +1,4 @@
-"""Builds the parts from the settings: sandboxes, models, budget, policy, GitHub's client."""
+"""Builds the parts of a process from the settings: sandboxes, models, budget, policy, GitHub client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from app.github.retries import RetryPolicy
     from app.store.memories import Embedder
 
-CLOSING_SECONDS = 600.0  # that an attempt may exceed its budget, for the command that is running then
+CLOSING_SECONDS = 600.0  # by which an attempt may exceed its time budget until its running command ends
 
 
 def budget_of(settings: Settings) -> Budget:
@@ -67,14 +67,14 @@ async def models_of(settings: Settings) -> Models | None:
 
 
 def models_named(settings: Settings, name: str) -> Models:
-    """One chosen model for every role, accessed as configured."""
+    """The named model for every role, with its key and server from the settings."""
     from agent.models.router import Models
 
     return Models(_model(name, settings, settings.model if settings.model not in (None, "none") else name))
 
 
 def embedder_of(settings: Settings, models: Models | None) -> Embedder | None:
-    """Finds memories by meaning; None without an embedding model or any model."""
+    """Finds memories by meaning. None if there is no model or no embedding model."""
     from app.store.memories import Embedder
 
     if models is None or settings.embedding_model is None:
@@ -83,9 +83,9 @@ def embedder_of(settings: Settings, models: Models | None) -> Embedder | None:
 
 
 def _model(named: str, settings: Settings, first: str) -> ModelSettings:
-    """A model by its name, with its own server after an `@` if it has one.
+    """The model of that name; a URL after an `@` is the model's own server.
 
-    The key and the server of `MODEL` are only used for models of the same provider: a key must not reach another one.
+    The key and the server of `MODEL` are used only for models of the same provider: a key must not reach another provider.
     """
     from agent.models.values import ModelSettings
 
@@ -103,7 +103,7 @@ def _model(named: str, settings: Settings, first: str) -> ModelSettings:
 
 
 async def extensions_of() -> Extensions:
-    """Extensions from other packages. Raises `SettingsError` for a broken one, as the operator has to fix it."""
+    """Extensions from other packages. Raises `SettingsError` if one is broken: the operator has to fix it."""
     from agent import extensions
 
     try:
@@ -113,8 +113,7 @@ async def extensions_of() -> Extensions:
 
 
 def e2b_of(settings: Settings) -> Account | None:
-    """The account at E2B; None without a key. Raises `SettingsError` if E2B is chosen without a key, or if an attempt may take
-    longer than a machine lives."""
+    """The E2B account; None without a key. Raises `SettingsError` if a required key is missing or attempts may run too long."""
     if settings.e2b_api_key is None:
         if settings.sandbox == "e2b":
             raise SettingsError(f"{PREFIX}E2B_API_KEY must be set for {PREFIX}SANDBOX=e2b; get it from E2B's dashboard")
@@ -122,7 +121,7 @@ def e2b_of(settings: Settings) -> Account | None:
     if settings.sandbox in ("auto", "e2b") and settings.max_seconds + CLOSING_SECONDS > settings.e2b_lifetime_seconds:
         raise SettingsError(
             f"{PREFIX}MAX_SECONDS: an attempt of {settings.max_seconds:.0f} s exceeds the lifetime of an E2B machine, "
-            f"{settings.e2b_lifetime_seconds:.0f} s ({PREFIX}E2B_LIFETIME_SECONDS: 3600 or 86400, by the plan); "
+            f"{settings.e2b_lifetime_seconds:.0f} s ({PREFIX}E2B_LIFETIME_SECONDS: 3600 or 86400, by plan); "
             f"set at most {max(settings.e2b_lifetime_seconds - CLOSING_SECONDS, 0):.0f}"
         )
     return Account(
@@ -135,7 +134,7 @@ def e2b_of(settings: Settings) -> Account | None:
 
 
 def check_trust(settings: Settings) -> None:
-    """Raises `SettingsError` for a sandbox without isolation unless code is trusted."""
+    """Raises `SettingsError` for a sandbox without isolation, unless `TRUST_CODE` is set."""
     if settings.sandbox == "process" and not settings.trust_code:
         raise SettingsError(
             f"{PREFIX}SANDBOX: `process` isolates nothing; use `local`, "
@@ -165,7 +164,7 @@ async def sandboxes_in(folder: Path, settings: Settings, *, trusted: bool) -> Sa
 
 
 def github_of(settings: Settings, retry_policy: RetryPolicy | None = None) -> GitHub:
-    """Raises `SettingsError` if the App's credentials are missing or malformed."""
+    """The GitHub client. Raises `SettingsError` if the App's credentials are missing or malformed."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 

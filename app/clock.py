@@ -1,7 +1,7 @@
 """The current time, from one object that tests can move.
 
-Times are aware and in UTC. Durations are measured with `time.monotonic`, or with `elapsed` where time during a suspension of
-this machine counts.
+Times are timezone-aware and in UTC. Durations are measured with `time.monotonic`, or with `elapsed` if the time during which
+the machine was suspended must count.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now(self) -> datetime:
-        """The time, aware, in UTC."""
+        """The current time, timezone-aware, in UTC."""
 
 
 class SystemClock:
@@ -25,5 +25,5 @@ _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def elapsed() -> float:
-    """Seconds since a fixed moment; on Linux, unlike `time.monotonic`, including time while the machine was suspended."""
+    """Seconds since a fixed moment; on Linux, unlike `time.monotonic`, this includes time while the machine was suspended."""
     return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)

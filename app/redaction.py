@@ -1,5 +1,5 @@
-"""Redacts secrets in text before a person, a page or GitHub sees it: known token formats, values with the name of a secret, and
-the exact secrets of this installation.
+"""Redacts secrets in text before a person, a page or GitHub sees it: known token formats, values whose name suggests a secret,
+and the exact secrets of this installation.
 
 It errs on the side of hiding: a harmless value after `token=` is hidden too.
 """
@@ -17,19 +17,19 @@ from urllib.parse import quote, unquote
 HIDDEN = "[redacted]"
 SHORTEST = 6  # a shorter exact secret would hide ordinary words
 
-# Process-wide, as a token must be redacted from the moment it exists; the oldest have expired.
+# Process-wide, because a token must be redacted from the moment it exists. Tokens that drop out have expired.
 _minted: deque[str] = deque(maxlen=64)
 
 
 def _alone(beginning: str) -> str:
-    """A prefix so short that words may end in it: it must not follow a letter, except in a colour code (`\\x1b[32m`), an
+    """A short prefix, in which words may end: it must not follow a letter, except in a colour code (`\\x1b[32m`), an
     escaped newline (`\\n`) or a percent-encoded character."""
     is_code = rf"(?<=[\[0-9]m{beginning})|(?<=\\[nrt]{beginning})|(?<=%[0-9A-Fa-f][A-Fa-f]{beginning})"
     return rf"{beginning}(?:(?<![A-Za-z]{beginning})|{is_code})"
 
 
-# Each begins with a literal character, so that the search skips most text quickly, and none backtracks over the same text from
-# many positions: the text may be hostile and megabytes long.
+# Each pattern begins with a literal character, so that the search skips most text quickly, and none backtracks over the same
+# text from many positions: the text may be hostile and megabytes long.
 _SHAPES = re.compile(
     "|".join(
         (
@@ -53,12 +53,12 @@ _SHAPES = re.compile(
             r"SG(?<![A-Z]SG)\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
             r"dckr_pat_[A-Za-z0-9_-]{16,}",
             r"hooks\.slack\.com/(?:services|workflows)/[A-Za-z0-9/_-]+",
-            # Cut ones too.
+            # Truncated keys too.
             r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)",
         )
     )
 )
-# Also matches text that only starts like a JWT, which is left as it is: restarting inside it would not be linear.
+# Also matches text that only starts like a JWT and leaves it unchanged: a search inside it would not take linear time.
 _JWT = re.compile(r"eyJ[A-Za-z0-9_-]{8,}(\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)?")
 _SHORTEST_SHAPE = 13  # characters; Slack's tokens
 
@@ -84,13 +84,13 @@ _JOINT = re.compile(r"[:=\s]")  # required by each of the three patterns above
 
 
 def hide_token(secret: str) -> None:
-    """Redact a secret that was created while the process runs (an installation's token) from now on."""
+    """From now on, redact a secret that was created while the process runs (an installation's token)."""
     if secret not in _minted:
         _minted.append(secret)
 
 
 def redact(text: str, secrets: Collection[str] = ()) -> str:
-    """`text` with every secret replaced by "[redacted]". `secrets` are exact ones, also found in base64, JSON and URL form."""
+    """`text` with every secret replaced by "[redacted]". `secrets` are exact texts, also found in base64, JSON and URL form."""
     if len(text) < SHORTEST:  # fast path for most names and values of a log line
         return text
     forms = _all_forms((*secrets, *_minted))
@@ -108,12 +108,12 @@ def redact(text: str, secrets: Collection[str] = ()) -> str:
 
 @lru_cache(maxsize=256)
 def is_secret_name(name: str) -> bool:
-    """Whether a field of that name contains a secret, whatever its value looks like."""
+    """Whether a field of that name holds a secret, whatever its value looks like."""
     return _SECRET_NAME.search(name) is not None
 
 
 def passwords(url: str) -> Iterator[str]:
-    """The password in a URL, encoded and decoded, as clients may show it alone."""
+    """The password in a URL, percent-encoded and decoded, because clients may show it without the URL."""
     if found := _IN_URL.search(url):
         yield found.group(2)
         yield unquote(found.group(2))
@@ -134,7 +134,7 @@ def _hide_value(match: re.Match[str]) -> str:
 
 @lru_cache(maxsize=32)
 def _all_forms(secrets: tuple[str, ...]) -> tuple[str, ...]:
-    """The longest first: one secret may be part of another."""
+    """The secrets' forms, longest first: one secret may be part of another."""
     return tuple(sorted({form for one in secrets for form in _forms(one)}, key=len, reverse=True))
 
 

@@ -1,4 +1,4 @@
-"""Every setting: the only reader of `SELFHEAL_…` variables and of `.env`.
+"""All settings. Only this module reads `SELFHEAL_…` variables and `.env`.
 
 An invalid value or an unknown name raises `SettingsError` with one line that names it. `make docs` generates the table in
 docs/configuration.md from this class.
@@ -25,7 +25,7 @@ from app.redaction import passwords
 PREFIX = "SELFHEAL_"
 ENV_FILE = ".env"
 _NO_SETTINGS = ("TEST_", "GUEST", "COMMAND")
-"""Prefixes of names that are not settings: variables of the tests, and of checks inside a sandbox."""
+"""Prefixes of `SELFHEAL_…` names that are not settings: variables for the tests, and for commands inside a sandbox."""
 
 
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|HEADERS)$", re.IGNORECASE)
@@ -36,22 +36,22 @@ class SettingsError(Exception):
 
 
 class Settings(BaseSettings):
-    """Settings of the service and of `selfheal fix`; made by `load`."""
+    """Settings of the service and of the command line; created by `load`."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True)
 
     # GitHub
-    github_app_id: int | None = Field(None, description="Id of the GitHub App, from its settings page.")
+    github_app_id: int | None = Field(None, description="ID of the GitHub App, from its settings page.")
     github_private_key: SecretStr | None = Field(
         None, description="The App's private key (PEM text). Use this or `GITHUB_PRIVATE_KEY_FILE`."
     )
     github_private_key_file: Path | None = Field(None, description="File with the App's private key (PEM).")
-    github_api_url: str = Field("https://api.github.com", description="REST API of GitHub or GitHub Enterprise Server.")
+    github_api_url: str = Field("https://api.github.com", description="URL of GitHub's or GitHub Enterprise Server's REST API.")
     github_webhook_secret: SecretStr | None = Field(
-        None, description="Secret that signs webhooks. Required by the web process."
+        None, description="Secret that GitHub signs webhooks with. Required by the web process."
     )
     github_webhook_secret_previous: SecretStr | None = Field(
-        None, description="Previous secret, still accepted during rotation."
+        None, description="Previous webhook secret, still accepted during rotation."
     )
 
     # Storage
@@ -62,7 +62,7 @@ class Settings(BaseSettings):
         "or `sqlite:////folder/file.db`. Default: SQLite in the data folder.",
     )
     redis_url: SecretStr | None = Field(
-        None, description="URL of Redis. Default: an embedded redis-server on a Unix socket in the data folder."
+        None, description="Redis URL. Default: an embedded redis-server on a Unix socket in the data folder."
     )
 
     # Serving
@@ -76,12 +76,12 @@ class Settings(BaseSettings):
     pages_port: int = Field(8001, ge=0, le=65535, description="Port of the pages (0 picks a free one).")
     pages_without_sign_in: bool = Field(
         False,
-        description="Allow a non-loopback `PAGES_HOST`; anyone who can reach it can read everything.",
+        description="Allow a non-loopback `PAGES_HOST`; anyone who can reach that address can read everything.",
     )
     pages_names: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         description="Host names under which the pages may be requested besides `localhost`, `PAGES_HOST` and IP "
-        "addresses, separated by commas (`web` where other containers read `/metrics`). Others are refused, "
+        "addresses, separated by commas (`web` if other containers read `/metrics`). Other names are rejected, "
         "which prevents DNS rebinding.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Minimum log level.")
@@ -90,46 +90,46 @@ class Settings(BaseSettings):
         description="OpenTelemetry collector for traces, OTLP over HTTP (`http://collector:4318`). "
         "`OTEL_EXPORTER_OTLP_ENDPOINT` and its headers are read too. Default: no tracing.",
     )
-    worker_jobs: int = Field(2, ge=1, le=64, description="Attempts that one worker process runs at a time.")
+    worker_jobs: int = Field(2, ge=1, le=64, description="Maximum number of attempts that one worker process runs at once.")
 
     # Attempts
     lease_seconds: float = Field(
-        30.0, gt=1, le=600, description="Seconds without a heartbeat after which a worker loses its attempt to another."
+        30.0, gt=1, le=600, description="Seconds without a heartbeat after which another worker takes over an attempt."
     )
     sweep_seconds: float = Field(
-        15.0, gt=0, le=600, description="Seconds between searches for lost attempts, which are enqueued again."
+        15.0, gt=0, le=600, description="Seconds between two sweeps, which enqueue lost attempts again."
     )
-    max_tries: int = Field(3, ge=1, le=20, description="Tries of one attempt before it ends as `error`.")
-    max_iterations: int = Field(8, ge=1, le=100, description="Rounds of propose, verify, reflect in one attempt.")
-    max_tokens: int = Field(200_000, ge=0, description="Model tokens that one attempt may use.")
-    max_cost: float = Field(2.0, ge=0, description="US dollars that one attempt may cost, where the model's price is known.")
-    max_seconds: float = Field(1800.0, gt=0, description="Wall time of one attempt, in seconds.")
+    max_tries: int = Field(3, ge=1, le=20, description="Failed tries after which an attempt ends as `error`.")
+    max_iterations: int = Field(8, ge=1, le=100, description="Maximum iterations (propose, verify, reflect) per attempt.")
+    max_tokens: int = Field(200_000, ge=0, description="Maximum number of model tokens per attempt.")
+    max_cost: float = Field(2.0, ge=0, description="Maximum cost of one attempt in US dollars, if the model's price is known.")
+    max_seconds: float = Field(1800.0, gt=0, description="Maximum duration of one attempt, in seconds.")
     autonomy: Autonomy = Field(
         "full",
         description="When to wait for approval (`selfheal attempts approve`): never (`full`), before publishing "
-        "(`review_publish`), also before each further round (`review_repairs`), also before the first "
-        "proposal (`review_all`). A repository can only be stricter.",
+        "(`review_publish`), also before each later iteration (`review_repairs`), also before the first "
+        "proposal (`review_all`). A repository can only make this stricter.",
     )
     rerun_flaky: Literal["never", "once"] = Field(
         "never",
-        description="Whether to rerun the failed jobs of a flaky or infrastructure failure, once. A repository's `rerun` "
-        "overrides this. Needs the App's permission `actions: write`.",
+        description="Whether to rerun failed jobs once if the failure is flaky or outside the code. A repository's `rerun` key "
+        "overrides this. The App needs the permission `actions: write`.",
     )
     keep_days: float = Field(
-        14.0, gt=0, description="Days that an ended attempt can be forked; its checkpoints and file contents are kept as long."
+        14.0, gt=0, description="Days for which an ended attempt can be forked; its checkpoints and files are kept as long."
     )
 
     # The sandbox
     sandbox: Literal["auto", "local", "process", "docker", "e2b"] = Field(
         "auto",
         description="Where untrusted code runs. `local`: bubblewrap on this machine. `docker`: containers of a running "
-        "Docker or Podman. `e2b`: one virtual machine at E2B per attempt. `auto`: E2B if its key is set, "
+        "Docker or Podman. `e2b`: one E2B virtual machine per attempt. `auto`: E2B if its key is set, "
         "otherwise `local`. `process`: no isolation; needs `TRUST_CODE`.",
     )
     sandbox_image: str = Field(
         "python:3.12",
         min_length=1,
-        description="Image for `SANDBOX=docker`; pulled if the engine does not have it.",
+        description="Image for `SANDBOX=docker`; pulled if the container engine does not have it.",
     )
     sandbox_images: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
@@ -145,7 +145,7 @@ class Settings(BaseSettings):
     trust_code: bool = Field(False, description="Trust the code of every repository; allows `SANDBOX=process`.")
     package_index_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="Hosts that an install step may reach, separated by commas. Default: those in the package client's "
+        description="Package hosts that an install step may reach, separated by commas. Default: those in the package client's "
         "own configuration.",
     )
     e2b_api_key: SecretStr | None = Field(
@@ -155,41 +155,41 @@ class Settings(BaseSettings):
     e2b_template: str = Field(
         "selfheal",
         min_length=1,
-        description="E2B template of the machines (docs/e2b.md), built by `.venv/bin/python -m deploy.e2b.build`.",
+        description="E2B template for the machines (docs/e2b.md); `.venv/bin/python -m deploy.e2b.build` builds it.",
     )
-    e2b_sandboxes: int = Field(20, ge=1, le=1000, description="Machines at E2B per worker at a time (E2B's plans: 20, 100).")
+    e2b_sandboxes: int = Field(20, ge=1, le=1000, description="Maximum E2B machines per worker at once (by plan: 20 or 100).")
     e2b_creations_per_second: float = Field(
-        1.0, gt=0, le=100, description="Machines that one worker creates at E2B per second (E2B's plans: 1, 5)."
+        1.0, gt=0, le=100, description="Maximum number of E2B machines that one worker creates per second (by plan: 1 or 5)."
     )
     e2b_lifetime_seconds: float = Field(
-        3600.0, gt=0, description="Maximum lifetime of a machine at E2B (E2B's plans: 3600, 86400). An attempt must fit in it."
+        3600.0, gt=0, description="Maximum lifetime of an E2B machine (by plan: 3600 or 86400); at least `MAX_SECONDS` + 600."
     )
     python_downloads: bool = Field(
         True,
-        description="Let uv download Python versions that a repository needs and this machine lacks, outside the sandbox.",
+        description="Let uv download, outside the sandbox, Python versions that a repository needs and this machine lacks.",
     )
-    sandbox_memory_mb: int = Field(4096, ge=64, description="Memory limit of one sandbox, in MiB, where it can be enforced.")
+    sandbox_memory_mb: int = Field(4096, ge=64, description="Memory limit of one sandbox, in MiB, if it can be enforced.")
 
     # The models
     model: str | None = Field(
         None,
         description="LiteLLM name of the first model (`ollama_chat/qwen2.5-coder:7b`, `anthropic/…`, `openai/…`), or "
-        "`none`. Default: Qwen-Coder if Ollama has it on localhost:11434, otherwise no model. A model on its "
-        "own server is written `openai/NAME@http://host:8001/v1`, here and below.",
+        "`none`. Default: Qwen-Coder if Ollama has it on localhost:11434, otherwise no model. Write a model on its "
+        "own server as `openai/NAME@http://host:8001/v1`, here and below.",
     )
-    model_strong: str | None = Field(None, description="Stronger model, used as a rung of its own after the first one failed.")
+    model_strong: str | None = Field(None, description="Stronger model: a separate rung, tried after the first model's.")
     model_fallbacks: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Models to use, in order, when one is unreachable or declines; separated by commas."
+        (), description="Fallback models, separated by commas; each is used if the one before it is unreachable or declines."
     )
     model_diagnose: str | None = Field(None, description="Model for diagnosis. Default: the rung's own model.")
-    model_repair: str | None = Field(None, description="Model that writes the change. Default: the rung's own model.")
-    model_review: str | None = Field(None, description="Model that reviews a verified change. Default: the first model.")
+    model_repair: str | None = Field(None, description="Model that writes the patch. Default: the rung's own model.")
+    model_review: str | None = Field(None, description="Model that reviews a verified patch. Default: the first model.")
     model_challenge: str | None = Field(
-        None, description="Model that writes tests against a verified change. Default: the first model."
+        None, description="Model that writes further tests for a verified patch. Default: the first model."
     )
-    embedding_model: str | None = Field(None, description="LiteLLM name of the embedding model that finds earlier attempts.")
+    embedding_model: str | None = Field(None, description="LiteLLM name of the embedding model for finding similar failures.")
     model_api_base: str | None = Field(
-        None, description="Server URL of `MODEL` and of other models of its provider (OpenAI-compatible, or a remote Ollama)."
+        None, description="Server URL of `MODEL` and of other models from its provider (OpenAI-compatible, or a remote Ollama)."
     )
     model_api_key: SecretStr | None = Field(
         None,
@@ -226,20 +226,20 @@ class Settings(BaseSettings):
 
     @cached_property
     def database(self) -> str:
-        """URL of the database; `app/store/database/address.py` reads it."""
+        """URL of the database; `app/store/database/address.py` parses it."""
         if self.database_url is not None:
             return self.database_url.get_secret_value()
         return f"sqlite+aiosqlite:///{(self.data_dir / 'selfheal.db').resolve()}"
 
     @cached_property
     def sandboxes(self) -> Path:
-        """Folder of the worker's sandboxes and their packages."""
+        """Folder for the worker's sandboxes and their packages."""
         return self.data_dir.resolve() / "sandboxes"
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
-        """Every secret to redact from what is published or logged, including the key in its file, passwords in URLs, and
-        secrets of others in the environment (other providers' keys, a collector's headers)."""
+        """Every secret to redact from what is published or logged, including the key in its file, passwords in URLs, and other
+        software's secrets in the environment (other providers' keys, a collector's headers)."""
         set_here = (getattr(self, name) for name in type(self).model_fields)
         secrets = {value.get_secret_value() for value in set_here if isinstance(value, SecretStr)}
         with suppress(SettingsError):  # an unreadable file leaks nothing
@@ -249,7 +249,7 @@ class Settings(BaseSettings):
 
     @cached_property
     def private_key(self) -> str | None:
-        """PEM text of the App's key. Raises `SettingsError` when its file cannot be read."""
+        """PEM text of the App's private key. Raises `SettingsError` if its file cannot be read."""
         if self.github_private_key is not None:
             return self.github_private_key.get_secret_value().replace("\\n", "\n")
         if self.github_private_key_file is None:
@@ -261,7 +261,7 @@ class Settings(BaseSettings):
 
 
 def _ambient(environment: Mapping[str, str]) -> Iterator[str]:
-    """Secrets in variables that are not ours. Words and paths are excluded: redacting them would garble ordinary text."""
+    """Secrets in other software's variables. Words and paths are excluded: redacting them would garble ordinary text."""
     for name, value in environment.items():
         yield from passwords(value)
         if name.startswith(PREFIX) or not _SECRET_NAME.search(name):
@@ -292,13 +292,13 @@ def load(*, env_file: str | None = None, **overrides: object) -> Settings:
 
 
 def unread_names(env_file: str | None) -> Iterator[tuple[str, str]]:
-    """Names in `env_file` that were probably meant for Selfheal but are not read there; each with what to do."""
+    """Names in `env_file` that were probably meant for Selfheal but are not read from it; each with its fix."""
     known = [field.upper() for field in Settings.model_fields]
     for name in sorted(name.upper() for name in DotEnvSettingsSource(Settings, env_file=env_file).env_vars):
         if name in known:
             yield name, f"write {PREFIX}{name} if it is meant for Selfheal"
         elif name.endswith("_API_KEY") and not name.startswith(PREFIX):
-            yield name, f"other providers' keys are read from the environment only; {PREFIX}MODEL_API_KEY sets the model's own"
+            yield name, f"other providers' keys are read from the environment only; {PREFIX}MODEL_API_KEY sets `MODEL`'s key"
 
 
 def _unknown(env_file: str | None) -> Iterator[str]:
@@ -314,7 +314,7 @@ def _unknown(env_file: str | None) -> Iterator[str]:
         wanted = name.removeprefix(PREFIX)
         if name.startswith(PREFIX) and wanted not in known and not wanted.startswith(_NO_SETTINGS):
             nearest = get_close_matches(wanted, known, n=1)
-            hint = f"did you mean {PREFIX}{nearest[0]}?" if nearest else "docs/configuration.md lists them all"
+            hint = f"did you mean {PREFIX}{nearest[0]}?" if nearest else "docs/configuration.md lists all settings"
             yield f"{name} is not a setting; {hint}"
 
 

@@ -1,4 +1,4 @@
-"""Orderly stops of commands: by Ctrl-C, a time limit or a shutdown."""
+"""Stops commands cleanly: on Ctrl-C, a time limit or a shutdown."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ T = TypeVar("T")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _CANCEL_INTERVAL = 0.1
-STOPPED = 130  # exit code, as shells have it for Ctrl-C
+STOPPED = 130  # exit code that shells use for Ctrl-C
 
 
 def run(work: Coroutine[Any, Any, T], new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> T:
     """`asyncio.run`, cancelled by SIGINT or SIGTERM, even if the parent ignored them; a second signal ends the process at once.
 
-    Raises `KeyboardInterrupt` if it was stopped. `new_loop` makes another event loop than asyncio's own.
+    Raises `KeyboardInterrupt` if it was stopped. `new_loop` creates the event loop, instead of asyncio's default.
     """
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
@@ -27,9 +27,9 @@ def run(work: Coroutine[Any, Any, T], new_loop: Callable[[], asyncio.AbstractEve
 
 
 async def cancel_and_wait(task: asyncio.Task[Any]) -> None:
-    """Cancel the task until it is done.
+    """Cancel the task again and again until it is done.
 
-    redis-py waits with `asyncio.wait_for`, which before Python 3.12 loses a cancellation that comes together with the result.
+    redis-py waits with `asyncio.wait_for`, which before Python 3.12 loses a cancellation that arrives together with the result.
     """
     while not task.done():
         task.cancel()

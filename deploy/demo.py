@@ -42,7 +42,7 @@ LAST_LINES = 25  # of each log, after a failure
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """A plausible commit that breaks the sample: one text in one file becomes another."""
+    """A plausible commit that breaks the sample: it replaces one text in one file."""
 
     path: str
     before: str
@@ -152,7 +152,7 @@ async def demo(bug: Bug, output: Output, folder: Path, *, once: bool) -> bool:
     async with GitHub(judged=False) as github:
         await github.create_repository(REPOSITORY, sample_files())
         output.say(f"a local GitHub is at {github.url} with the repository {REPOSITORY}")
-        # Use the person's own model if one is configured; everything else is the demo's.
+        # Use the person's own model if one is configured; all other settings are the demo's.
         chosen = {name: value for name, value in os.environ.items() if name.startswith("SELFHEAL_MODEL")}
         async with (
             running(github, folder, chosen) as service,
@@ -171,7 +171,7 @@ async def demo(bug: Bug, output: Output, folder: Path, *, once: bool) -> bool:
 
 
 async def _serve(session: DemoSession, attempt: Attempt) -> None:
-    """Keep serving until Ctrl-C, so that a person can push more."""
+    """Keep serving until Ctrl-C, so that a person can push more commits."""
     github, service, output = session.github, session.service, session.output
     github.add_collaborator(REPOSITORY, PERSON, "write")
     if attempt.pull_request is not None:
@@ -205,7 +205,7 @@ def main() -> int:
         prog="make demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--once", action="store_true", help="exit when the attempt ends")
-    parser.add_argument("--bug", choices=sorted(BUGS), default="easy", help="which commit breaks the sample")
+    parser.add_argument("--bug", choices=sorted(BUGS), default="easy", help="the commit that breaks the sample")
     options = parser.parse_args()
     output = Output()
     folder = Path(tempfile.mkdtemp(prefix="selfheal-demo-"))
@@ -217,7 +217,7 @@ def main() -> int:
     except (Died, NotStarted, TimeoutError) as error:
         output.say(str(error), "bold red")
         for log in sorted(folder.glob("*.log")):
-            output.show(f"the end of {log.name}", "\n".join(log.read_text(errors="replace").splitlines()[-LAST_LINES:]))
+            output.show(f"last lines of {log.name}", "\n".join(log.read_text(errors="replace").splitlines()[-LAST_LINES:]))
         return 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)

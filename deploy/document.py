@@ -22,7 +22,7 @@ def main() -> None:
 
 
 def table() -> str:
-    """Every setting as a Markdown table: name, default, what it means."""
+    """Every setting as a Markdown table: name, default, description."""
     rows = ["| setting | default | meaning |", "|---|---|---|"]
     for name, info in Settings.model_fields.items():
         default = "" if info.default in (None, (), PydanticUndefined) else f"`{info.default}`"

@@ -1,7 +1,7 @@
 """`make screenshots`: takes the pictures in `docs/images/` of real attempts in a real browser.
 
-Uses the demo's local GitHub and service, three repositories, and Chromium. Exit code 1 if an attempt's outcome differs from its
-picture.
+Uses the demo's local GitHub and service, three repositories, and Chromium. Exit code 1 if an attempt does not end as its
+picture requires.
 """
 
 from __future__ import annotations

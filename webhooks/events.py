@@ -30,7 +30,7 @@ class Repository(msgspec.Struct, frozen=True):
 
 
 class Minimal(msgspec.Struct, frozen=True):
-    """A repository of which GitHub sends only id and names."""
+    """A repository for which GitHub sends only the id and the name."""
 
     id: Id
     full_name: str = ""
@@ -38,7 +38,7 @@ class Minimal(msgspec.Struct, frozen=True):
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of every event."""
+    """The fields that every handled event has."""
 
     action: str | None = None
     installation: Installation | None = None
@@ -80,7 +80,7 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class PullLink(msgspec.Struct, frozen=True):
-    """A pull request in a check event: its `repo` has no full name."""
+    """A pull request in a check event; the `repo` of its head has no full name."""
 
     number: Id
     head: Side
@@ -162,7 +162,7 @@ class InstallationBody(msgspec.Struct, frozen=True):
 
 
 class InstallationEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """`installation` and `installation_repositories`; each has its own lists."""
+    """The events `installation` and `installation_repositories`; each has its own lists of repositories."""
 
     action: str
     installation: InstallationBody

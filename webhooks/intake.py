@@ -1,4 +1,4 @@
-"""The decisions that webhooks become, and the `Intake` that stores them.
+"""The decisions about webhooks, and the `Intake` that stores them.
 
 `app` implements `Intake`; this package knows no database, queue or GitHub client.
 """
@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True, slots=True)
 class RepositoryRef:
-    """A repository as GitHub names it; `id` survives renames."""
+    """A repository under its current name; its `id` survives renames."""
 
     id: int
     full_name: str  # "owner/name"
@@ -44,7 +44,7 @@ class RepairRequest:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """Nothing to do, and why. `refused` ones (a fork, for example) are recorded as such and shown to people."""
+    """Nothing to do, for this reason. If `refused` (a fork, for example), it is recorded as a refusal."""
 
     reason: str
     refused: bool = False
@@ -92,14 +92,14 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The result of a delivery; `duplicate` if its GUID was handled before."""
+    """The result of storing a delivery; `duplicate` if its GUID was handled before."""
 
     duplicate: bool
     attempt_id: str | None = None
 
 
 class NotDurable(Exception):
-    """The delivery could not be committed; GitHub gets a 503."""
+    """The delivery could not be committed; the response is 503."""
 
 
 class Intake(Protocol):

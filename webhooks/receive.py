@@ -34,7 +34,7 @@ _SIGNATURE: Final = re.compile(r"sha256=[0-9a-f]{64}")
 
 
 class _Refused(Exception):
-    """An error response. `kind` is one of a few values, by which log lines are grouped."""
+    """An error response. `kind` is one of a few values; the rate limit of log lines applies to each kind separately."""
 
     def __init__(self, status: int, error: str, kind: str | None = None) -> None:
         super().__init__(error)
@@ -43,7 +43,7 @@ class _Refused(Exception):
 
 
 class Receiver:
-    """The route. `secrets`: the current one and, during rotation, the previous one; compared in constant time."""
+    """The route. `secrets`: the current webhook secret and, during rotation, the previous one; compared in constant time."""
 
     def __init__(self, secrets: tuple[bytes, ...], own_app_id: int | None) -> None:
         if not secrets or not all(secrets):
@@ -69,7 +69,7 @@ class Receiver:
         return _response(_answer(decision, receipt), 202)
 
     def _log_refusal(self, refused: _Refused) -> None:
-        """Log the refusal, rate-limited per kind: strangers can neither flood the log nor hide one kind behind another."""
+        """Log the refusal, rate-limited per kind: strangers can neither flood the log nor hide one kind behind another kind."""
         kind, now = refused.kind, time.monotonic()
         self._unlogged[kind] += 1
         if kind not in self._logged or now - self._logged[kind] >= _LOG_INTERVAL:
@@ -78,7 +78,7 @@ class Receiver:
             self._logged[kind] = now
 
     async def _signed_body(self, request: Request, headers: Mapping[str, str]) -> bytes:
-        """The raw body with a verified signature; nothing reads it before that."""
+        """The raw body after its signature was verified; nothing parses it before."""
         signature = headers.get("x-hub-signature-256", "")
         if not _SIGNATURE.fullmatch(signature):
             raise _Refused(401, "the header X-Hub-Signature-256 is missing or malformed")

@@ -1,4 +1,4 @@
-"""Decides what an event means: pure functions from a payload to a decision with a reason.
+"""Decides what to do about an event: pure functions from a payload to a decision with a reason.
 
 A command is `/heal` or `/heal flaky` at the start of a line of a comment, outside code and quotations.
 """
@@ -40,7 +40,7 @@ class Heal:
 
 
 def command_in(comment: str) -> Heal | None:
-    """The first command of the comment, outside fenced or indented code, quotations (`>`) and HTML comments.
+    """The first command in the comment outside fenced or indented code, quotations (`>`) and HTML comments.
 
     Other words after `/heal` are allowed.
     """
@@ -69,7 +69,7 @@ E = TypeVar("E", bound=msgspec.Struct)
 
 
 class Malformed(ValueError):
-    """The payload does not match the event's schema; the message says where."""
+    """The payload does not match the event's schema; the message names the field."""
 
 
 def decide(event: str, body: bytes, own_app_id: int | None = None) -> tuple[str | None, Decision]:
@@ -165,7 +165,7 @@ def on_issue_comment(event: IssueComment, own_app_id: int | None = None) -> Repa
 def on_pull_request(event: PullRequest) -> PullRequestChange | Ignored:
     pull = event.pull_request
     if event.action not in ("opened", "reopened", "synchronize", "closed"):
-        return Ignored(f"the pull request was {_line(event.action)}: its commits are the same")
+        return Ignored(f"the pull request was {_line(event.action)}, which does not change its commits")
     if event.repository is None:
         return Ignored("the delivery names no repository")
     if pull.head.repo is None or pull.head.repo.id != event.repository.id:
@@ -219,12 +219,12 @@ def _automatic(
     check_run_id: int | None = None,
     check_suite_id: int | None = None,
 ) -> RepairRequest | Ignored:
-    """Every automatic trigger: it needs an installation, and a branch of the repository that is not ours."""
+    """The request of an automatic trigger; it needs an installation, and a branch of this repository that is not Selfheal's."""
     if event.installation is None or event.repository is None:
         return Ignored("the delivery is not from an installation of the App")
     if not branch:
         # GitHub names no branch for a head in a fork.
-        return Ignored("the head is on no branch of this repository (a fork, or a tag)", refused=True)
+        return Ignored("no branch of this repository has this head (it is in a fork, or a tag)", refused=True)
     if branch.startswith(OWN_BRANCHES):
         return Ignored("the branch belongs to Selfheal")
     ids = (run_id, check_run_id, check_suite_id)
@@ -247,7 +247,7 @@ def _refs(repositories: list[Minimal]) -> tuple[RepositoryRef, ...]:
 
 
 def _line(text: str | None) -> str:
-    """External text as one short printable line."""
+    """External text as one printable line of at most 200 characters."""
     return "".join(c for c in " ".join((text or "nothing").split()) if c.isprintable())[:200]
 
 

@@ -1,7 +1,7 @@
-"""Content-addressed storage for what is too large for the graph's state: runs, candidates, outputs.
+"""Content-addressed storage for values too large for the graph's state: runs, candidates, outputs.
 
-The state is written after every node and holds only the names. `app` keeps blobs in the database, so that any worker can
-continue; the CLI and the benchmarks keep them in memory.
+The state holds only their names. `app` keeps blobs in the database, so that any worker can continue; the CLI and the benchmarks
+keep them in memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class BlobMissing(LookupError):
-    """No blob has this name (any more)."""
+    """No blob has this name, or it was deleted."""
 
 
 class Blobs(Protocol):
@@ -24,7 +24,7 @@ class Blobs(Protocol):
 
 
 class MemoryBlobs:
-    """Blobs that live as long as the process."""
+    """Keeps blobs in memory for the life of the process."""
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}

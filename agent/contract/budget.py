@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agent.contract.usage import Usage
 
-A_CALL = 4_000  # estimated tokens of a model call, before the first one
+A_CALL = 4_000  # tokens assumed for a model call until the first one has been made
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Ledger:
         return self.seconds + self.monotonic() - self.began
 
     def seconds_left(self) -> float:
-        """Without the reserve for publishing (a tenth of a short budget)."""
+        """Seconds left, minus the reserve for publishing (a tenth of a short budget)."""
         reserve = min(self.budget.reserve, self.budget.seconds / 10)
         return max(0.0, self.budget.seconds - reserve - self.seconds_spent())
 
     def calls_left(self) -> int:
-        """How many more model calls the tokens and money allow, at the average so far."""
+        """How many more model calls the tokens and money allow, at the average cost so far."""
         tokens, calls = self.usage.tokens_in + self.usage.tokens_out, self.usage.calls
         left = (self.budget.tokens - tokens) / (tokens / calls if tokens and calls else A_CALL)
         if self.usage.cost and self.budget.cost > 0:
@@ -49,7 +49,7 @@ class Ledger:
         return max(0, int(left))
 
     def spent_up(self) -> str | None:
-        """The bound that is reached, as a clause for people; None while another iteration fits."""
+        """Which bound is reached, as a clause for people; None if another iteration fits."""
         if self.iterations >= self.budget.iterations:
             return f"the budget of {self.budget.iterations} iterations is used up"
         if self.seconds_left() <= 0:
@@ -57,7 +57,7 @@ class Ledger:
         return None
 
     def model_spent_up(self) -> str | None:
-        """The same for model calls: tokens, and money as far as prices are known."""
+        """The same for model calls: tokens, and money if prices are known."""
         tokens = self.usage.tokens_in + self.usage.tokens_out
         if tokens >= self.budget.tokens:
             return f"the budget of {self.budget.tokens} model tokens is used up"

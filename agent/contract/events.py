@@ -39,7 +39,7 @@ class Reproduced(Event, frozen=True, tag="reproduced", kw_only=True):
 
 
 class Probed(Event, frozen=True, tag="probed", kw_only=True):
-    """One more run of the same code, to see whether a failure is flaky and what it depends on."""
+    """Another run of the same code, to see whether a failure is flaky and what it depends on."""
 
     run: int  # from 1
     under: str  # conditions, as a clause
@@ -118,7 +118,7 @@ class Opined(Event, frozen=True, tag="opined", kw_only=True):
 
 
 class Asked(Event, frozen=True, tag="asked", kw_only=True):
-    """A reviewer is asked; the repair sleeps until they answer."""
+    """A reviewer is asked; the repair waits for the reply."""
 
     about: str  # "round" or "publish"
     question: str

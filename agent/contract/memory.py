@@ -27,7 +27,7 @@ class Recollection:
 
 
 def worth_keeping(recollection: Recollection) -> bool:
-    """Repairs are, and lessons of attempts that ran to their end without one; attempts cut short are not."""
+    """Whether to store it: repairs, and lessons of attempts that ran to their end without one, but no interrupted attempts."""
     if recollection.outcome == Outcome.HEALED:
         return True
     return bool(recollection.lessons) and recollection.outcome in (Outcome.GAVE_UP, Outcome.OUT_OF_BUDGET)
@@ -37,14 +37,14 @@ class Memory(Protocol):
     """Earlier attempts at one repository."""
 
     async def recall(self, signature: str, most: int = 3) -> tuple[Recollection, ...]:
-        """The attempts with the most similar failures, best first."""
+        """The attempts with the most similar failures, most similar first."""
 
     async def keep(self, recollection: Recollection) -> None:
         """Store one, replacing an earlier one of the same attempt."""
 
 
 def signature(failures: Sequence[Failure]) -> str:
-    """Search text for failures, without what changes from run to run (numbers, addresses, quoted values)."""
+    """Search text for failures, without details that vary from run to run (numbers, addresses, quoted values)."""
     lines = []
     for failure in failures[:10]:
         where = " ".join(f"{frame.path} {frame.function}" for frame in failure.frames[-3:])

@@ -40,7 +40,7 @@ class ConfirmedFailure:
 
     @property
     def failing(self) -> tuple[str, ...]:
-        """Ids of what must turn green, sorted."""
+        """Ids of the verdicts that must pass, sorted."""
         return tuple(sorted(id_ for ids in self.oracle.must_turn.values() for id_ in ids))
 
 
@@ -57,7 +57,7 @@ class CheckEvidence:
     with_red: int
     with_green: int
     with_seconds: float
-    without_red: int  # of the target, in a fresh run without the patch
+    without_red: int  # target verdicts that fail in a fresh run without the patch
     without_seconds: float
 
 
@@ -112,10 +112,10 @@ Chance = Literal["order", "time", "randomness", "network", "concurrency", "unkno
 
 @dataclass(frozen=True, slots=True)
 class Flakiness:
-    """What reruns of the same code showed of a flaky failure."""
+    """What reruns of the same code showed about a flaky failure."""
 
     ids: tuple[VerdictId, ...]
-    red: int  # runs in which one of them failed
+    red: int  # runs in which one of the ids failed
     runs: int
     cause: Chance  # suspected
     evidence: tuple[str, ...] = ()  # sentences

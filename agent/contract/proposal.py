@@ -27,7 +27,7 @@ class Diagnosis:
     by: str  # "model:<name>" or "verdicts and change"
     evidence: tuple[str, ...] = ()  # observations that support it, one line each
     hypotheses: tuple[str, ...] = ()  # other possible causes, if the confidence is low
-    places: tuple[str, ...] = ()  # what has to change: "pkg/a.py::Class.method" or "pkg/a.py:12"
+    places: tuple[str, ...] = ()  # where to change the code: "pkg/a.py::Class.method" or "pkg/a.py:12"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ Edits = tuple[FileChange, ...]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One proposed change, from whichever rung."""
+    """One proposed change, from any rung."""
 
     rung: str  # "tools", "patterns", "model:<name>"
     edits: Edits

@@ -8,7 +8,7 @@ from typing import Literal
 from agent.contract.usage import Usage
 
 Autonomy = Literal["full", "review_publish", "review_repairs", "review_all"]
-"""When a reviewer is asked: never; before publishing; also before each further round; also before the first proposal."""
+"""When a reviewer is asked: never; before publishing; also before each later round; also before the first round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +30,17 @@ class Reply:
 
     @property
     def summary(self) -> str:
-        """A line of the timeline."""
+        """The reply as one line of the timeline."""
         return f"{'Approved' if self.approved else 'Rejected'} by a reviewer{f': {self.why}' if self.why else ''}"
 
     def answers(self, waiting: Waiting) -> bool:
-        """A reply that a killed worker already used must not answer the next question."""
+        """Whether the reply is for this question: one that a killed worker already used must not answer the next."""
         return self.to in ("", waiting.asking)
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Neither repaired nor ended: the repair sleeps in its checkpoints until someone replies."""
+    """Neither repaired nor ended: the repair waits in its checkpoints until someone replies."""
 
     question: Question
     usage: Usage

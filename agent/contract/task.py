@@ -1,6 +1,6 @@
 """The engine's input: one commit to repair, and the policy for it. Values only.
 
-Knows nothing of GitHub, the database, Redis or settings.
+Knows nothing about GitHub, the database, Redis or settings.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Task:
     budget: Budget = Budget()
     hints: tuple[str, ...] = ()  # log excerpts of the failing job, a user's comment: quoted as data
     environment: str = ""  # for the evidence
-    approximated: tuple[str, ...] = ()  # for the evidence: differences from CI
+    approximated: tuple[str, ...] = ()  # differences from CI, for the evidence
     packages: Packages = field(default_factory=Packages)  # what is installed; installed again if a change touches its manifest
     reported_ids: tuple[str, ...] = ()  # tests that failed in CI, as its log names them; hints, never verdicts
     seed: int | None = None  # random seed of the run in CI, from its log
-    clock: datetime | None = None  # when that run was
-    replayed: tuple[CheckRun, ...] = ()  # failing runs of checks from a replay, in fresh workspaces: at most one a check
+    clock: datetime | None = None  # start of the run in CI
+    replayed: tuple[CheckRun, ...] = ()  # failing runs from a replay, in fresh workspaces: at most one for each check
     heals_flakiness: bool = False  # someone asked to repair flaky failures too

@@ -37,7 +37,7 @@ class RungCost:
 
     rung: str
     seconds: float
-    tried: int  # candidates evaluated, including those that never left the rung
+    tried: int  # candidates evaluated, including those only tried inside the rung
     passed: int  # candidates that passed inside the rung
     usage: Usage
     note: str = ""

@@ -13,7 +13,7 @@ VerdictId = NewType("VerdictId", str)
 
 class Verdict(StrEnum):
     PASSED = "passed"
-    FAILED = "failed"  # the check failed it
+    FAILED = "failed"  # it ran and failed
     ERROR = "error"  # it could not run: setup, collection, import
     SKIPPED = "skipped"  # skipped, or an expected failure
 
@@ -24,7 +24,7 @@ class Verdict(StrEnum):
 
 Reader = Literal["pytest", "unittest", "javascript", "go", "rust", "java", "findings", "exit"]
 """How a command's run becomes verdicts: `findings` reads the `path:line:col: CODE message` lines of linters and type checkers,
-`javascript` observes Node's test runners, `go`, `rust` and `java` read what their runners print."""
+`javascript` observes Node's test runners, `go`, `rust` and `java` read the output of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Step:
     command: str
     shell: str = "bash"  # "bash", "sh", "python", or a template as on GitHub: "bash -e {0}"
     cwd: str = "."
-    env: Mapping[str, str] = field(default_factory=dict)  # its own: overrides what earlier steps exported
-    timeout: float = 600.0  # seconds, within those of the check
-    outer: Mapping[str, str] = field(default_factory=dict)  # of the workflow and the job: overridden by exports
+    env: Mapping[str, str] = field(default_factory=dict)  # the step's own variables: they override what earlier steps exported
+    timeout: float = 600.0  # seconds; counts towards the check's timeout
+    outer: Mapping[str, str] = field(default_factory=dict)  # variables of the workflow and the job: exports override them
     may_fail: bool = False  # `continue-on-error`: later steps run even if it fails
 
 
@@ -47,7 +47,7 @@ class Service:
 
     kind: Literal["postgresql", "mysql", "redis"]
     port: int
-    name: str = ""  # in the workflow
+    name: str = ""  # its name in the workflow
     image: str = ""  # "postgres:16-alpine": the requested version, for people
     env: Mapping[str, str] = field(default_factory=dict)  # the image's variables: `POSTGRES_PASSWORD`, …
     host: str = "localhost"  # its host name for the steps: the service's name in a job with a container
@@ -55,13 +55,13 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What is fixed in one run of tests; None leaves it to chance or to the machine."""
+    """What is fixed in one run of tests; None means that chance or the machine decides."""
 
-    shuffle: int | None = None  # an order of the tests (`agent/guest/observe/conditions.py`); None: as collected
+    shuffle: int | None = None  # seed of the test order (`agent/guest/observe/conditions.py`); None: as collected
     hash_seed: int | None = None  # PYTHONHASHSEED
     seed: int | None = None  # for `random` before each test, and for pytest-randomly
     clock: float | None = None  # start of the tests, in seconds since 1970
-    timezone: str = ""  # TZ; "": the machine's
+    timezone: str = ""  # TZ; "": the machine's time zone
 
     @property
     def env(self) -> dict[str, str]:
@@ -73,8 +73,8 @@ class Conditions:
 class Check:
     """A command and the reader that turns its run into verdicts.
 
-    Every run starts with `before` and `services`, in its own workspace. With several `conditions`, one run is a series, one run
-    a condition, each in its own processes; a verdict that is red in any of them is red.
+    Every run starts with `before` and `services`, in its own workspace. With several `conditions`, a run is a series of runs,
+    one for each condition, in separate processes; a verdict that is red in any of them is red.
     """
 
     name: str  # "tests", "lint", …: unique in an oracle
@@ -82,17 +82,17 @@ class Check:
     reader: Reader
     timeout: float = 600.0  # seconds for one run, including `before`
     cwd: str = "."
-    env: Mapping[str, str] = field(default_factory=dict)  # its own: overrides what `before` exported
+    env: Mapping[str, str] = field(default_factory=dict)  # the check's own variables: they override what `before` exported
     source: str = "detected"  # its origin, for people: "workflow ci.yml, job tests, step 3", "configuration", …
     shell: str = "bash"
     before: tuple[Step, ...] = ()
     services: tuple[Service, ...] = ()
     conditions: tuple[Conditions, ...] = ()
-    outer: Mapping[str, str] = field(default_factory=dict)  # of the workflow and the job: overridden by exports
+    outer: Mapping[str, str] = field(default_factory=dict)  # variables of the workflow and the job: exports override them
 
     @property
     def needs_company(self) -> bool:
-        """May its failures depend on other tests running before them?"""
+        """Can its failures depend on tests that ran before them?"""
         return any(each.shuffle is not None for each in self.conditions)
 
     @property
@@ -106,7 +106,7 @@ class Check:
 
     @property
     def commands(self) -> str:
-        """All shell text of a run."""
+        """The shell text of all commands of a run."""
         return "\n".join([*(step.command for step in self.before), self.command])
 
 
@@ -138,12 +138,12 @@ class CheckRun:
     verdicts: Mapping[VerdictId, Verdict]
     failures: tuple[Failure, ...]
     seconds: float
-    durations: Mapping[VerdictId, float] = field(default_factory=dict)  # seconds of each verdict, where known
+    durations: Mapping[VerdictId, float] = field(default_factory=dict)  # seconds of each verdict, if known
     exit_code: int | None = None
     output: str = ""  # the end of what it printed, bounded and cleaned
-    # What the repository's code did to the test run: `PATH: WHAT`, PATH "" where unknown. Harmless at the base.
+    # How the repository's code tampered with the test run: `PATH: WHAT`, PATH "" if unknown. Harmless at the base.
     marks: frozenset[str] = frozenset()
-    # What the steps before it did to decisive files: `KIND WHAT (DIGEST)`, see `agent/guest/supervise/decisive_files.py`.
+    # How the steps before it changed decisive files: `KIND WHAT (DIGEST)`, see `agent/guest/supervise/decisive_files.py`.
     prepared: frozenset[str] = frozenset()
     told_all: bool = False  # its tests ran to their end, so the marks are complete
     stopped_at: str = ""  # the earlier step that failed, so that the check never started
@@ -162,8 +162,8 @@ class Oracle:
     """The verdicts that decide, by the check's name."""
 
     checks: tuple[Check, ...]
-    must_turn: Mapping[str, frozenset[VerdictId]]  # red at the base
-    must_stay: Mapping[str, frozenset[VerdictId]]  # green there
+    must_turn: Mapping[str, frozenset[VerdictId]]  # failing at the base
+    must_stay: Mapping[str, frozenset[VerdictId]]  # passing at the base
 
     @property
     def is_red(self) -> bool:

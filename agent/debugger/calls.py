@@ -41,7 +41,7 @@ class ToolCall:
 
 
 def read_calls(text: str) -> tuple[ToolCall, ...]:
-    """The calls in a message, in their order, at most `MOST`."""
+    """The first `MOST` calls in a message, in their order."""
     calls = [*_lines(text), *(_json(text) if not _LINE.search(text) else ())]
     return tuple(calls[:MOST])
 
@@ -53,7 +53,7 @@ def _lines(text: str) -> Iterator[ToolCall]:
         if name == "run_snippet":
             fenced = _FENCE.match(text, found.end())
             yield ToolCall(name, {"code": fenced["code"] if fenced else rest})
-        elif len(names) == 1:  # the rest of the line, blanks and all
+        elif len(names) == 1:  # the rest of the line, including blanks
             yield ToolCall(name, {names[0]: _unquoted(rest)})
         else:
             yield ToolCall(name, dict(zip(names, _words(rest), strict=False)))
@@ -64,7 +64,7 @@ def _words(rest: str) -> list[str]:
         words = shlex.split(rest)
     except ValueError:
         words = rest.split()
-    # "path=a.py first=1" and "a.py:10-40" are common
+    # models often write "path=a.py first=1" or "a.py:10-40"
     words = [word.partition("=")[2] if re.match(r"\w+=", word) else word for word in words]
     return [part for word in words for part in (re.split(r"[:,-](?=\d+\b)", word) if word else [])]
 

@@ -1,7 +1,7 @@
 """A model looks for the cause, with tools that run in the sandbox, and concludes within a few steps.
 
-In one conversation the model either concludes (a JSON object) or calls tools (`agent/debugger/calls.py`), whose output it gets
-quoted as data. Refuted causes are rejected.
+In each message of a conversation, the model either concludes (with a JSON object) or calls tools (`agent/debugger/calls.py`).
+It gets their output quoted as data. Refuted causes are rejected.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class Debugger:
             if concluded is not None:
                 if (kept := _without_refuted(concluded, situation.refuted)) is not None:
                     return kept, usage
-                reply = "That cause was refuted: a change made for it failed. Conclude with another one, or look further."
+                reply = "That cause is refuted: a change that addressed it failed. Conclude with another, or call a tool."
                 malformed += 1
             elif calls and not is_last:
                 step += 1
                 reply = await self._answers(tools, calls, asked) + f"\n\n{_left(steps - step)}"
             else:
                 reply = (
-                    "Conclude now, with the JSON object alone." if calls else "That is neither the JSON object nor a TOOL line."
+                    "Conclude now, with only the JSON object." if calls else "That was neither the JSON object nor a TOOL line."
                 )
                 malformed += 1
             if malformed > 1:
@@ -74,7 +74,7 @@ class Debugger:
         answers = []
         for call in calls:
             name = f"{call.name} {' '.join(call.arguments.values())}"
-            printed = "You were shown this before." if name in asked else await tools.answer(call)
+            printed = "This output was already shown." if name in asked else await tools.answer(call)
             asked.add(name)
             answers.append(f"# {name.splitlines()[0][:120]}\n{fenced(printed, 'text')}")
         return "\n\n".join(answers)
@@ -82,8 +82,8 @@ class Debugger:
 
 def _left(steps: int) -> str:
     if steps == 0:
-        return "That was the last tool call: conclude now, with the JSON object alone."
-    return f"Conclude with the JSON object as soon as you are sure; {steps} more messages with tool calls are answered."
+        return "No more tool calls are answered: conclude now, with only the JSON object."
+    return f"Conclude with the JSON object as soon as you are sure; at most {steps} more messages with tool calls are answered."
 
 
 def _without_refuted(found: Diagnosis, refuted: Sequence[str]) -> Diagnosis | None:

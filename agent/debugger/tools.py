@@ -1,6 +1,6 @@
 """The debugger's tools. Each runs in a throw-away copy inside the sandbox and answers with bounded text.
 
-A wrong call is answered with a sentence for the model. Output of tools is hostile.
+A wrong call is answered with a sentence for the model. The output of a tool can be hostile.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Toolbox:
             "diff_iterations": self._diff_iterations,
         }
         if call.name not in tools:
-            return f"There is no tool {call.name}; there are {', '.join(TOOLS)}."
+            return f"There is no tool {call.name}; the tools are {', '.join(TOOLS)}."
         try:
             answer = await tools[call.name](call)
         except DeadlinePassed as passed:
-            answer = f"It was stopped after {passed.seconds:.0f} s."
+            answer = f"The call was stopped after {passed.seconds:.0f} s."
         except LimitExceeded as error:
-            answer = f"It was stopped: {error}."
+            answer = f"The call was stopped: {error}."
         return clean(answer, LONGEST) or "(nothing)"
 
     async def _read_span(self, call: ToolCall) -> str:
@@ -67,16 +67,16 @@ class Toolbox:
         while shown < last and (left := left - len(lines[shown]) - 1) >= 0:
             shown += 1
         if shown < first:
-            return f"{path}, line {first} is longer than what is shown at once; it begins:\n{lines[first - 1][: LONGEST // 2]}"
-        more = f", as much as is shown at once; go on from {shown + 1}" if shown < wanted else ""
+            return f"{path}, line {first} is too long to show in full; it begins:\n{lines[first - 1][: LONGEST // 2]}"
+        more = f" (output limit; continue from line {shown + 1})" if shown < wanted else ""
         return f"{path}, lines {first}-{shown} of {len(lines)}{more}\n" + "\n".join(lines[first - 1 : shown])
 
     async def _search(self, call: ToolCall) -> str:
         wanted = call.arguments.get("text", "")
         if not wanted.strip():
-            return "Say what to search for."
+            return "Give the text to search for."
         found = await self._grep(wanted, regex=False) or await self._grep(wanted, regex=True)
-        return "\n".join(f"{path}:{line}: {text}" for path, line, text in found) or "No line has it."
+        return "\n".join(f"{path}:{line}: {text}" for path, line, text in found) or "No line contains this text."
 
     async def _grep(self, pattern: str, *, regex: bool, limit: int = MATCHES) -> list[tuple[str, int, str]]:
         runner = self.situation.runner
@@ -105,7 +105,7 @@ class Toolbox:
         return printed if done.exit_code == 0 else f"{printed}\n(exit code {done.exit_code})"
 
     async def _inspect_function(self, call: ToolCall) -> str:
-        """Signature, docstring and callers, read from the source without importing it."""
+        """The function's signature, docstring and callers, read from the source without importing it."""
         name = call.arguments.get("name", "").split("(")[0].strip().replace("::", ".")
         path, _, own = name.rpartition("/")[2].rpartition(".")
         if not own.isidentifier():
@@ -116,7 +116,7 @@ class Toolbox:
             if isinstance(text, str) and (definition := Module(where, text).around(line)) is not None:
                 found.append(_described(where, definition))
         if not found:
-            return f"Nothing here defines {own}."
+            return f"No function or class named {own} was found."
         if path and (exact := [each for each in found if f"{path.rpartition('.')[2]}.{own}" in each]):
             found = exact
         callers = [
@@ -124,7 +124,7 @@ class Toolbox:
             for where, line, text in await self._grep(rf"\b{re.escape(own)}\s*\(", regex=True)
             if not re.match(rf"(?:async\s+)?(?:def|class)\s+{re.escape(own)}\b", text)
         ]
-        return "\n\n".join([*found, "Called in:\n" + ("\n".join(callers[:CALLERS]) or "no line that was found")])
+        return "\n\n".join([*found, "Called in:\n" + ("\n".join(callers[:CALLERS]) or "no call was found")])
 
     async def _run_test(self, call: ToolCall) -> str:
         id_ = VerdictId(call.arguments.get("id", "").strip())
@@ -143,14 +143,14 @@ class Toolbox:
             run = await self.situation.runner.run(workspace, check, only=frozenset({id_}), timeout=min(TEST, check.timeout))
         verdict = run.verdicts.get(id_)
         if verdict is None:
-            return f"It gave no verdict ({run.ending}): {run.output[-1000:]}"
+            return f"The test gave no verdict ({run.ending}): {run.output[-1000:]}"
         details = next((failure.details for failure in run.failures if failure.id == id_), "")
         printed = f"\n--- printed\n{run.output[-800:]}" if run.output and verdict.red else ""
         return f"{id_} {verdict.value}\n" + "\n".join(condensed(details)) + printed
 
     async def _diff_iterations(self, call: ToolCall) -> str:
         if not self.history:
-            return "No change was tried yet."
+            return "No change has been tried yet."
         wanted = {_number(each, 0) for each in call.arguments.values()}
         chosen = [each for at, each in enumerate(self.history, 1) if at in wanted] or list(self.history[-2:])
         share = LONGEST // max(1, len(chosen)) - 300

@@ -71,7 +71,7 @@ def parse(answer: str) -> tuple[Change, ...] | EditProblem:
     if not answer.strip():
         return EditProblem("The answer was empty.")
     if len(answer) > LONGEST:
-        return EditProblem(f"The answer is longer than {LONGEST // 1024} KiB; answer with the changed lines alone.")
+        return EditProblem(f"The answer is longer than {LONGEST // 1024} KiB; answer with only the changed lines.")
     rest = [line.removesuffix("\r") for line in answer.split("\n")]
     for read in (_as_prompted, _as_diff, _as_fences):
         changes = read(rest)
@@ -211,7 +211,7 @@ def _block(rest: list[str], at: int, path: str) -> tuple[Block, int] | EditProbl
 
 
 def splits(block: Block) -> Iterator[Block]:
-    """The readings of a block with several divider lines, the longest SEARCH first."""
+    """The possible readings of a block with several divider lines, the longest SEARCH first."""
     for at in reversed([i for i, line in enumerate(block.replace) if block.search and line.rstrip() == _DIVIDER]):
         yield Block(block.path, (*block.search, _DIVIDER, *block.replace[:at]), block.replace[at + 1 :])
     yield block
@@ -230,7 +230,7 @@ def _whole_function(rest: list[str], at: int, path: str, name: str) -> tuple[Who
 
 
 def clean_path(path: str) -> str | None:
-    """A clean path inside the repository, or None if it leads outside."""
+    """A clean path inside the repository, or None if it points outside."""
     pure = PurePosixPath(path.strip().removeprefix("./"))
     outside = pure.is_absolute() or ".." in pure.parts or "\\" in path or not pure.parts or any(ord(c) < 32 for c in path)
     return None if outside else str(pure)

@@ -169,7 +169,7 @@ async def read_text(workspace: Workspace, path: str) -> str | EditProblem | None
     except LimitExceeded:
         return EditProblem(f"{path} is larger than {EDITABLE // 1024} KiB and is not edited.")
     except ValueError as error:
-        return EditProblem(f"{path!r} is not a file of the repository: {error}.")
+        return EditProblem(f"{path!r} is not a file in the repository: {error}.")
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:

@@ -21,7 +21,7 @@ def resolve(changes: tuple[Change, ...], sources: Mapping[str, str | None], show
         if isinstance(path, EditProblem):
             return path
         if path is None:
-            return EditProblem(f"{change.path!r} leads outside the repository.")
+            return EditProblem(f"{change.path!r} points outside the repository.")
         current = texts.get(path, sources.get(path))
         placed = _place(change, path, current)
         if isinstance(placed, EditProblem):
@@ -117,7 +117,7 @@ def _splice(text: str, first: int, after: int, new: tuple[str, ...]) -> str:
 
 
 def _replace_file(change: WholeFile, path: str, text: str | None) -> str | EditProblem:
-    """Replaces the file if the text has all its definitions; one definition if the text is just that."""
+    """Replaces the file if the code block has all its definitions; one definition if the block has only that one."""
     if text is None:
         return EditProblem(f"There is no file {path}; a new one is a block with an empty SEARCH.")
     body = "\n".join(change.text)
@@ -135,7 +135,7 @@ def _replace_file(change: WholeFile, path: str, text: str | None) -> str | EditP
 
 def _replace_function(change: WholeFunction, path: str, text: str) -> str | EditProblem:
     if parse(text) is None:
-        return EditProblem(f"{path} is not Python that parses, so FUNCTION cannot be used; use a SEARCH/REPLACE block.")
+        return EditProblem(f"{path} does not parse as Python, so FUNCTION cannot be used; use a SEARCH/REPLACE block.")
     definitions = Module(path, text).definitions
     found = [each for each in definitions if each.name == change.name]
     if not found and "." not in change.name:
@@ -149,7 +149,7 @@ def _replace_function(change: WholeFunction, path: str, text: str) -> str | Edit
     margin = _indent(first_line)
     code = parse("\n".join(line.removeprefix(margin) for line in body))
     if code is None or [getattr(node, "name", None) for node in code.body] != [change.name.rpartition(".")[2]]:
-        return EditProblem(f"The code of FUNCTION {path}::{change.name} is not one whole definition of that name.")
+        return EditProblem(f"The code block of FUNCTION {path}::{change.name} must be exactly one definition of that name.")
     (old,) = found
     start = old.first if first_line.lstrip().startswith("@") else old.node.lineno  # decorators that the answer leaves out stay
     indent = " " * old.node.col_offset
@@ -158,7 +158,7 @@ def _replace_function(change: WholeFunction, path: str, text: str) -> str | Edit
 
 
 def _still_parses(edit: FileChange) -> EditProblem | None:
-    """A Python file that parsed must parse afterwards; one that did not may be what is being mended."""
+    """A Python file that parsed must still parse. One that did not may be the file under repair."""
     if not edit.path.endswith((".py", ".pyi")) or edit.after is None:
         return None
     if edit.before is not None and parse(edit.before) is None:

@@ -1,8 +1,8 @@
 """Estimates how likely a repair is correct, beyond passing the tests, and lists the doubts. Pure.
 
 A logistic function with few, rounded coefficients. The first five were fitted on 133 repairs that mutation search found for
-HumanEvalFix (even half, each half of the tests once as oracle) and that the challenge accepted; 123 of them were correct by the
-held-out tests. The last three are estimates: those repairs were all small, and no model proposed any of them.
+HumanEvalFix (even half, each half of the tests once as oracle) and that the challenge accepted; 123 of them passed the held-out
+tests. The last three are estimates: those repairs were all small, and no model proposed any of them.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from agent.contract.proposal import Candidate
 from agent.contract.rungs import is_model
 from agent.edits.changes import changed_lines
 
-SURE = 0.6  # below it, the pull request warns
+SURE = 0.6  # below this, the pull request shows a warning
 
 START = 2.7
 ALTERNATIVES = -0.3  # for each doubling of the number of plausible changes
-KEPT = 0.4  # if a docstring example, or a test from the specification, holds
+KEPT = 0.4  # if a docstring example, or a test from the specification, passes
 DOUBT = -1.5  # for each doubt of the challenge, at most two
-PRIOR = 0.6  # times the proposer's estimate, 0..1: two mutations rank below one
-MODEL = -1.2  # a model's change: alternatives were not searched
-TEN_LINES = -0.25  # for each ten changed lines
+PRIOR = 0.6  # times the proposer's estimate, 0..1, which is lower for two mutations than for one
+MODEL = -1.2  # for a model's change: alternatives were not searched
+TEN_LINES = -0.25  # for every ten changed lines
 DEGRADED = -0.4  # for each step that fell back to something weaker
 
 

@@ -1,9 +1,9 @@
-"""The gate: the target turns green, nothing else breaks, and reverting the change turns the target red. Same for every rung.
+"""The gate: the target passes, nothing else breaks, and the target fails again without the change. Same for every rung.
 
-Every run has a fresh workspace and fresh processes. `is_green` judges a candidate: the target, then everything (at once if the
-base's run was brief). `prove` judges the selected one: the target again with the change, and without it. Long runs run alone,
-as the base did; brief ones may run in parallel. A parallel run that ran out of memory is `starved` and decides nothing until it
-is repeated alone.
+Every run has a fresh workspace and fresh processes. `is_green` judges a candidate: it runs the target, then everything (at once
+if the base's run was brief). `prove` judges the selected one: it runs the target again with the change, and without it. Long
+runs run alone, as at the base; brief ones can run in parallel. A parallel run that ran out of memory is `starved` and decides
+nothing until it is repeated alone.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from sandbox.base import InstallFailed, LimitExceeded, Packages
 Runs = Mapping[str, CheckRun]  # by the check's name
 _HOW = {"timeout": "times out", "crashed": "crashes", "out_of_memory": "runs out of memory"}
 _MANIFESTS = ("pyproject.toml", "setup.cfg", "setup.py")
-BRIEF = 5.0  # seconds of the base's run, up to which runs may be parallel
-GREENS = 3  # runs in which the target of brief checks passes; two for the others
-START = 2.0  # seconds that a check takes to start, about
-HANG, LONGER = 5.0, 5  # a run hangs after these seconds, or this many times a passing run
+BRIEF = 5.0  # seconds; runs can be parallel if the base's run took no longer
+GREENS = 3  # runs in which the target must pass if the checks are brief; otherwise two
+START = 2.0  # seconds that a check takes to start, approximately
+HANG, LONGER = 5.0, 5  # a run counts as hanging after these seconds, or this many times a passing run's
 
 
 async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification:
@@ -45,8 +45,8 @@ async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Veri
     judged = _judged(oracle, base, whole, edits)
     if isinstance(whole, Verification) or not any((doubtful := possibly_flaky(oracle, whole, judged.newly_red)).values()):
         return judged
-    # A flaky test must not reject a change. Rerunning it alone is cheap and may confirm the failure; only a full run shows that
-    # the other tests do not cause it.
+    # A flaky test must not reject a change. Rerunning it alone is cheap and can confirm the failure, but only a full run shows
+    # that the other tests do not cause it.
     again = await _runs(work, replace(oracle, must_turn=doubtful), edits, target_only=True)
     if isinstance(again, Verification) or any(not doubtful[name] <= run.green for name, run in again.items()):
         return judged
@@ -86,7 +86,7 @@ async def prove(work: Work, oracle: Oracle, base: Runs, edits: Edits, green: Ver
         if len(ended) < len(done):
             raise next(error for error in done if isinstance(error, BaseException))
         again, without = ended[:-1], ended[-1]
-        if any(map(_is_starved, ended)):  # it is the memory that they share: run each alone
+        if any(map(_is_starved, ended)):  # the parallel runs share the memory: run each alone
             again, without = [], None
     for _ in range(0 if again else GREENS - 1 if is_brief(base) else 1):
         again.append(await _runs(work, oracle, edits, target_only=True))
@@ -108,7 +108,7 @@ async def prove(work: Work, oracle: Oracle, base: Runs, edits: Edits, green: Ver
     if luck and (odd := _odd(without)) is not None:
         return Verification(False, f"`{odd.check}` {_HOW[odd.ending]} without the change, so nothing is proven")
     if luck:
-        return Verification(False, f"{named(luck)} passed without the change too, so nothing is proven")
+        return Verification(False, f"{named(luck)} also passed without the change, so nothing is proven")
     return replace(green, reason="verified", evidence=tuple(_with_red(oracle, e, without) for e in green.evidence))
 
 
@@ -122,19 +122,19 @@ def is_brief(base: Runs) -> bool:
 
 
 def proof_seconds(base: Runs) -> float:
-    """Estimate for `is_green` and `prove` of one candidate."""
+    """Estimated seconds for `is_green` and `prove` of one candidate."""
     return sum(GREENS * ending_seconds(run) + (run.seconds if run.ending == "timeout" else 0.0) for run in base.values())
 
 
 def ending_seconds(run: CheckRun) -> float:
-    """Estimate for a run without a hang."""
+    """Estimated seconds for a run that does not hang."""
     return START + sum(run.durations.values()) if run.ending == "timeout" else run.seconds
 
 
 async def _runs(
     work: Work, oracle: Oracle, edits: Edits, *, target_only: bool, patience: float | None = None
 ) -> Runs | Verification:
-    """Runs each check in its own workspace; a failure if the change does not apply, a limit is reached or time is up."""
+    """Runs each check in its own workspace; a failure if the change does not apply, a limit is reached or no time is left."""
     runs = {}
     for check in oracle.checks:
         target = oracle.must_turn[check.name]

@@ -1,7 +1,7 @@
 """Finds branches and tables that map literal inputs to answers, on syntax trees, however they are written.
 
-Sees through negations, comparison chains, ranges of one number, constant arithmetic and statements without effect. Values that
-only a run can compute stay unknown.
+Sees through negations, comparison chains, ranges of one number, constant arithmetic and statements without effect. Values known
+only at run time stay unknown.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def table(node: ast.AST) -> ast.Dict | None:
 
 
 def answer_of(body: Sequence[ast.stmt], known: Mapping[str, ast.expr] | None = None) -> ast.expr | None:
-    """The value that the statements return or assign, or None if they do anything else. `known`: values of names."""
+    """The value that the statements return or assign, or None if they do anything else. `known` maps names to values."""
     names = dict(known or {})
     for at, statement in enumerate(body):
         match statement:
@@ -149,7 +149,7 @@ def _branch(test: ast.expr, then: Sequence[ast.stmt], otherwise: Sequence[ast.st
 
 
 def _literals(test: ast.AST, holds: bool) -> Iterator[tuple[ast.expr, str]]:
-    """Literals that a subject equals if the test holds (or fails), each with the subject ("" if there are several)."""
+    """Literals that a subject equals if the test is true (or false), each with the subject ("" if there are several)."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield from _literals(operand, not holds)

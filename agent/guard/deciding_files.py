@@ -1,7 +1,7 @@
 """Protects the files that decide whether this repository's checks pass, whatever their names.
 
 These are scripts that a check runs, files that contain its tests, docstring examples that are its tests, and new modules that
-would shadow a tool or the standard library.
+would shadow a tool or a standard module.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _shadowed(path: str, check: Check) -> str | None:
 
 
 def _named_modules(command: str) -> set[str]:
-    """Modules of `python -m NAME …`, and of programs, whose module usually has the same name."""
+    """Modules run by `python -m NAME …` or as a program, whose module usually has the same name."""
     found = set()
     for words in _simple_commands(command):
         found |= {after.split(".")[0].casefold() for word, after in pairwise(words) if word == "-m"}
@@ -156,7 +156,7 @@ def _simple_commands(command: str) -> Iterator[list[str]]:
 def _test_findings(edit: FileChange, path: str, check: Check, ids: Iterable[str]) -> Iterator[Finding]:
     held = [id_ for id_ in ids if _holds(path, id_, check.reader)]
     for id_ in held:
-        # A file that failed to be collected may be product code, imported to run its examples.
+        # A file that could not be collected can be product code, imported to run its examples.
         is_named = "::" in id_ or check.reader == "unittest" or _TESTS.search(edit.before or "")
         if is_named and not _is_doctest(path, id_, check.reader):
             yield "tests", f"{edit.path} contains the test `{id_[:100]}`"
@@ -166,7 +166,7 @@ def _test_findings(edit: FileChange, path: str, check: Check, ids: Iterable[str]
 
 
 def _holds(path: str, id_: str, reader: str) -> bool:
-    """Whether the verdict may come from this file. unittest's ids name modules relative to its start folder."""
+    """Whether the verdict can come from this file. unittest's ids name modules relative to its start folder."""
     if reader == "pytest":
         return id_.partition("::")[0].casefold() == path
     parts = re.sub(r"^\w+ \((.*)\)$", r"\1", id_).casefold().split(".")
@@ -175,7 +175,7 @@ def _holds(path: str, id_: str, reader: str) -> bool:
 
 
 def _is_doctest(path: str, id_: str, reader: str) -> bool:
-    """Whether pytest or unittest would give a docstring example this id: it ends in the docstring's owner."""
+    """Whether pytest or unittest would give a docstring example this id, which ends in the name of the docstring's owner."""
     module = PurePosixPath(path)
     if reader == "unittest":
         return " " not in id_ and not id_.rpartition(".")[2].startswith(("test", "runTest"))

@@ -1,6 +1,6 @@
 """Detects exits that a patch adds, for checks that trust the exit code.
 
-An early exit with success would pass such a check, however few tests ran. An exit with a literal failure code is allowed.
+Such a check would pass after an early successful exit, however few tests ran. An exit with a literal failure code is allowed.
 Languages other than Python are judged by their lines.
 """
 
@@ -21,7 +21,7 @@ _EXIT = r"(?<![\w$-])(?P<exit>_*exit!?|_?Exit|quick_exit|[eE]xitProcess|reallyEx
 # Replacing the process ends it with the other program's exit code; system calls can do anything.
 _INSTEAD = r"|(?<![\w$])(?:f?exec[vl]\w*|CommandExt|posix_spawn\w*)(?![\w$])|/dev/(?:fd|std(?:out|err)|tty|pts)"
 _WAYS = {
-    # `exec` matches a regular expression here, or starts a child at most.
+    # Here `exec` matches a regular expression or, at most, starts a child process.
     NODE: re.compile(_EXIT + r"|(?<![\w$.])process\s*(?:\?\.)?\[|=\s*process\s*(?:[;,)]|$)|\bReflect\.\w+\(\s*process\b"),
     RUST: re.compile(
         # With an argument it is a query: `.exec(&db)`.
@@ -37,14 +37,14 @@ _WAYS = {
 }
 _FAILING = re.compile(r"\s*\(\s*(\d+)\s*\)|\s*=?\s*\b(\d+)\s*(?:[;}#]|$)")
 _COMMENT = re.compile(r"\s*(#(?!\{)|//|/?\*|--|;|\")")
-# Where `;` and `*` may start code. A line that looks like a comment may end a string or comment that started above.
+# For languages in which `;` and `*` can start code. A line that looks like a comment can end one that started above.
 _C_COMMENT = re.compile(r"\s*(?://(?!.*(?:\*/|\$\{|[\"'`]))|/?\*(?!.*[(\[=]))")
 
 
 def reports_only_an_exit_code(oracle: Oracle) -> bool:
-    """Whether some check that must pass rests on its exit code.
+    """Whether a check that must pass relies on its exit code.
 
-    This includes runners whose output alone is parsed, and whole test files under Node, which pass by exiting with success.
+    This includes runners whose output is parsed, and whole test files under Node, which pass by exiting with success.
     """
     return verdicts_are_printed(oracle) or any(
         (check.reader == "exit" and oracle.must_turn.get(check.name))
@@ -64,7 +64,7 @@ def exiting_may_pass(oracle: Oracle) -> bool:
 
 
 def verdicts_are_printed(oracle: Oracle) -> bool:
-    """Whether a check that must pass is parsed from output that the code under test also writes to."""
+    """Whether the results of a check that must pass are parsed from output that the code under test also writes to."""
     return any(check.reader in ("go", "rust", "java") and oracle.must_turn.get(check.name) for check in oracle.checks)
 
 
@@ -81,7 +81,7 @@ def exit_lines(path: str, added: list[str], removed: list[str]) -> Iterator[Find
 
 
 def _violation(path: str, text: str) -> Finding:
-    return "way-out", f"{path} would exit by `{text[:60]}`, and its check trusts the exit code"
+    return "way-out", f"{path} would exit through `{text[:60]}`, and its check trusts the exit code"
 
 
 def _exits(tree: ast.Module, names: Names) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _exits(tree: ast.Module, names: Names) -> Iterator[str]:
 
 
 def _fails(call: ast.Call) -> bool:
-    """Whether the call has a literal failure code or a text. Code 256 would wrap to success."""
+    """Whether the call passes a literal failure code or a text. Code 256 would wrap to 0, success."""
     match call:
         case ast.Call(args=[ast.Constant(value=str())], keywords=[]):
             return True

@@ -1,7 +1,7 @@
 """Detects hard-coded answers: branches and tables for the failing tests' own inputs, and objects that equal everything.
 
 A literal counts only if the failing tests' text contains it and the patch adds it. A patch may extend an existing table or
-chain of branches: there another case can be the right fix.
+chain of branches: there, another case can be the right fix.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _keys(node: ast.Dict) -> set[str]:
 
 
 def _is_specific(node: ast.AST) -> bool:
-    """Whether the value is specific: guards for None, zero, one or empty values are ordinary code."""
+    """Whether the value is specific. Checks for None, zero, one or empty values are ordinary code."""
     return ast.unparse(node) not in _ORDINARY
 
 
@@ -147,18 +147,18 @@ def _constant_result(node: Function) -> ast.expr | None:
 
 
 def _agreeing_methods(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
-    """New or changed methods that answer without using their argument."""
+    """New or changed methods that return without using their argument."""
     had = Counter(ast.dump(method) for _, method in _answering(before))
     for name, method in _answering(after):
         if had[ast.dump(method)] < 1:
-            yield "agrees", f"{name} in {path} would agree without checking"
+            yield "agrees", f"{name} in {path} would agree with everything"
 
 
 def _answering(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
     for class_ in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
         is_value = any(isinstance(base, ast.Name) and base.id in _BUILTINS - {"object"} for base in class_.bases)
         for name, method in _methods(class_):
-            # A number or string with its own equality is rarely a fix.
+            # A subclass of a number or string with its own `__eq__` is rarely a fix.
             if _agrees(name, method) or (is_value and name == "__eq__" and ast.unparse(method) not in _INHERITED):
                 yield f"{class_.name}.{name}", method
 

@@ -1,10 +1,10 @@
 """Rules for code in languages other than Python, judged by the lines that a patch adds.
 
-There is no parser for these languages, so the rules are few: do not access the test runner, behave differently under test,
-print its verdicts, replace assertions or built-ins, or hide errors. Code that was there before is allowed.
+There is no parser for these languages, so the rules are few: added code must not access the test runner, behave differently
+under test, print verdicts, replace assertions or built-ins, or hide errors. Code that was there before is allowed.
 
-Where verdicts are parsed from the output, each printed line is judged by its start: it must be neither the start of a verdict
-nor a placeholder. A placeholder later in the line may still expand to further lines; these alone cannot make a check pass,
+If verdicts are parsed from the output, each printed line is judged by its start, which must be neither the start of a verdict
+nor a placeholder. A placeholder later in the line can still expand to further lines. These alone cannot make a check pass,
 because the command must also exit with success (`agent/guard/exits.py`). The names of Node's assert module are followed through
 plain declarations.
 """
@@ -80,7 +80,7 @@ _PRINTING = {
 }
 _MODULE = r"""['"`](?:node:)?assert(?:/strict)?['"`]"""
 _LOADED = rf"(?:await\s+)?(?<![\w$])(?:\w+\.)?(?:require|import|getBuiltinModule)\s*\(\s*{_MODULE}\s*\)"
-# One name, or several between braces, and the module that they come from.
+# One name, or several in braces, and the module that they come from.
 _DECLARED = re.compile(rf"(?:(?<![\w$])([\w$]+)\s*(?::[^=;\n]{{0,100}})?|\{{([^{{}}]*)\}}\s*)=\s*\(?\s*{_LOADED}")
 _IMPORTED = re.compile(rf"\bimport\b((?:(?!\bimport\b)[^'\"`;])*?)(?:\bfrom\s*|=\s*require\s*\(\s*){_MODULE}")
 _ALIAS = re.compile(r"(?<![\w$.])([\w$]+)\s*=\s*([\w$]+)(?:\s*\.\s*strict)?\s*(?:[;,)\n]|$)")
@@ -107,7 +107,7 @@ def line_findings(edit: FileChange, *, no_exits: bool = False, no_verdicts: bool
     before, after, new, old = edit.before or "", edit.after, added((edit,)), removed((edit,))
     if no_exits:
         yield from exit_lines(path, new, old)
-    # Replacing one print by another is allowed.
+    # Replacing one print with another is allowed.
     if no_verdicts and kin in _PRINTING and _found(_PRINTING[kin], "\n".join(new)) > _found(_PRINTING[kin], "\n".join(old)):
         yield "under-test", f"{path} would print text that looks like a test verdict"
     if not kin:

@@ -1,8 +1,8 @@
 """Rules for Python code, on its syntax trees: a patch must not remove work instead of fixing it.
 
 Covers emptied and deleted functions, swallowed exceptions, silenced checks and removed assertions. `runner_access` covers code
-that accesses the test runner, `hardcoded` covers answers for the failing tests alone. Each rule compares the trees before and
-after, so code that was there before is allowed.
+that accesses the test runner, `hardcoded` covers hard-coded answers for the failing tests. Each rule compares the trees before
+and after, so code that was there before is allowed.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def _encoding(text: str) -> str:
 def code_findings(edit: FileChange, failing: str, *, no_exits: bool = False, no_verdicts: bool = False) -> Iterator[Finding]:
     """Violations in one file's change, worst first. Only the lines are judged if the file is not Python.
 
-    The same applies to a file that parses neither before nor after: it may need a newer Python than ours.
-    `no_exits`: exiting with success could make a check pass; `no_verdicts`: printing could.
+    The same applies to a file that parses neither before nor after: it may need a newer Python than Selfheal's. `no_exits`:
+    exiting with success could make a check pass; `no_verdicts`: printing could.
     """
     path, new = edit.path, "\n".join(added((edit,)))
     is_python = path.endswith((".py", ".pyi", ".pyw")) or bool(_SHEBANG.match(edit.after or edit.before or ""))
@@ -106,7 +106,7 @@ def parsed(text: str | None) -> ast.Module | None:
 
 
 def _narrow(before: ast.Module | ast.ClassDef, old: str, after: ast.Module | ast.ClassDef, new: str) -> None:
-    """Removes the unchanged statements of modules and classes from both trees; imports stay, as names resolve through them.
+    """Removes the unchanged statements of modules and classes from both trees, but not imports, which resolve names.
 
     Saves time: large files are judged many times, and little in them changes.
     """
@@ -172,7 +172,7 @@ def changes_only_requirements(edit: FileChange) -> bool:
 
 
 def _more_of(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
-    """What a patch must not add. It may correct an assertion, but not drop it; raising instead counts as asserting."""
+    """What a patch must not add. It can correct an assertion, but not drop it. A `raise` also counts as one."""
 
     def more(is_one: Callable[[ast.AST], bool]) -> int:
         return sum(map(is_one, ast.walk(after))) - sum(map(is_one, ast.walk(before)))
@@ -230,7 +230,7 @@ def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]
 
 
 def _is_empty(node: Function) -> bool:
-    """Whether it holds nothing but a docstring, `pass`, `...` or `raise NotImplementedError`."""
+    """Whether it contains nothing but a docstring, `pass`, `...` or `raise NotImplementedError`."""
     for statement in node.body:
         is_idle = isinstance(statement, ast.Pass) or (
             isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
@@ -249,7 +249,7 @@ def _always_holds(node: ast.AST) -> bool:
 
 
 def _leaves_at_last(node: ast.AST) -> bool:
-    """A `return` in a `finally` swallows the exception in flight."""
+    """Whether it has a `return` in a `finally`, which swallows the exception in flight."""
     last = getattr(node, "finalbody", [])
     return any(isinstance(inner, ast.Return) for statement in last for inner in ast.walk(statement))
 

@@ -1,7 +1,7 @@
 """Judges the dependencies that a patch adds to requirement files and manifests.
 
-Versions may change. An entry that is more than a name with versions (a URL, a path, an option, another index) is refused,
-and so is a new name, unless a failure reports that very package as missing.
+Versions can change. An entry that is more than a name with versions (a URL, a path, an option, another index) is refused. So is
+a new name, unless a failure reports that package as missing.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _added(edits: Edits) -> Iterator[tuple[str, _Entry, bool]]:
 
 
 def _read(path: str, text: str) -> list[_Entry] | None:
-    """None if it cannot be parsed; other rules refuse that after the patch."""
+    """None if it cannot be parsed; other rules refuse a patch that leaves the file like that."""
     try:
         return list(_entries(path, text))
     except (ValueError, SyntaxError, configparser.Error, RecursionError, MemoryError, AttributeError):

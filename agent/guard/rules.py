@@ -1,6 +1,6 @@
-"""Rules that every patch must keep. Pure; applied to each candidate before it runs.
+"""Rules that every patch must follow. Pure; applied to each candidate before it runs.
 
-The rules stop a patch from making checks pass by weakening the checks. They work by file and, in configuration files that
+The rules stop a patch from making checks pass by weakening the checks. They apply by file and, in configuration files that
 several tools share, by key. `verify` covers everything that only a run can show.
 """
 
@@ -108,7 +108,7 @@ def _path_refusal(edit: FileChange, candidate: Candidate, policy: Policy) -> Ref
 
 
 def _judge_refusal(edit: FileChange, candidate: Candidate, policy: Policy, oracle: Oracle) -> Refusal | None:
-    """Manifests that define commands are skipped: `_key_refusal` judges them by key."""
+    """Skips manifests that define commands: `_key_refusal` judges them by key."""
     for rule, sentence in deciding_file_findings(edit, oracle):
         is_manifest = rule == "judge" and PurePosixPath(edit.path).name.casefold() in ("package.json", "tox.ini")
         is_lifted = (
@@ -151,7 +151,7 @@ def _json_keys(text: str) -> dict[str, object]:
 
 
 def _go_keys(text: str) -> dict[str, object]:
-    """Directive → its lines, in a block or alone."""
+    """Directive → its lines, in a block or single."""
     found: dict[str, list[str]] = {}
     block = ""
     for line in (re.sub(r"//.*", "", row).strip() for row in text.splitlines()):
@@ -235,7 +235,7 @@ def _text_refusal(edit: FileChange) -> Refusal | None:
 
 
 def _matches(path: str, patterns: Iterable[str]) -> bool:
-    """Globs match the whole path or, without a slash, the file name. Case is ignored, as on some file systems."""
+    """Whether a glob matches the whole path or, without a slash, the file name. Case is ignored, as on some file systems."""
     low, name = path.lower(), PurePosixPath(path).name.lower()
     return any(
         fnmatch.fnmatchcase(low, pattern.lower())

@@ -1,7 +1,7 @@
 """Detects Python code that accesses its test runner: the runner's modules, frames, files and process.
 
-Works on syntax trees: follows names through imports and `getattr`, and folds constant strings. Only code that a patch
-adds counts. Better disguises are left to tamper detection during the run.
+Works on syntax trees: follows names through imports and `getattr`, and folds constant strings. Only code that a patch adds
+counts. Tamper detection during the run covers better disguises.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NAMES: Mapping[str, Finding] = {
     ),
     **dict.fromkeys(("_exit", "killpg", "raise_signal", "pthread_kill", "settrace", "setprofile"), ("way-out", _LEAVE)),
 }  # fmt: skip
-# The same, by full name; a module covers everything in it.
+# The same for full names; a module covers everything in it.
 _FULL: Mapping[str, Finding] = {
     **dict.fromkeys(
         (
@@ -72,7 +72,7 @@ _INSIDES = re.compile(r"__(eq|ne|instancecheck|code|globals|builtins|subclasses|
 _HIDING = ("ignore", "once", "module")  # actions of a warnings filter
 _MAY_BE_SET = frozenset({"sys.stdout", "sys.stderr", "sys.stdin", "sys.tracebacklimit", "logging.raiseExceptions"})
 _STARS = tuple(f"{name}.*" for name in ("sys", "os", "gc", "inspect", "ctypes", "signal", "traceback", "threading", "builtins"))
-# Names that have their meaning without an import.
+# Names that have a meaning without an import.
 _UNIMPORTED = (
     "object",
     "type",
@@ -91,10 +91,10 @@ _SETTERS = ("setattr", "delattr", "__setattr__", "__delattr__")
 
 
 def access_findings(path: str, before: ast.Module, after: ast.Module, had_names: Names, names: Names) -> Iterator[Finding]:
-    """Violations that the patch adds. The trees may hold the changed statements alone; names are those of whole files."""
+    """Violations that the patch adds. The trees can be reduced to the changed statements; the names come from whole files."""
     had = Counter(_reaches(before, had_names))
     for (rule, what), count in Counter(_reaches(after, names)).items():
-        # A module that starts programs already may start one more.
+        # A module that already starts programs can start another.
         if count > had[rule, what] and not (what == _PROGRAMS and had[rule, what]):
             yield rule, f"{path} would {what}"
 
@@ -229,7 +229,7 @@ def _calls(node: ast.Call, names: Names) -> Iterator[Finding]:
 
 
 def _is_foreign(name: str) -> bool:
-    """Whether it belongs to Python, to a test tool, or to a library's testing module."""
+    """Whether the name belongs to Python, to a test tool, or to a library's testing module."""
     parts = name.split(".")
     return bool(name) and (parts[0] in sys.stdlib_module_names or parts[0] in TEST_TOOLS or "testing" in parts)
 
@@ -276,7 +276,7 @@ def _strings(tree: ast.Module) -> Iterator[Finding]:
 
 
 def _exits(tree: ast.Module, names: Names) -> Iterator[Finding]:
-    """Exits at import time. A `main` that ends with `sys.exit` is ordinary."""
+    """Exits at import time. `sys.exit` at the end of a `main` function is ordinary."""
     waiting: list[ast.stmt] = list(tree.body)
     while waiting:
         statement = waiting.pop()

@@ -1,7 +1,7 @@
-"""Protects Rust's inline tests, which live in the files that they test, and the macros that tests assert with.
+"""Protects Rust's inline tests, which are in the files that they test, and the macros that tests assert with.
 
 Works without a Rust parser, on the text outside strings and comments: finds test attributes and follows the braces to the end
-of the item. A macro in scope shadows the standard one. Code that was there before is allowed.
+of the item. A macro that is in scope shadows the standard one. Code that was there before is allowed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNDER_TEST = re.compile(r"\bcfg!\s*\([^)]*\btest\b")
 _DECIDING = r"(?:(?:debug_)?assert(?:_\w+)?|unreachable|unimplemented|todo|matches)"
 _STANDARD = rf"(?:{_DECIDING}|panic|vec|format|format_args|writeln?|e?print(?:ln)?|dbg|stringify|concat|cfg|include\w*)"
 _SHADOWING = re.compile(
-    # A macro named by another macro's parameter can get any name.
+    # The parameter of another macro can give a macro any name.
     rf"\bmacro_rules\s*!\s*(?:\$|(?:r#)?{_STANDARD}\b)|\bmacro\s+(?:\$|(?:r#)?{_STANDARD}\b)"
     r"|\bmacro_use\b|\bcustom_test_frameworks\b|\btest_runner\b|\bno_implicit_prelude\b"
     # Rust code in a file with another suffix.

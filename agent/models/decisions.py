@@ -1,4 +1,4 @@
-"""Reads small decisions that a model writes as JSON: the whole answer, or else its widest pair of braces."""
+"""Reads small decisions that a model writes as JSON: the whole answer, or else the text from its first to its last brace."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from agent.models.values import (
 )
 
 LONGEST_ANSWER = 1024 * 1024  # characters; the rest is cut
-KEYLESS = "none"  # the OpenAI client requires a key even for servers that do not
+KEYLESS = "none"  # the OpenAI client requires a key even for servers that need none
 ANSWER_TOKENS = 4096  # room for the answer
 
 
@@ -68,7 +68,7 @@ class Provider:
         except (AttributeError, KeyError, TypeError, ValueError):
             raise ModelUnavailable("its answer has no vectors", Usage(calls=1)) from None
         if len(vectors) != len(texts):
-            raise ModelUnavailable(f"it gave {len(vectors)} vectors for {len(texts)} texts", Usage(calls=1))
+            raise ModelUnavailable(f"its answer has {len(vectors)} vectors for {len(texts)} texts", Usage(calls=1))
         return vectors
 
     async def _request(self, function: Any, seconds: float, **options: Any) -> Any:
@@ -100,7 +100,7 @@ class Provider:
         return Usage(calls=1, cost=0.0 if self.settings.is_local else None)
 
     def _register(self, litellm: Any) -> None:
-        """Registers the model. LiteLLM would query Ollama about an unknown one with a blocking call on our event loop."""
+        """Registers the model. For an unknown one, LiteLLM would query Ollama with a blocking call on the event loop."""
         facts = {"litellm_provider": "ollama_chat", "mode": "chat", "max_tokens": self.settings.context}
         free = {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0}
         for name in (self.settings.name, self.settings.name.partition("/")[2]):
@@ -132,7 +132,7 @@ class Provider:
         return Usage(tokens_in, tokens_out, 1, 0.0 if self.settings.is_local else cost)
 
     def _translated(self, litellm: Any, error: Exception) -> ModelError:
-        """LiteLLM's error as ours. Subclasses are checked before their bases."""
+        """LiteLLM's error as a `ModelError`. Subclasses are checked before their bases."""
         usage = Usage(calls=1)
         message = self._clean(str(getattr(error, "message", "") or error))
         status = getattr(error, "status_code", None)
@@ -150,10 +150,10 @@ class Provider:
                 return Misconfigured(f"the quota is exhausted: {message}", usage)
             return RateLimited("rate limited by the provider", _retry_after(error), usage)
         name = self.settings.name
-        if "Missing credentials" in message:  # LiteLLM reports it as a server error
+        if "Missing credentials" in message:  # LiteLLM reports this as a server error
             return Misconfigured(f"the model {name} needs a key: set SELFHEAL_MODEL_API_KEY", usage)
         if isinstance(status, int) and status >= 500:
-            # LiteLLM reports some of these as bad requests, judging by their message.
+            # Judging by the message, LiteLLM classifies some of these as bad requests.
             return ModelUnavailable(f"the model {name} is not reachable: {message}", usage)
         is_wrong = (litellm.AuthenticationError, litellm.PermissionDeniedError, litellm.NotFoundError, litellm.BadRequestError)
         if isinstance(error, is_wrong) or status == 403 or "api_key" in message:
@@ -161,7 +161,7 @@ class Provider:
         return ModelUnavailable(f"the model {name} is not reachable: {message}", usage)
 
     def _clean(self, text: str) -> str:
-        """The first line of an error, without our key."""
+        """The first line of an error message, without keys."""
         line = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
         if self.settings.api_key:
             line = line.replace(self.settings.api_key, "…")

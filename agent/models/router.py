@@ -90,7 +90,7 @@ class Models:
         """
         first = self._first(prompt.role, rung)
         asked = [first, *(provider for provider in self._fallbacks if provider.settings.name != first.settings.name)]
-        await asyncio.to_thread(load)  # takes seconds once, which do not count
+        await asyncio.to_thread(load)  # the first import takes seconds, which do not count
         deadline, spent = time.monotonic() + seconds, Usage()
         for at, provider in enumerate(asked):
             # Keep time for the fallbacks.
@@ -135,7 +135,7 @@ class _Request:
         """Raises `ModelError` with the usage of all tries. `deadline` is on `time.monotonic`."""
         settings, size = self._provider.settings, self._prompt.tokens
         if size > settings.context:
-            raise ContextTooLong(f"the prompt has about {size} tokens, the model's window {settings.context}")
+            raise ContextTooLong(f"the prompt has about {size} tokens, the model's context window has {settings.context}")
         tries, spent = 0, Usage()
         while True:
             try:

@@ -1,7 +1,7 @@
 """OpenTelemetry spans: one per step of the graph, one per model call. Without an exporter they cost nothing.
 
 Names and attributes follow the semantic conventions for generative AI (`gen_ai.*`). Prompts and answers never enter a span:
-they contain foreign code.
+they contain code of the repository.
 """
 
 from __future__ import annotations

@@ -41,21 +41,21 @@ class Prompt:
         return f"{self.role}/{self.version}"
 
     def then(self, said: str, answer: str) -> Prompt:
-        """The conversation with the model's message and our answer appended."""
+        """The conversation with the model's message and the reply appended."""
         more: tuple[Message, ...] = ({"role": "assistant", "content": said}, {"role": "user", "content": answer})
         return replace(self, messages=self.messages + more)
 
     @property
     def tokens(self) -> int:
-        """An estimate that is rather too high."""
+        """An estimate that tends to be too high."""
         return sum(estimate_tokens(message["content"]) for message in self.messages)
 
 
 class ModelError(Exception):
-    """A model could not be asked, or gave no usable answer."""
+    """A model could not be reached, or gave no usable answer."""
 
-    worth_another_try = False  # may the same rung be asked again in another round?
-    worth_another_model = True  # may a fallback do better?
+    worth_another_try = False  # can the same rung be asked again in another round?
+    worth_another_model = True  # can a fallback do better?
 
     def __init__(self, reason: str, usage: Usage = Usage()) -> None:
         super().__init__(reason)
@@ -118,5 +118,5 @@ class Answer:
 
 
 def estimate_tokens(text: str) -> int:
-    """A count that is rather too high for code and English, without a tokenizer (which may need the network)."""
+    """An estimate that tends to be too high for code and English, without a tokenizer (which may need the network)."""
     return len(text) // 3 + 1

@@ -1,6 +1,6 @@
-"""Asks a person where the autonomy says so. The repair waits in its checkpoint for the reply.
+"""Asks a person when the autonomy setting requires it. The repair waits in its checkpoint for the reply.
 
-LangGraph runs the whole step again when it resumes, so nothing happens before `interrupt`.
+LangGraph runs the whole step again when it resumes, so nothing with an effect precedes `interrupt`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def asks_before(state: State, autonomy: Autonomy) -> bool:
 
 
 async def approve_round(state: State, work: Work) -> End:
-    """A rejection ends the attempt. The person's words become guidance."""
+    """A rejection ends the attempt. A text sent with an approval becomes guidance."""
     rung = work.ladder[state["rung"]].rung
     tried = len(state.get("iterations", []))
-    question = Question("round", f"{words.counted(tried, 'change')} tried so far. Let {words.rung(rung)} propose the next one?")
+    question = Question("round", f"{words.counted(tried, 'change')} tried so far. Let {words.rung(rung)} propose a patch?")
     reply = await _ask(work, question)
     if not reply.approved:
         return {"ending": pack(rejected(reply.why))}
@@ -39,7 +39,7 @@ async def approve_round(state: State, work: Work) -> End:
 
 
 async def approve(state: State, work: Work) -> Approval:
-    """A rejection with a reason becomes a lesson. One without a reason ends the attempt."""
+    """A rejection with a reason becomes a lesson; without a reason it ends the attempt."""
     if work.task.policy.autonomy == "full":
         return {}
     ref, packed = state["winner"]
@@ -57,7 +57,7 @@ async def approve(state: State, work: Work) -> Approval:
 
 
 async def _ask(work: Work, question: Question) -> Reply:
-    """Emit the answer. The caller emitted the question, because this step runs twice up to `interrupt`."""
+    """Emit the reply. The caller of the graph emits the question, because this step runs twice up to `interrupt`."""
     reply = unpack(Reply, interrupt(pack(question)))
     await work.context.emit(Answered(text=reply.summary, about=question.about, approved=reply.approved, why=reply.why))
     return reply

@@ -1,11 +1,11 @@
-"""Establishes the failure before any change: reproduces it, locates the fault, and recalls earlier attempts at such failures.
+"""Establishes the failure before any change: reproduces it, locates the fault, and recalls attempts at similar failures.
 
-Every check runs twice at the base, in fresh workspaces, and a third time when the two runs differ. Where a replay of the job's
-steps found the checks, its run of them is the first of these.
+Every check runs twice at the base, in fresh workspaces, and a third time if the two runs differ. If a replay of the job's steps
+found the checks, its run of them counts as the first.
 
-`probe` handles a failure that does not happen every time: is it flaky, why, and is it to be repaired? A failure that happens
-every time under CI's own clock or seed is reproduced, and its check keeps that condition. Any other is reported as flaky. If a
-person asked for its repair, the check becomes a series of runs, and a repair must pass all of them.
+`probe` handles a failure that does not happen every time: is it flaky, why, and should it be repaired? A failure that happens
+every time under CI's own clock or seed is reproduced, and its check keeps that condition. Any other is reported as flaky. If
+someone asked to repair flaky failures, the check becomes a series of runs, and a repair must pass all of them.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from agent.reproduce.sandbox_limits import NETWORK, is_in_log, limit_behind
 from agent.state import Baseline, BaselineOrEnd, State, Work, fell_back, pack, red_of
 from sandbox.base import DeadlinePassed, LimitExceeded
 
-LONGEST = 30.0  # seconds of locating the fault
+LONGEST = 30.0  # seconds for locating the fault
 SHOWN = 12  # characters of an attempt's id, as everywhere else
-SHARE = 0.1  # of the remaining time: the most that one series of runs takes
-TRIES = 2  # series, in one of which the failure must come back
-CERTAIN = 5  # failures in a row that are needed where a person says that it is flaky
+SHARE = 0.1  # the most of the remaining time that one series of runs takes
+TRIES = 2  # series; the failure must recur in one of them
+CERTAIN = 5  # consecutive failures required if the user says that the failure is flaky
 
 
 async def reproduce(state: State, work: Work) -> BaselineOrEnd:
-    """Find the oracle or the ending, or leave both to `probe`. Raises `SandboxError` when the sandbox is lost."""
+    """Determine the oracle or the ending, or leave that to `probe`. Raises `SandboxError` when the sandbox is lost."""
     try:
         rounds = [_replayed(work) or await _round(work), await _round(work)]
         if differ(*rounds):
             rounds.append(await _round(work))
         while work.task.heals_flakiness and len(rounds) < CERTAIN and oracle_of(work.task.checks, rounds).is_red:
-            rounds.append(await _round(work))  # a flaky failure can happen twice in a row
+            rounds.append(await _round(work))  # even a flaky failure can happen twice in a row
     except LimitExceeded as error:
         return {"ending": pack(endings.limit_reached(str(error)))}
     base = base_of(rounds)
@@ -52,7 +52,7 @@ async def reproduce(state: State, work: Work) -> BaselineOrEnd:
     red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
     green = sum(len(ids) for ids in oracle.must_stay.values())
     shaky = flaky_ids(rounds)
-    text = f"Flaky: {words.named(sorted(shaky))} failed in some of {len(rounds)} runs only; " if shaky else ""
+    text = f"Flaky: {words.named(sorted(shaky))} failed in only some of {len(rounds)} runs; " if shaky else ""
     text += f"{len(red):,} failed, {green:,} passed, {words.in_runs(len(rounds))}"
     await tell(work, text, oracle, sum(run.seconds for runs in rounds for run in runs))
     if not red:
@@ -61,16 +61,16 @@ async def reproduce(state: State, work: Work) -> BaselineOrEnd:
         return {"ending": pack(endings.stopped_before(stopped))}
     failed = [run for run in base if oracle.must_turn[run.check]]
     if all(run.exit_code in (126, 127) and set(run.verdicts) == {EXIT} for run in failed):
-        # The shell did not find the program, or may not run it: that says nothing of the code.
+        # The shell did not find the program or could not run it, which says nothing about the code.
         return {"ending": pack(endings.could_not_start(failed[0]))}
     if (ending := _for_want(work, red, base) or _for_want_of_network(work, red, base, len(rounds))) is not None:
         return {"ending": pack(ending)}
-    notes = [f"Flaky, so ignored when judging patches: {words.named(sorted(shaky))}."] if shaky else []
+    notes = [f"Flaky, so ignored when patches are judged: {words.named(sorted(shaky))}."] if shaky else []
     return {**await kept(work, oracle, base), "notes": notes}
 
 
 async def tell(work: Work, text: str, oracle: Oracle, seconds: float) -> None:
-    """What was seen of the base."""
+    """Emit the results of the base's runs."""
     red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
     green = sum(len(ids) for ids in oracle.must_stay.values())
     await work.context.emit(
@@ -87,7 +87,7 @@ async def tell(work: Work, text: str, oracle: Oracle, seconds: float) -> None:
 
 
 async def kept(work: Work, oracle: Oracle, base: Round) -> BaselineOrEnd:
-    """What decides from here on, and what it was seen on."""
+    """The oracle, and the base's runs behind it, for the state."""
     return {
         "oracle_ref": await work.context.keep(oracle),
         "base_ref": await work.context.keep(base),
@@ -100,7 +100,7 @@ async def _round(work: Work) -> Round:
 
 
 def _replayed(work: Work) -> Round | None:
-    """The round that the replay was, where it ran every check."""
+    """The replay as a round, if it ran every check."""
     seen = {run.check: run for run in work.task.replayed}
     return tuple(seen[check.name] for check in work.task.checks) if len(seen) == len(work.task.checks) else None
 
@@ -112,7 +112,7 @@ async def _once(work: Work, at: int) -> CheckRun:
 
 
 async def _not_red(work: Work, rounds: list[Round]) -> BaselineOrEnd:
-    """Tests that ran are run under other conditions; whatever else is not red has its ending. A red replay counts as a run."""
+    """Leave tests that ran to `probe`; everything else ends here. The replay, in which checks failed, counts as a round."""
     if (seen := {run.check: run for run in work.task.replayed}) and _replayed(work) is None:
         replayed = tuple(seen.get(check.name, run) for check, run in zip(work.task.checks, rounds[0], strict=True))
         rounds = [*rounds, replayed]
@@ -123,7 +123,7 @@ async def _not_red(work: Work, rounds: list[Round]) -> BaselineOrEnd:
 
 
 def _for_want(work: Work, red: list[VerdictId], base: Round) -> Ending | None:
-    """All that is red is so for a limit of the sandbox, or for its network where nothing is known of CI's words."""
+    """The ending if a limit of the sandbox explains every failure, or if its missing network does and CI's log is unknown."""
     task = work.task
     lacks = []
     for check, run in zip(task.checks, base, strict=True):
@@ -142,7 +142,7 @@ def _for_want(work: Work, red: list[VerdictId], base: Round) -> Ending | None:
 
 
 def _for_want_of_network(work: Work, red: list[VerdictId], base: Round, rounds: int) -> Ending | None:
-    """What is red only because the sandbox has no network says nothing of the code; CI's log tells what it was there."""
+    """The ending if every failure mentions the network, which the sandbox lacks. It depends on whether CI's log does too."""
     task = work.task
     if not task.reported_ids or task.heals_flakiness or not task.sandbox.isolation.untrusted:
         return None
@@ -196,7 +196,7 @@ async def localize(state: State, work: Work) -> Baseline:
 
 
 async def recall(state: State, work: Work) -> Baseline:
-    """Does nothing where the repository has no memory. An attempt does not recall itself."""
+    """Does nothing if the repository has no memory. An attempt does not recall itself."""
     memory = work.context.memory
     if memory is None:
         return {}
@@ -247,7 +247,7 @@ def _under(series: tuple[Conditions, ...]) -> str:
 
 
 async def _red(work: Work, found: Flakiness, plain: Round, series: tuple[Conditions, ...]) -> tuple[Oracle, Round]:
-    """The oracle whose flaky checks run under these conditions, and their runs at the base."""
+    """The oracle with its flaky checks under these conditions, and the runs at the base."""
     checks: list[Check] = []
     base: list[CheckRun] = []
     ids = frozenset(found.ids)

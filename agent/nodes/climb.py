@@ -1,4 +1,4 @@
-"""Chooses the rung: stay while it brings something new, else take the next one that can help and is within the budget."""
+"""Chooses the rung: keeps it while it produces new candidates, else takes the next that can help within the budget."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from agent.proposer import Strategist
 from agent.report.recording import report_cost
 from agent.state import Direction, Round, State, Work, fell_back, pack, remember, unpack
 
-FRUITLESS = 2  # rounds in a row without anything new to judge, after which a rung is left
-STUCK = 4  # changes in a row that failed in the very same way, after which a model is left
-REJECTIONS = 2  # by the review, after which a search's further changes are left for a model that knows the reasons
+FRUITLESS = 2  # consecutive rounds without anything new to judge, after which a rung is left
+STUCK = 4  # consecutive changes that failed in the same way, after which a model is left
+REJECTIONS = 2  # rejections by the review, after which a model that knows the reasons replaces a search
 
 
 async def climb(state: State, work: Work) -> Direction:
-    """Sets `rung`, `strategies` and `iteration` of the next round; no strategies where the ladder or the budget ends."""
+    """Sets `rung`, `strategies` and `iteration` of the next round; no strategies if the ladder or the budget has ended."""
     rung, fruitless, lessons = _after_the_round(state)
     update: Direction = {"rounds": Overwrite([]), "strategies": [], "lessons": lessons}  # type: ignore[typeddict-item]
     if is_left_to_a_model(state, work):
@@ -33,7 +33,7 @@ async def climb(state: State, work: Work) -> Direction:
         if wanted in names:
             rung, fruitless = names.index(wanted), 0
         else:
-            update |= await fell_back(work, "climb", f"`{wanted}` was requested next, but this task's ladder does not have it")
+            update |= await fell_back(work, "climb", f"`{wanted}` was requested as the next rung, but is not on the ladder")
     costs = []
     while rung < len(work.ladder) and work.ledger.spent_up() is None:
         proposer = work.ladder[rung]
@@ -59,7 +59,7 @@ async def climb(state: State, work: Work) -> Direction:
 
 
 def is_left_to_a_model(state: State, work: Work) -> bool:
-    """Does a search find patches that pass the tests but do not fix the fault, while a model can still be asked?"""
+    """Does the review keep rejecting a search's patches although they pass the tests, while a model can still be asked?"""
     if state.get("rejected", 0) < REJECTIONS or work.ledger.spent_up() or work.ledger.model_spent_up():
         return False
     (rung, *later) = work.ladder[state["rung"] :]

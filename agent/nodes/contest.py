@@ -1,4 +1,4 @@
-"""The contest of a round: new candidates pass the rules, each is verified, the best is selected, and that one is proven.
+"""The contest of a round: the rules screen new candidates, each is verified, and the best is selected and proven.
 
 The rules of `agent/guard` apply before anything runs. Of the candidates that pass, the smallest wins, and every hunk that it
 does not need is dropped. Ties go to the patch without new lint, then to the one that most strategies proposed, then to its
@@ -26,9 +26,9 @@ from agent.guard import rules
 from agent.state import Candidates, Contest, Round, State, Work, base_of, pack, red_of, unpack
 from sandbox.base import Command, DeadlinePassed, LimitExceeded, Sandbox, Workspace
 
-MOST_DROPS = 8  # hunks of one candidate that it tries to drop
+MOST_DROPS = 8  # most hunks of one candidate that are tried without
 SHOWN = 50  # ids in one event of the timeline
-LONGEST = 20.0  # seconds of one run of a linter
+LONGEST = 20.0  # seconds for one run of a linter
 _LINTERS = (("ruff", "check", "--output-format=concise", "--no-cache"), ("flake8",), ("pyflakes",))
 
 
@@ -70,7 +70,7 @@ async def guard(state: State, work: Work) -> Candidates:
 
 
 async def _on_the_groundwork(candidate: Candidate, state: State, work: Work) -> Candidate | None:
-    """The candidate merged with the tools' own fix, so that both checks pass; None where there is no such fix."""
+    """The candidate merged with the fix by `tools`, so that both checks pass; None if there is none or they conflict."""
     if not (ref := state.get("groundwork")) or candidate.rung == "tools":
         return None
     ground = await work.context.recall(Candidate, ref)
@@ -79,7 +79,7 @@ async def _on_the_groundwork(candidate: Candidate, state: State, work: Work) -> 
 
 
 async def refusal_of(candidate: Candidate, state: State, work: Work) -> rules.Refusal | None:
-    """The first rule that a candidate breaks, or None. The part that the tools wrote is judged as theirs."""
+    """The first rule that a candidate breaks, or None. The part from `tools` is judged as a candidate of that rung."""
     oracle = await work.context.recall(Oracle, state["oracle_ref"])
     failing = "\n".join(f"{failure.message}\n{failure.details}" for failure in await red_of(state, work.context))
     ref = state.get("groundwork")
@@ -93,9 +93,9 @@ async def refusal_of(candidate: Candidate, state: State, work: Work) -> rules.Re
 
 
 async def verify(state: State, work: Work) -> Candidates:
-    """Judges `state["judging"]`; one that had too little memory beside others stays allowed, to be judged alone.
+    """Judges `state["judging"]`. If it ran out of memory next to others, it stays allowed, to be judged alone later.
 
-    Raises `SandboxError` when the sandbox is lost; a bound it ran into alone is the candidate's.
+    Raises `SandboxError` when the sandbox is lost. A limit that the candidate reached alone makes it fail.
     """
     context, ref = work.context, state["judging"]
     candidate = await context.recall(Candidate, ref)
@@ -117,7 +117,7 @@ async def verify(state: State, work: Work) -> Candidates:
     )
     update: Candidates = {"judged": [[ref, pack(verification)]]}
     if verification.flaky:
-        shaky = f"Failed once with a patch and passed when run again, so ignored: {named(verification.flaky)}."
+        shaky = f"Failed once with a patch but passed when run again, so ignored: {named(verification.flaky)}."
         update["notes"] = [shaky]
     return update
 
@@ -163,7 +163,7 @@ async def select(state: State, work: Work) -> Contest:
 async def _smallest(
     state: State, work: Work, candidate: Candidate, verification: Verification
 ) -> tuple[Candidate, Verification]:
-    """The candidate without hunks that it does not need. Leaves enough time for the proof."""
+    """The candidate without the hunks that it does not need. Leaves enough time for the proof."""
     oracle = await work.context.recall(Oracle, state["oracle_ref"])
     base = await base_of(state, work.context)
     spare = replace(work, ledger=replace(work.ledger, seconds=work.ledger.seconds + gate.proof_seconds(base)))
@@ -205,7 +205,7 @@ async def prove(state: State, work: Work) -> Contest:
             evidence=[replace(check, target=check.target[:SHOWN]) for check in verification.evidence],
         )
     )
-    # By the time a person approves, the sandbox can be another one.
+    # By the time a person approves, the attempt can be in another sandbox.
     proof: Contest = {"winner": [ref, pack(verification)], "proven_in": [work.task.environment, list(work.task.approximated)]}
     return proof if verification.passed else {"winner": None, "failed": [[ref, pack(verification)]]}
 

@@ -1,11 +1,11 @@
-"""The second opinions on the proven candidate: the challenge beyond the test suite, then the critic. Both can object.
+"""The second opinions on the proven candidate: the challenge beyond the test suite, then the review. Both can object.
 
-The challenge asks whether its functions keep their promises. Strange behaviour is only a doubt, which lowers the confidence. A
-model writes tests only where there is a specification whose examples do not decide.
+The challenge checks whether the changed functions behave as documented. Strange behaviour is only a doubt, which lowers the
+confidence. A model writes tests only if there is a specification whose examples do not settle the matter.
 
-The critic is a model that reads the change and the failing test, and looks for what tests cannot see. It reads every winner,
-however many were rejected before: the budget bounds it, and `climb` leaves a search that finds nothing better. A critic that
-gives no usable verdict does not stop a proven change; that is reported, and the confidence drops.
+For the review, a model reads the change and the failing test, and looks for what tests cannot show. It reads every winner,
+however many were rejected before: the budget bounds it, and `climb` leaves a search whose patches keep being rejected. A review
+without a usable verdict does not stop a proven change; it is reported and lowers the confidence.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from agent.nodes.propose import situation_of
 from agent.prompts import review as reviewing
 from agent.state import Contest, Objection, Reviewed, State, Work, fell_back, pack, unpack
 
-RIVALS = 5  # other candidates of the round whose behaviour is compared
-MOST_FILES = 3  # of failing tests that a model is shown
+RIVALS = 5  # other candidates of the round with which behaviour is compared
+MOST_FILES = 3  # files with failing tests that a model is shown
 LONGEST_DIFF = 4_000  # characters of the change that a model is shown
-SECONDS = 120.0  # of the critic
-UNREAD = ("tools",)  # rungs whose changes are not worth a reader: formatters and lock files explain themselves
-LARGE = 10  # changed lines, above which a model's change is worth a second call that looks for where it is wrong
+SECONDS = 120.0  # for the review
+UNREAD = ("tools",)  # rungs whose changes are not reviewed: those of formatters and lock files explain themselves
+LARGE = 10  # changed lines, above which a model's change gets a second call that looks for its errors
 
 
 async def challenge(state: State, work: Work) -> Contest:
-    """Accepts the winner where nothing can be tried. Raises `SandboxError` when the sandbox is lost."""
+    """Accepts the winner if nothing can be tried. Raises `SandboxError` when the sandbox is lost."""
     context = work.context
     candidate = await context.recall(Candidate, state["winner"][0])
     oracle = await context.recall(Oracle, state["oracle_ref"])
@@ -85,7 +85,7 @@ async def _rivals(state: State, work: Work, candidate: Candidate) -> dict[str, E
 
 
 def _dropped(state: State, contradicted: dict[str, str]) -> Contest:
-    """Fail rivals that break the same promise as the winner, without proving them."""
+    """Fail rivals that meet the same objection as the winner, without proving them."""
     allowed = state.get("allowed", [])
     failed = [
         [ref, pack(Verification(False, f"challenge objects: {why}"))] for ref, why in contradicted.items() if ref in allowed
@@ -96,10 +96,10 @@ def _dropped(state: State, contradicted: dict[str, str]) -> Contest:
 async def _written(
     state: State, work: Work, candidate: Candidate, oracle: Oracle, check: Check
 ) -> tuple[generated_tests.TestFindings, Contest]:
-    """Run tests that a model writes from the specification, where there are both.
+    """Run tests that a model writes from the specification, if there are both.
 
-    The model writes them without seeing the change, so they serve all changes of the same functions. A large change by a model
-    gets a second call that sees it.
+    The model writes them without seeing the change, so they serve all changes of the same functions. For a large change by a
+    model, a second call sees the change.
     """
     context = work.context
     functions = await asyncio.to_thread(touched, [candidate.edits])
@@ -124,7 +124,7 @@ async def _written(
             )
         except ModelError as error:
             cost = error.usage
-            update |= await fell_back(work, "challenge", f"No tests from the specification: {error}.")
+            update |= await fell_back(work, "challenge", f"The model wrote no tests from the specification: {error}.")
         else:
             tests += fresh
             if not change:
@@ -140,12 +140,12 @@ async def _written(
 @dataclass(frozen=True, slots=True)
 class Review:
     accepted: bool
-    reason: str  # why not
-    oddity: str = ""  # of an accepted one: what no maintainer would write so
+    reason: str  # of a rejection
+    oddity: str = ""  # of an acceptance: what no maintainer would write like this
 
 
 async def review(state: State, work: Work) -> Reviewed:
-    """Nothing, or the objection to the winner; `Opined` says which. Raises `SandboxError` when the sandbox is lost."""
+    """Have a model review the winner; a rejection becomes an objection. Raises `SandboxError` when the sandbox is lost."""
     models, context = work.context.models, work.context
     candidate = await context.recall(Candidate, state["winner"][0])
     if models is None or "model" not in work.task.policy.rungs or candidate.rung in UNREAD:
@@ -181,12 +181,12 @@ async def review(state: State, work: Work) -> Reviewed:
 
 
 def read_review(text: str) -> Review | None:
-    """None where the answer is no verdict; a rejection that gives no reason is none."""
+    """None if the answer is not a usable verdict, for example a rejection without a reason."""
     told = read_object(text) or {}
     accepted, reason = truth(told.get("accept")), line(told.get("reason"), 500)
     if accepted is None or not (accepted or reason):
         return None
     if accepted and truth(told.get("unnatural")):
-        return Review(True, "", reason or "it gives no reason")
+        return Review(True, "", reason or "no reason given")
     example = line(told.get("input"), 200)
-    return Review(accepted, "" if accepted else f"{reason} (for instance with {example})" if example else reason)
+    return Review(accepted, "" if accepted else f"{reason} (for example with {example})" if example else reason)

@@ -1,4 +1,4 @@
-"""Asks the current rung: a model first for its diagnosis, every rung for patches, in each of its strategies in parallel."""
+"""Asks the current rung: a model first for its diagnosis, then every rung for patches, with all its strategies in parallel."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from agent.state import Direction, Proposals, Round, State, Work, fell_back, pac
 from sandbox.base import DeadlinePassed, LimitExceeded
 
 EARLIER = 2  # failed patches that a rung sees
-GRACE = 20.0  # seconds beyond its time, after which a rung is stopped
+GRACE = 20.0  # seconds beyond its time limit, after which a rung is stopped
 
 
 async def propose(state: State, work: Work) -> Proposals:
-    """A model's error is noted and counts as a fruitless round. Raises `SandboxError` when the sandbox is lost."""
+    """A model's error is recorded as a note and counts as a fruitless round. Raises `SandboxError` when the sandbox is lost."""
     context, proposer = work.context, work.ladder[state["rung"]]
     situation = replace(await situation_of(state, work), strategy=state["strategy"])
     began = context.monotonic()
@@ -53,7 +53,7 @@ async def propose(state: State, work: Work) -> Proposals:
 
 
 async def situation_of(state: State, work: Work) -> Situation:
-    """What a rung can know now. Its seconds leave time for the gate and for later rungs."""
+    """What a rung gets to know now. Its seconds leave time for the gate and for later rungs."""
     context = work.context
     base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
     rungs_left = max(1, len(work.ladder) - state["rung"])
@@ -113,7 +113,7 @@ async def _ask(work: Work, rung: int, situation: Situation) -> Proposal:
 
 
 async def diagnose(state: State, work: Work) -> Direction:
-    """Sets the diagnosis, and the strategies that follow from it.
+    """Sets the diagnosis, and the strategies that it leads to.
 
     A model's error weakens the diagnosis and never fails the attempt. Raises `SandboxError` when the sandbox is lost.
     """

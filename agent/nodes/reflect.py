@@ -1,6 +1,6 @@
 """Turns failed candidates into lessons, from their verdicts and without a model.
 
-Reflexion (Shinn et al., 2023) carries such lessons from try to try; here at most five travel on.
+Reflexion (Shinn et al., 2023) carries such lessons from try to try; here at most five are kept.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from agent.report.reflection import iteration_of
 from agent.source.outline import Module, changed
 from agent.state import Context, Objection, Reflection, State, Work, pack, remember, unpack
 
-NAMED = 4  # locations that a lesson names
+NAMED = 4  # most locations that a lesson names
 
 
 async def reflect(state: State, work: Work) -> Reflection:
-    """Write failed candidates into the log. The same patch is never judged again."""
+    """Add failed candidates to the log. The same patch is never judged again."""
     context = work.context
     failed = [*state["failed"], *_objected(state)]
     lessons, refs, tried = state.get("lessons", []), [], []
@@ -68,7 +68,7 @@ async def reflect(state: State, work: Work) -> Reflection:
 
 
 def _objected(state: State) -> list[list[object]]:
-    """The winner that a second opinion rejected, as a failure with its reason."""
+    """The winner that a second opinion rejected, as a failed candidate with the reason."""
     if not state.get("objection") or not state.get("winner"):
         return []
     objection = unpack(Objection, state["objection"])
@@ -76,7 +76,7 @@ def _objected(state: State) -> list[list[object]]:
 
 
 async def _is_groundwork(ref: str, verification: Verification, state: State, context: Context) -> bool:
-    """A patch by the tools that fixed part of the target and broke nothing, such as formatting next to a failing test."""
+    """Whether it is a patch by `tools` that fixed part of the target and broke nothing, such as a formatting fix."""
     if verification.newly_red or not verification.still_red or (await context.recall(Candidate, ref)).rung != "tools":
         return False
     oracle = await context.recall(Oracle, state["oracle_ref"])
@@ -89,7 +89,7 @@ def _advice(verification: Verification) -> str:
     if verification.judge in ("opinion", "person"):
         return "Address the objection; passing checks are not enough."
     if verification.newly_red:
-        return "Find how the failing tests' input differs from theirs, and change the behaviour for that input alone."
+        return "Find how the failing tests' input differs from the broken tests' input; change it for the former only."
     if verification.still_red:
         return "The cause lies elsewhere, or the change does not go far enough."
     return "Propose something that can be verified."
@@ -109,7 +109,7 @@ def _places(edit: FileChange) -> list[str]:
 
 
 async def _same_again(refs: list[str], unmoved: bool, context: Context) -> str:
-    """A lesson from patches that failed alike. It does not judge their location, which can still be right."""
+    """A lesson from patches that failed in the same way. It does not rule out their location, which can still be right."""
     rounds = [await context.recall(Iteration, ref) for ref in refs]
     paths = [path for each in rounds for path in re.findall(r"^\+\+\+ b/(.+)$", each.diff, re.MULTILINE)]
     where = ", ".join(list(dict.fromkeys(paths))[:NAMED])

@@ -23,8 +23,8 @@ from agent.report.endings import Ending
 from agent.report.reflection import iteration_of, log_of
 from agent.state import End, State, Work, red_of, spent, unpack
 
-MEMORABLE = 8_000  # characters of a repair's diff in the memory
-NAMED = 5  # failing ids, and suspicious locations, in a report without a repair
+MEMORABLE = 8_000  # most characters of a repair's diff in the memory
+NAMED = 5  # most failing ids, and most suspicious locations, in a report without a repair
 
 
 async def report(state: State, work: Work) -> End:
@@ -91,14 +91,14 @@ async def _others(state: State, work: Work, winner: Candidate) -> int:
 
 
 async def _keep_in_memory(state: State, work: Work, recollection: Recollection) -> None:
-    """Only failures seen here can be recalled."""
+    """Store it in the memory, if a failure was reproduced: only those can be looked up."""
     if work.context.memory is not None and "oracle_ref" in state and worth_keeping(recollection):
         looks = signature(await red_of(state, work.context))
         await work.context.memory.keep(replace(recollection, signature=looks))
 
 
 async def _known(state: State, work: Work) -> Diagnosis | None:
-    """The diagnosis, where anything failed."""
+    """The diagnosis, if anything failed."""
     if state.get("diagnosis"):
         return unpack(Diagnosis, state["diagnosis"])
     return evidence.from_verdicts(await red_of(state, work.context)) if "oracle_ref" in state else None
@@ -106,7 +106,7 @@ async def _known(state: State, work: Work) -> Diagnosis | None:
 
 def _places(suspects: tuple[Span, ...]) -> tuple[str, ...]:
     told = "; ".join(f"{words.location(span)} ({span.reason})" for span in suspects[:NAMED])
-    return (f"Suspicious locations, likeliest first: {told}.",) if told else ()
+    return (f"Suspicious locations, most suspicious first: {told}.",) if told else ()
 
 
 def _ending(state: State, work: Work, known: Diagnosis | None, suspects: tuple[Span, ...]) -> Ending:

@@ -34,7 +34,7 @@ class Shown:
     places: frozenset[str]  # functions and constants, "path::Class.method"
 
     def has(self, path: str, name: str) -> bool:
-        """Does it show this function? The name may lack its class."""
+        """Does the prompt show this function? The name can lack its class."""
         names = [known for place in self.places for home, _, known in [place.partition("::")] if home == path]
         return any(
             known == name or name.startswith(f"{known}.") or ("." not in name and known.endswith(f".{name}")) for known in names
@@ -65,7 +65,7 @@ def asked_for(answer: str) -> list[str]:
 
 
 async def more(situation: Situation, wanted: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """The code of further locations, quoted ("" if there is none), and its files. Tests are included: they are no secret."""
+    """The code of further locations, quoted ("" if there is none), and its files. Tests are included: they are not secret."""
     found = await excerpts.at(situation, wanted, SHOWN)
     text = "\n\n".join(f"# {each.title}\n{fenced(each.text, each.language)}" for each in found.excerpts)
     return text, _paths(found)
@@ -133,7 +133,7 @@ def _memories(situation: Situation) -> str:
 
 
 def _try(failed: Iteration) -> str:
-    """A failed change with its first changed lines, and its result."""
+    """A failed change: its title, first changed lines, result and lesson."""
     told, left = [], TRIED
     for line in failed.diff.splitlines():
         if line.startswith(("--- ", "@@", " ")) or not line:

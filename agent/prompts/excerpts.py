@@ -23,16 +23,16 @@ from agent.source.test_files import is_test
 
 TESTS, SUSPECTS, LESSONS, OTHERS = 3, 16, 4, 12
 RELATED = 4  # files of one test
-FOREMOST = 8  # locations that are cut if the whole does not fit
-AROUND = 5  # the share, 1/5, for what the shown code uses
-BESIDE = 4  # the share, 1/4, for other code if the diagnosis is sure of its locations
+FOREMOST = 8  # number of first locations that are cut if they do not fit whole
+AROUND = 5  # 1/5 of the tokens is for what the shown code uses
+BESIDE = 4  # 1/4 of the tokens is for other code if the diagnosis is sure of its locations
 HELPER = 6  # test helpers with more lines are reduced to their signature
 _PLACE = re.compile(r"[\w./-]+\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|kt)(?:::[\w.]+\w|:\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is shown, and what is only named."""
+    """The code to show, and the functions that are only named."""
 
     excerpts: list[Excerpt]
     shown: frozenset[str]  # functions and constants, "path::Class.method"
@@ -142,7 +142,7 @@ async def _tests(failing: tuple[Failure, ...], sources: Sources) -> list[Locatio
     found: dict[tuple[str, int], Location] = {}
     for failure in failing[:20]:
         path, _, rest = str(failure.id).partition("::")
-        if not rest:  # unittest's dotted names, findings, steps
+        if not rest:  # for unittest's dotted names, findings and steps
             path = next((frame.path for frame in failure.frames if is_test(frame.path)), path)
         module = await sources.get(path) if path.endswith(".py") or family(path) else None
         if module is None:
@@ -190,7 +190,7 @@ async def _frames(failing: tuple[Failure, ...], sources: Sources) -> list[Locati
 
 
 async def _related(tests: list[Location], sources: Sources) -> list[Location]:
-    """Outside of Python: parts of the files that the failing tests are about, those most similar to the tests first."""
+    """For languages other than Python: parts of the files under test, those most similar to the tests first."""
     found: dict[str, list[Location]] = {}
     for test in tests:
         wanted = test.module.text(test.first, test.last)
@@ -202,7 +202,7 @@ async def _related(tests: list[Location], sources: Sources) -> list[Location]:
 
 
 async def _imported(tests: list[Location], sources: Sources) -> list[Location]:
-    """If nothing is suspicious: what the failing tests name from the modules they import."""
+    """If nothing is suspicious: the definitions that the failing tests use from the modules they import."""
     places, named = [], called(tests)
     for test in tests[:TESTS]:
         for name, part in test.module.imports():

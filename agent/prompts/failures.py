@@ -41,7 +41,7 @@ def as_text(found: Sequence[Failure], tokens: int) -> str:
     shown: set[str] = set()
     for failure in found:
         lines = condensed(failure.details)
-        # The same path through the code with another parameter adds nothing.
+        # A traceback along the same path, such as of another parameter, adds nothing.
         route = [line for line in lines if _PLACE.match(line)]
         kind = "\n".join(route or lines)
         if not lines or kind in shown:
@@ -58,7 +58,7 @@ def as_text(found: Sequence[Failure], tokens: int) -> str:
 
 
 def _assertion(lines: Sequence[str]) -> int:
-    """The line with the error: pytest marks it, elsewhere it is the last."""
+    """The line with the error: the one that pytest marks, otherwise the last."""
     return next((at for at, line in enumerate(lines) if line.startswith("E ")), len(lines) - 1)
 
 

@@ -1,6 +1,6 @@
 """Code locations that a prompt may show, their modules (each read once), and their text within a token limit.
 
-No line comes twice; adjacent locations of a file come under one title. The caller decides what is shown and in which order.
+No line is shown twice; adjacent locations of a file share one title. The caller decides what is shown and in which order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LONGEST = 160  # lines of one location
 SHORT = 30  # functions up to this many lines are shown whole if they fit
 HEAD, DOCUMENTED = 6, 8  # first lines of a long function; lines of later docstrings
 BEGINNING = 3  # first lines of a function that are always shown
-FEWEST = 8  # least lines of a cut location
+FEWEST = 8  # fewest lines of a cut location
 TITLE = 8  # tokens of an excerpt's heading and fences
 
 
@@ -58,7 +58,7 @@ class Sources:
         return self._known[path]
 
     async def of_module(self, name: str) -> Module | None:
-        """By its dotted name."""
+        """The module with this dotted name."""
         paths = await self.paths()
         stem = name.replace(".", "/")
         for root in ("", "src/", "lib/"):
@@ -93,7 +93,7 @@ class Sources:
 
 
 def widened(module: Module, lines: tuple[int, ...], definition: Definition | None, why: str) -> Location:
-    """The whole function, else some lines around, without the module's head (licence, docstring)."""
+    """The whole function, else the lines around `lines`, without the module's head (licence, docstring)."""
     if definition is not None and (not definition.is_class or definition.last - definition.first < CLASS):
         return Location(module, definition.first, definition.last, why, definition, lines)
     line = min(lines)
@@ -123,17 +123,17 @@ class Passages:
     left: int  # tokens
     places: list[Location] = field(default_factory=list)
     lines: dict[str, set[int]] = field(default_factory=dict)  # shown lines, by path
-    _seen: dict[str, set[int]] = field(default_factory=dict)  # those, and lines left out on purpose
+    _seen: dict[str, set[int]] = field(default_factory=dict)  # the shown lines, and lines left out on purpose
 
     def has(self, place: Location) -> bool:
-        """Is more than half of it shown already?"""
+        """Is more than half of the location shown already?"""
         whole = set(range(place.first, place.last + 1))
         return 2 * len(whole & self._seen.get(place.module.path, set())) > len(whole)
 
     def add(self, place: Location, *, always: bool = False, cut: bool = False) -> bool:
-        """Add a location if it fits, or if `always`; with `cut` its beginning is enough. True if it is shown afterwards.
+        """Add a location if it fits, or if `always`; with `cut` its beginning is enough. Returns whether it is shown.
 
-        A long one may take only half of the room.
+        A long one can take only half of the remaining tokens.
         """
         if self.has(place):
             return True
@@ -184,7 +184,7 @@ def _kept(place: Location, longest: int) -> set[int]:
 
 
 def _lengthy(place: Location) -> set[int]:
-    """The lines of a docstring after its beginning."""
+    """The lines of a long docstring after its beginning."""
     if place.definition is None or not place.definition.docstring:
         return set()
     node = place.definition.node.body[0]

@@ -20,7 +20,7 @@ from agent.source.outline import Definition, Module
 from agent.source.test_files import is_test
 
 BY_NAME, BY_COMMENT, CALLED = 1.0, 0.5, 0.2  # added for similarity to the failing test's name, comments; for a call in it
-BARE = 0.15  # subtracted for a function that only calls another, or returns an attribute
+BARE = 0.15  # subtracted for a function that only calls another or returns an attribute
 REACHED = (0.4, 0.25)  # added, by hops, for being reachable from tracebacks, named locations and the likeliest suspects
 STARTS = 2  # suspects whose calls are followed
 COMMON = 0.25  # suspiciousness below which a function must be reachable to be shown
@@ -112,7 +112,7 @@ async def _traced(situation: Situation, sources: Sources) -> dict[At, _Suspect]:
             definition = _outermost(module, module.around(span.first_line, span.last_line))
             at = (span.path, definition.first if definition else span.first_line)
             found.setdefault(at, _Suspect(module, definition, [], span.reason)).spans.append(span)
-    # Module-level lines say little next to functions, which are shown with the constants that they use.
+    # Module-level lines tell less than functions, which are shown with the constants that they use.
     if any(_is_function(each) for each in found.values()):
         for at, each in list(found.items()):
             if not _is_function(each) and not any("traceback" in span.reason for span in each.spans):

@@ -35,7 +35,7 @@ async def review(situation: Situation, candidate: Candidate) -> Prompt:
 
 
 def _functions(edits: Edits, change: str) -> tuple[str, list[Definition]]:
-    """The changed functions after the change, unless the diff shows them whole; and those that had to be cut."""
+    """The code of changed functions after the change, unless the diff shows them whole; and those that were cut."""
     seen, texts, hidden, room = {line[1:] for line in change.splitlines()}, list[str](), list[Definition](), WHOLE
     for edit in edits:
         after = Module(edit.path, edit.after or "")
@@ -63,5 +63,5 @@ def _contract(function: Definition) -> str:
 
 
 def _cut(text: str, characters: int) -> str:
-    """The lines of a text that fit."""
+    """The first lines of a text that fit."""
     return text if len(text) <= characters else text[:characters].rpartition("\n")[0] + "\n[…]"

@@ -40,7 +40,7 @@ async def surroundings(code: Sequence[Location], lines: Mapping[str, set[int]], 
             *(line for line in module.imported(_names(here)) if not line.startswith(_OBVIOUS)),
         ]
         if shown_lines:
-            out.append(Excerpt(module.path, f"What {module.path} has besides that this uses", "\n".join(shown_lines)))
+            out.append(Excerpt(module.path, f"What the shown code of {module.path} uses", "\n".join(shown_lines)))
     for place in [place for place in code if place.definition][:2]:
         if called := _callers(place, modules, lines):
             out.append(Excerpt(place.module.path, f"Who calls `{place.name}`", "\n".join(called)))
@@ -103,7 +103,7 @@ def _is(module: Module, *names: str) -> bool:
 
 
 def _value(module: Module, constant: Constant) -> str:
-    """Verbatim, as it may have to be replaced."""
+    """The constant verbatim, since a change may have to replace it."""
     lines = module.lines[constant.first - 1 : constant.last]
     more = [f"    … ({len(lines) - LINES} more lines)"] if len(lines) > LINES else []
     return "\n".join([line if len(line) <= WIDTH else line[:WIDTH] + " …" for line in lines[:LINES]] + more)
@@ -123,7 +123,7 @@ def _signatures(
 
 
 def _callers(place: Location, modules: Sequence[Module], lines: Mapping[str, set[int]]) -> list[str]:
-    """Lines of code that call it, without comments, tests and shown lines."""
+    """Lines that call the function, except in tests and in code that is shown."""
     owner, _, own = place.name.rpartition(".")
     called = owner.rpartition(".")[2] if own == "__init__" else own
     if called.startswith("__") or not called:
@@ -148,13 +148,13 @@ def _registries(code: Sequence[Location], modules: Sequence[Module], lines: Mapp
                     names = {name for at in entries for name in _NAME.findall(module.lines[at - 1])}
                     values = [_value(module, each) for each in module.constants if each.name in names]
                     text = "\n".join([*values, "…", *(module.lines[at - 1].strip()[:WIDTH] for at in entries)])
-                    title = f"{module.path}, lines {entries[0]}-{entries[-1]} (where `{owner}` is entered) and their constants"
+                    title = f"{module.path}, lines {entries[0]}-{entries[-1]} (registers `{owner}`) and their constants"
                     return [Excerpt(module.path, title, text)]
     return []
 
 
 def _entries(module: Module, line: int) -> list[int]:
-    """The lines around it that start the same way: `registry.register(`."""
+    """The lines around `line` that start the same way, such as `registry.register(`."""
     begin = module.lines[line - 1].partition("(")[0].strip()
     if "." not in begin or "=" in begin:
         return []

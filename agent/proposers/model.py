@@ -1,8 +1,8 @@
 """The language model's rung: asks for changes with several strategies, using the diagnosis and the lessons of earlier rounds.
 
 The first round is one direct call if there is a suspect or a useful traceback. If it fails, the debugger runs first
-(`agent/debugger`). An unsure diagnosis has each of its hypotheses tried. A confident one is tried with several
-strategies, each at a higher temperature than the last (best of N: running the checks judges every change).
+(`agent/debugger`). If the diagnosis is unsure, each of its hypotheses is tried. If it is confident, several strategies are
+tried, each at a higher temperature than the last (best of N: running the checks judges every change).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ DIRECT, DIAGNOSED, TARGETED, MINIMAL = "direct", "diagnosed", "targeted", "minim
 FUNCTION, ANOTHER, AFRESH = "function", "another", "afresh"
 HYPOTHESIS = "hypothesis:"  # followed by its index
 WARMTH = {MINIMAL: 0.2, FUNCTION: 0.4, ANOTHER: 0.4, AFRESH: 0.7}  # added to the temperature, by strategy
-WARMER = 0.15  # added to the temperature per further round; twice that per change that failed exactly like the one before
+WARMER = 0.15  # added to the temperature per further round; twice that per change that failed exactly like its predecessor
 _FUNCTION = re.compile(r"::(?:\w+\.)*_*[a-z]\w*(?:\(\))?$")  # a diagnosed location that is neither a class nor a constant
 _DEFINED = re.compile(r"\s*(?:async )?def (\w+)")
 LONGEST_TITLE = 140  # characters
 MAX_PARALLEL = 3
-SURE = 0.8  # diagnoses at least this confident start with one strategy; a second one follows only if it fails
+SURE = 0.8  # a diagnosis of at least this confidence starts with one strategy; others follow only if it fails
 
 
 class ModelProposer:
-    """Proposes one change per strategy. An unusable answer is sent back once with the problem."""
+    """Proposes one change per strategy. If an answer is unusable, the model gets the reason and one more try."""
 
     def __init__(self, models: Models, name: str = "") -> None:
         self._models, self._name = models, name or models.name
@@ -90,7 +90,7 @@ class ModelProposer:
             reasoning=answer[:4000],
             hypothesis=cause or labelled.get("cause", ""),
         )
-        again = "the same change as before" if digest(edits) in situation.tried else ""
+        again = "the model repeated an earlier change" if digest(edits) in situation.tried else ""
         return Proposal((candidate,), tried=1, plausible=0, usage=exchange.usage, note=again, exhausted=False)
 
 
@@ -118,7 +118,7 @@ class _Exchange:
         except Truncated:
             again = shown.prompt.then(
                 "(an answer that was too long)",
-                "That was cut because it was too long. Answer with the smallest block that does it, and without explanations.",
+                "Your answer was cut: it was too long. Answer with the smallest sufficient block, and no explanations.",
             )
         else:
             edits, changes = await _edits(answer.text, self.situation, shown.paths)
@@ -134,8 +134,8 @@ class _Exchange:
                 more, paths = await diagnose.more(self.situation, unseen)
                 if not (more or isinstance(edits, EditProblem)):
                     return edits, answer.text
-                problem = f"{more}\n\nYou were not shown this before. " if more else ""
-                problem += f"That could not be used: {edits.sentence} " if isinstance(edits, EditProblem) else ""
+                problem = f"{more}\n\nYou had not seen this code yet. " if more else ""
+                problem += f"Your answer could not be used: {edits.sentence} " if isinstance(edits, EditProblem) else ""
                 again = shown.prompt.then(
                     answer.text[:room] or "(nothing)", f"{problem}Answer again, in the form described, with a change."
                 )
@@ -178,7 +178,7 @@ def _temperature(situation: Situation) -> float:
 
 
 async def _edits(text: str, situation: Situation, shown: tuple[str, ...]) -> tuple[Edits | EditProblem, tuple[Change, ...]]:
-    """The edits that an answer amounts to, and the changes parsed from it."""
+    """The edits that result from an answer, and the changes parsed from it."""
     changes = parse(text)
     if isinstance(changes, EditProblem):
         return changes, ()
@@ -187,7 +187,7 @@ async def _edits(text: str, situation: Situation, shown: tuple[str, ...]) -> tup
 
 
 def _unseen(changes: tuple[Change, ...], shown: Shown, is_useless: bool) -> list[str]:
-    """Functions rewritten without their code having been shown. Those of SEARCH blocks count only if the answer is unusable."""
+    """Functions that an answer rewrites without having seen them; those in SEARCH blocks only if the answer is unusable."""
     unseen = []
     for change in changes:
         names = [change.name] if isinstance(change, WholeFunction) else []
@@ -213,7 +213,7 @@ async def _sources(
 
 
 def _labelled(answer: str) -> dict[str, str]:
-    """The sentences at the start of an answer, by their labels in lower case: "cause", "change"."""
+    """The labelled sentences of an answer, by their labels in lower case: "cause", "change"."""
     found = re.finditer(r"^[\s*#>-]*(Cause|Change)[\s*]*:[\s*]*(.+)$", answer[:4000], re.MULTILINE | re.IGNORECASE)
     return {match[1].lower(): " ".join(match[2].split())[:600] for match in found}
 

@@ -1,4 +1,4 @@
-"""The ways to end without a repair: for each, what happened and what to do next, as people read it. Pure."""
+"""The ways to end without a repair: for each, the sentences on what happened and what to do next. Pure."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Ending:
 
 
 def not_reproduced(base: Round, rounds: int, probed: int = 0) -> Ending:
-    """`probed` counts further runs in other orders, with other seeds and clocks."""
+    """`probed` counts the runs with other test orders, seeds and clocks."""
     passed = words.counted(sum(len(run.green) for run in base), "result")
     more = f" {words.counted(probed, 'more run')} with other test orders, seeds and clocks passed too." if probed else ""
     return Ending(
         Outcome.NOT_REPRODUCED,
         f"Nothing failed here: {passed} of {_checks(base)} passed {words.in_runs(rounds)}.{more}",
-        "Compare with the environment where it fails: services, secrets, versions, time or test order.",
+        "Compare the sandbox with the environment where it fails: services, secrets, versions, time or test order.",
     )
 
 
@@ -44,7 +44,7 @@ def nothing_failed(base: Round) -> Ending:
 
 
 def flaky(found: Flakiness, why: str = "") -> Ending:
-    """`why` is a sentence on why it is not repaired although someone asked for that."""
+    """`why` says why it is not repaired although someone asked for that, as a sentence."""
     evidence = f" ({'; '.join(found.evidence)})" if found.evidence else ""
     return Ending(
         Outcome.FLAKY,
@@ -69,7 +69,7 @@ _ADVICE: Mapping[Chance, str] = MappingProxyType(
 
 
 def needs_network(ids: Sequence[VerdictId], sign: str, rounds: int) -> Ending:
-    """CI's log mentions the network too."""
+    """For failures that mention the network both here and in CI's log."""
     evidence = f"CI's log and the traceback here mention the network ({words.code(sign, 60)}), and the sandbox has none"
     return flaky(Flakiness(tuple(ids), rounds, rounds, "network", (evidence,)))
 
@@ -79,38 +79,38 @@ def red_without_network(ids: Sequence[VerdictId], sign: str) -> Ending:
         Outcome.NOT_REPRODUCED,
         f"CI's failure was not reproduced: {named(ids)} failed here because the sandbox has no network "
         f"({words.code(sign, 60)}), and CI's log does not mention the network.",
-        _ADVICE["network"] + ", or name in `.github/selfheal.yml` the tests that run without it.",
+        _ADVICE["network"] + ", or set `test:` in `.github/selfheal.yml` to tests that run without it.",
     )
 
 
 def needs_the_network(ids: Sequence[VerdictId], sign: str) -> Ending:
-    """CI's log is not known."""
+    """For failures that mention the network here, if CI's log is not available."""
     return Ending(
         Outcome.NEEDS_SERVICES,
-        f"{named(ids)} failed because the sandbox has no network ({words.code(sign, 60)}); CI's own failure is not known.",
-        _ADVICE["network"] + ", or name under `test:` in `.github/selfheal.yml` the tests that run without it.",
+        f"{named(ids)} failed because the sandbox has no network ({words.code(sign, 60)}). CI's log is not available.",
+        _ADVICE["network"] + ", or set `test:` in `.github/selfheal.yml` to tests that run without it.",
     )
 
 
 def limited(ids: Sequence[VerdictId], what: str, sign: str) -> Ending:
-    """`what` names the limit."""
+    """`what` names the limit, `sign` is the text that shows it."""
     more = (
-        "Raise the sandbox's limit (`SANDBOX_MEMORY_MB`), or name" if what == "memory" else "Reduce what the tests use, or name"
+        "Raise the sandbox's limit (`SANDBOX_MEMORY_MB`), or set" if what == "memory" else "Reduce what the tests use, or set"
     )
     return Ending(
         Outcome.INFRASTRUCTURE,
-        f"{named(ids)} reached the sandbox's {what} limit ({words.code(sign, 80)}), so the failure may not be the code's.",
-        f"{more} under `test:` in `.github/selfheal.yml` a command that stays below the limit.",
+        f"{named(ids)} reached the sandbox's {what} limit ({words.code(sign, 80)}), so the code may not be at fault.",
+        f"{more} `test:` in `.github/selfheal.yml` to a command that stays below the limit.",
     )
 
 
 def inconclusive(run: CheckRun) -> Ending:
-    """A check ended without a verdict on any single test."""
+    """For a check that ended without a verdict on any test."""
     if run.ending == "timeout":
         return Ending(
             Outcome.OUT_OF_BUDGET,
-            f"The check `{run.check}` did not finish within {words.took(run.seconds)} and reported no single failing test.",
-            "Give the check a smaller command, or allow the attempt more time.",
+            f"The check `{run.check}` did not finish within {words.took(run.seconds)} and reported no failing test.",
+            "Give the check a command that does less, or allow the attempt more time.",
         )
     how = "ran out of memory" if run.ending == "out_of_memory" else "crashed before it reported any result"
     return Ending(
@@ -129,19 +129,19 @@ def could_not_start(run: CheckRun) -> Ending:
 
 
 def stopped_before(run: CheckRun) -> Ending:
-    """A step before the check failed, and not the one that failed in CI."""
-    last = last_line("\n".join(run.output.splitlines()[:-1]))  # the last one is ours
-    how = f"did not finish within {words.took(run.seconds)}" if run.ending == "timeout" else "fails"
+    """For a step before the check that failed here but not in CI."""
+    last = last_line("\n".join(run.output.splitlines()[:-1]))  # without the last line, which Selfheal added
+    how = f"did not finish within {words.took(run.seconds)}" if run.ending == "timeout" else "failed"
     if run.stopped_at.startswith("service "):
         return Ending(
             Outcome.NEEDS_SERVICES,
             f"The {run.stopped_at} did not start in the sandbox: {last}",
-            "Fix the service's definition, or name under `test:` in `.github/selfheal.yml` a command that does not need it.",
+            "Fix the service's definition, or set `test:` in `.github/selfheal.yml` to a command that does not need it.",
         )
     return Ending(
         Outcome.NOT_REPRODUCED,
-        f"The failing step cannot be reached: `{run.stopped_at}` comes before it and {how} here: {last}",
-        "If it needs the network or a program, name the failing command under `test:` in `.github/selfheal.yml`.",
+        f"The failing step was not reached: the earlier step `{run.stopped_at}` {how} in the sandbox: {last}",
+        "If that step needs the network or a program, set `test:` in `.github/selfheal.yml` to the failing command.",
     )
 
 
@@ -154,7 +154,7 @@ def limit_reached(problem: str) -> Ending:
     return Ending(
         Outcome.INFRASTRUCTURE,
         f"The failing checks could not run: {problem}.",
-        "Raise the sandbox's limits, or make the checks need less.",
+        "Raise the sandbox's limits, or make the checks use less.",
     )
 
 
@@ -167,7 +167,7 @@ def out_of_budget(bound: str, tried: int) -> Ending:
 
 
 def rejected(why: str) -> Ending:
-    """By the person who was asked."""
+    """The reviewer who was asked rejected it."""
     return Ending(
         Outcome.CANCELLED,
         f"Rejected by a reviewer{f': {why}' if why else ''}.",
@@ -184,10 +184,10 @@ def needs_test_change(cause: str) -> Ending:
 
 
 def gave_up(tried: int, rungs: Sequence[RungCost], suspects: Sequence[Span]) -> Ending:
-    """`tried` counts the changes that the gate judged; `suspects` are the likely locations, best first."""
+    """`tried` counts the changes that the gate judged; `suspects` are the suspicious locations, most suspicious first."""
     why = "; ".join(_efforts(rungs)) or "no rung of the ladder is enabled"
     gate = f" {_judged(tried)}; none passed." if tried else ""
-    start = f"Start at {words.location(suspects[0])}, the likeliest location" if suspects else "Start from the diagnosis"
+    start = f"Start at {words.location(suspects[0])}, the most suspicious location" if suspects else "Start from the diagnosis"
     asked = any(is_model(cost.rung) and cost.tried for cost in rungs)
     further = "a stronger model may get further" if asked else "with a model, Selfheal may get further"
     return Ending(Outcome.GAVE_UP, f"{words.capitalized(why)}.{gate}", f"{start}; {further}.")

@@ -1,4 +1,4 @@
-"""Reports to the timeline: a step of the flow with its span and its time, and what a rung cost."""
+"""Reports to the timeline: a step of the flow with its duration and tracing span, and what a rung cost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Step = Callable[[State, Work], Awaitable[Bookkeeping]]
 async def recorded(
     name: str, step: Step, state: State, work: Work, *, expected: tuple[type[Exception], ...] = ()
 ) -> Bookkeeping:
-    """The step's update, with the seconds spent so far. `expected` exceptions are not errors in its span."""
+    """The step's update, with the seconds spent so far. `expected` exceptions do not count as errors in its tracing span."""
     rung = work.ladder[at].rung if (at := state.get("rung", 0)) < len(work.ladder) else ""
     await work.context.emit(StepStarted(text=words.step(name, rung), step=name))
     with tracing.step(name, work.task.id, expected=expected):

@@ -14,7 +14,7 @@ from agent.state import Context, State, unpack
 
 
 async def log_of(state: State, context: Context, last: Iteration | None, diagnosis: Diagnosis | None) -> ReflectionLog:
-    """The history so far. `last` is the round that ended it, if any; candidates that failed in that round come before it."""
+    """The history so far. `last` is the winner's iteration, if any; candidates that failed in that round come before it."""
     rounds = [await context.recall(Iteration, ref) for ref in state.get("iterations", [])]
     for ref, packed in state.get("failed", []):
         candidate, verification = await context.recall(Candidate, ref), unpack(Verification, packed)
@@ -35,7 +35,7 @@ async def iteration_of(candidate: Candidate, verification: Verification, number:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """A code block that its content cannot leave."""
+    """A fenced code block whose fence is longer than any in the text."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"

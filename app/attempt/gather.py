@@ -1,6 +1,6 @@
-"""What an attempt needs to know before it starts: who asked, which commit, what failed there, what the owners allow.
+"""Gathers what an attempt needs before it starts: requester, commit, failing jobs, and the owners' configuration.
 
-Reads GitHub, writes nothing. Where an attempt cannot continue, the result is a `NoRepair`.
+Only reads from GitHub. If the attempt cannot continue, the result is a `NoRepair`.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ class Gathered:
     jobs: tuple[FailedJob, ...]
     hints: tuple[str, ...]
     title: str  # what failed, for people: "CI: tests"
-    url: str  # of the failing run; empty when there is none
+    url: str  # of the failing run; empty if there is none
     runs: tuple[WorkflowRun, ...] = ()
     infrastructure: str = ""  # evidence from a log, if all failing jobs failed for a reason outside the code
 
 
 async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit | NoRepair:
-    """Find the commit to repair, and check that the person who asked may ask."""
+    """Find the commit to repair, and check the requester's permission."""
     if not attempt.by_command:
         if attempt.head_sha is None or attempt.head_branch is None:
             raise ValueError(f"the automatic attempt {attempt.id} has no head")
         return HeadCommit(attempt.head_sha, attempt.head_branch)
     request = attempt.requests[0]
     if request.pull_number is None or request.sender is None:
-        raise ValueError(f"the command of attempt {attempt.id} names no pull request or no person")
+        raise ValueError(f"the command of attempt {attempt.id} has no pull request or no author")
     permission = await repository.permission(request.sender)
     if not permission.can_write:
         return without_a_run(
@@ -66,7 +66,7 @@ async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit |
         )
     pull = await repository.pull(request.pull_number)
     if pull.state != "open":
-        return without_a_run(Outcome.REFUSED, f"Pull request #{pull.number} is closed.", "Open it again, then comment `/heal`.")
+        return without_a_run(Outcome.REFUSED, f"Pull request #{pull.number} is closed.", "Reopen it, then comment `/heal`.")
     if pull.head_repository != attempt.repository.full_name:
         return without_a_run(
             Outcome.REFUSED,
@@ -93,8 +93,8 @@ async def has_moved(head: HeadCommit, repository: Repository) -> NoRepair | None
 async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, secrets: Collection[str]) -> Gathered | NoRepair:
     """Read the owners' configuration and every job that has failed so far.
 
-    Logs and summaries are shown to a model: anything that looks like a secret, and the exact `secrets`, are redacted here.
-    An expired run or log is no reason to stop: the tests say more than it does.
+    Logs and summaries are shown to a model: anything that looks like a secret, and the exact `secrets`, are redacted here. An
+    expired run or log does not stop the attempt: running the tests tells more than the log.
     """
     configuration = await _configuration(attempt, head, repository)
     if isinstance(configuration, NoRepair):
@@ -149,14 +149,14 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
 
 
 def _infrastructure(readings: list[LogReading | None]) -> str:
-    """Evidence that the repository is not at fault; "" if any log is missing or says otherwise."""
+    """Evidence that the failure is outside the code; "" if any log is missing or shows another cause."""
     if not readings or not all(reading is not None and reading.cause is Cause.INFRASTRUCTURE for reading in readings):
         return ""
     return next((reading.evidence for reading in readings if reading is not None and reading.evidence), "see its log")
 
 
 async def _configuration(attempt: Attempt, head: HeadCommit, repository: Repository) -> Configuration | NoRepair:
-    """The owners' configuration: from the default branch, never from the failing commit."""
+    """The owners' configuration, read from the default branch, never from the failing commit."""
     content = await repository.file(CONFIGURATION, attempt.repository.default_branch)
     if content is None:
         return NO_CONFIGURATION

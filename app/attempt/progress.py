@@ -1,7 +1,7 @@
-"""What GitHub shows of an attempt besides its result: a reaction to the command, its steps, reruns, a late outcome.
+"""Shows an attempt on GitHub before and after its result: a reaction to the command, the steps, reruns, a late outcome.
 
-An attempt can end without a worker to report it: a webhook cancels it, its worker dies for the last time, or GitHub does not
-answer. Such an outcome is stored as unreported and any worker reports it, so that no check run stays in progress for ever.
+An attempt can end without a report on GitHub: a webhook cancels it, its worker dies on the last try, or GitHub does not answer.
+Such an outcome is stored as unreported. Any worker reports it later, so that no check run stays in progress forever.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = structlog.get_logger()
 
 
 def publication_of(attempt: Attempt, secrets: tuple[str, ...]) -> Publication:
-    """What is published about an attempt whose head is known. `secrets`: exact texts that are never published."""
+    """The facts to publish about an attempt whose head is known. `secrets`: exact texts that are never published."""
     if attempt.head_sha is None or attempt.head_branch is None:
         raise ValueError(f"the head of attempt {attempt.id} is not known yet")
     request = attempt.requests[0]
@@ -51,7 +51,7 @@ def publication_of(attempt: Attempt, secrets: tuple[str, ...]) -> Publication:
 
 
 async def react(attempt: Attempt, repository: Repository, reaction: Reaction) -> None:
-    """Acknowledge a command; a failing reaction does not stop the attempt."""
+    """Acknowledge a command with a reaction; if that fails, the attempt continues."""
     comment_id = attempt.requests[0].comment_id
     if comment_id is None:
         return
@@ -62,7 +62,7 @@ async def react(attempt: Attempt, repository: Repository, reaction: Reaction) ->
 
 
 class Timeline:
-    """Records the engine's events; shows its steps on the commit's check run as well."""
+    """Records the engine's events, and shows its steps on the commit's check run."""
 
     def __init__(self, lease: Lease, publication: Publication, repository: Repository) -> None:
         self._lease, self._publication, self._repository = lease, publication, repository
@@ -82,10 +82,10 @@ class Timeline:
 
 
 async def report_end(notification: NotificationLease, store: Store, github: GitHub, secrets: tuple[str, ...]) -> None:
-    """Report the outcome of an attempt whose worker could not. While GitHub is away it stays unreported, for hours at most.
+    """Report an outcome that the attempt's worker could not report; while GitHub is unavailable, leave it for a later try.
 
-    A permanent refusal by GitHub (repository gone, permission missing) counts as reported. Raises `LeaseLost` before it writes
-    what another worker may be writing.
+    A permanent refusal by GitHub (repository gone, permission missing) or an outage of hours counts as reported. Raises
+    `LeaseLost` before it writes anything that another worker may be writing.
     """
     attempt = notification.attempt
     if attempt.outcome is None or attempt.ended_at is None:
@@ -101,10 +101,10 @@ async def report_end(notification: NotificationLease, store: Store, github: GitH
 
 
 async def rerun(attempt: Attempt, runs: Iterable[WorkflowRun], store: Store, github: GitHub) -> str:
-    """Ask GitHub to rerun the failed jobs of runs: each once, no matter who asks and how often a worker dies meanwhile.
+    """Ask GitHub to rerun the failed jobs of each run, only once even if several attempts want it or a worker dies meanwhile.
 
-    The database records the request before it is made, and GitHub's own count of a run's attempts is checked too. Returns a
-    sentence for people on what was done. A refusal by GitHub is reported in it, not raised.
+    The database records the request before it is sent, and GitHub's own count of a run's attempts is checked too. Returns
+    sentences for people about what was done. A refusal by GitHub is reported in them, not raised.
     """
     repository = github.repository(attempt.installation_id, attempt.repository, RERUNNING)
     sentences = []

@@ -1,11 +1,11 @@
-"""The story of one attempt, from its trigger to its outcome; safe to run again from any line.
+"""The story of one attempt, from its trigger to its outcome; safe to run again after a stop at any line.
 
     claim → head and permission → gather (failing jobs, logs, configuration) → sandbox → graph → publish → record
                                                                                           └─▶ ask a person, sleep
 
-What must survive a killed worker is in the database (lease, timeline, blobs), in the checkpoints, or can be found on GitHub
-under a name derived from the attempt. A worker that finds an ended attempt reports its outcome to GitHub if that is missing,
-and drops its checkpoints once it can no longer be forked.
+Everything that must survive a killed worker is in the database (lease, timeline, blobs), in the checkpoints, or on GitHub under
+a name derived from the attempt. A worker that receives an ended attempt reports its outcome to GitHub if it is unreported, and
+drops its checkpoints once the attempt can no longer be forked.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Deps:
-    """What a worker holds open while it lives."""
+    """The resources that a worker keeps open."""
 
     store: Store
     github: GitHub
@@ -53,13 +53,13 @@ class Deps:
     worker: str  # names this process in leases
     max_tries: int
     secrets: tuple[str, ...]  # exact texts that are never published
-    rerun: Literal["never", "once"] = "never"  # failed jobs, where a repository does not configure it
+    rerun: Literal["never", "once"] = "never"  # failed jobs, if the repository does not configure it
     embedder: Embedder | None = None  # finds memories by meaning, in addition to words
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One claimed attempt: its lease, and its repository through a reading and a publishing token."""
+    """One claimed attempt: its lease, and its repository with a read token and a publishing token."""
 
     lease: Lease
     reading: Repository
@@ -72,9 +72,9 @@ class Work:
 
 
 async def heal(attempt_id: str, deps: Deps) -> None:
-    """Take one attempt from its trigger to its outcome; then report and clean up what has ended.
+    """Take one attempt from its trigger to its outcome. If it has ended, report the outcome and clean up.
 
-    Whatever it raises is infrastructure: the attempt is queued again.
+    Any exception is an infrastructure failure: the attempt is queued again.
     """
     delivery = await deps.store.origin(attempt_id)
     with bind_ids(attempt=attempt_id, delivery=delivery):
@@ -89,7 +89,7 @@ async def heal(attempt_id: str, deps: Deps) -> None:
 
 
 async def _claim_and_heal(attempt_id: str, delivery: str | None, deps: Deps) -> bool:
-    """Whether this worker got the attempt."""
+    """Claim and run the attempt; return whether the claim succeeded."""
     was_claimed = False
     try:
         async with deps.store.lease(attempt_id, deps.worker) as lease:
@@ -139,7 +139,7 @@ async def _run(work: Work) -> None:
     lease, attempt = work.lease, work.attempt
     head = await resolve_head(attempt, work.reading)
     if isinstance(head, NoRepair):
-        # Nobody with permission asked: a reaction is enough of an answer.
+        # The requester lacks permission or the request cannot be served: a reaction is enough.
         await react(attempt, work.writing, "confused")
         await lease.end(head.outcome, head.reason, head.next_step)
         return
@@ -173,7 +173,7 @@ async def _run(work: Work) -> None:
 
 
 def _ending_for(error: GitHubError, attempt: Attempt) -> NoRepair:
-    """How an attempt ends that GitHub does not let go on."""
+    """The ending of an attempt that cannot continue because of this error."""
     match error:
         case NotFound():
             return without_a_run(
@@ -210,14 +210,14 @@ def _can_keep_waiting(work: Work) -> bool:
 async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication: Publication) -> Repair | NoRepair | Waiting:
     """Run the engine in a sandbox, unless CI's log shows that the code is not at fault.
 
-    A sandbox that fails is tried again under the lease's rules; the last failure is the outcome.
+    If the sandbox fails, the attempt is tried again under the lease's rules; the last failure becomes the outcome.
     """
     attempt, deps = work.attempt, work.deps
     if gathered.infrastructure and not _is_asked_for(attempt):
         return without_a_run(
             Outcome.INFRASTRUCTURE,
             f"CI's log shows a failure outside the code: {gathered.infrastructure}",
-            "Run the failed jobs again; comment `/heal` to have the code examined anyway.",
+            "Rerun the failed jobs, or comment `/heal` to have the code examined anyway.",
         )
     case = Case(
         id=attempt.id,
@@ -246,12 +246,12 @@ async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication:
 
 
 def _is_asked_for(attempt: Attempt) -> bool:
-    """Whether a person asked for this attempt: that counts more than what a log says."""
+    """Whether a person requested this attempt: the request overrides what CI's log shows."""
     return attempt.by_command or attempt.forked_from is not None
 
 
 async def _add_notes(work: Work, gathered: Gathered, result: Repair | NoRepair) -> Repair | NoRepair:
-    """Add what CI's log said about the cause; rerun the failed jobs of a flaky or broken run where that is configured."""
+    """Add what CI's log shows about the cause; if configured, rerun the failed jobs of a flaky or infrastructure failure."""
     if gathered.infrastructure and _is_asked_for(work.attempt):
         note = f"Requested by a person, although CI's log shows a failure outside the code: {gathered.infrastructure}"
         result = replace(result, log=replace(result.log, notes=(note, *result.log.notes)))
@@ -263,13 +263,13 @@ async def _add_notes(work: Work, gathered: Gathered, result: Repair | NoRepair) 
 
 
 async def _ask(work: Work, publication: Publication, waiting: Waiting) -> None:
-    """Show the question on GitHub, then let the attempt sleep. The reply may come days later, to any worker."""
+    """Show the question on GitHub, then let the attempt wait. Any worker can continue it, even days later."""
     await publish.question(publication, waiting.question, work.writing)
     await work.lease.wait(waiting)
 
 
 async def _publish(work: Work, head: HeadCommit, publication: Publication, repair: Repair) -> None:
-    """Open the pull request, then end the attempt. Run twice it leaves one branch, one pull request, one comment."""
+    """Open the pull request, then end the attempt. Running it twice still leaves one branch, one pull request, one comment."""
     opened = await _open_pull_request(work, head, publication, repair)
     if isinstance(opened, NoRepair):
         await _explain(work, publication, opened)

@@ -1,8 +1,8 @@
 """Host checks and security headers for all pages.
 
-There is no sign-in, so the network address is the only protection. A request's Host header must name this machine; otherwise a
-foreign page could read everything through DNS rebinding. IP addresses cannot be rebound. Names without dots can, by anyone who
-answers name queries in the local network (mDNS, LLMNR, DHCP, search domains).
+There is no sign-in, so the network address is the only protection. A request's Host header must name this machine; otherwise
+another site's page could read everything through DNS rebinding. IP addresses cannot be rebound. Names without dots can be
+rebound by anyone who answers name queries in the local network (mDNS, LLMNR, DHCP, search domains).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def is_loopback(host: str) -> bool:
 
 
 class HostGuard:
-    """Rejects requests for other hosts than IP addresses and `names`, and adds security headers."""
+    """Rejects requests whose Host is neither an IP address nor one of `names`, and adds security headers."""
 
     def __init__(self, app: ASGIApp, host: str, names: Collection[str] = ()) -> None:
         """`host` is the listening address."""

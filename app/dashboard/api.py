@@ -38,7 +38,7 @@ MOST_BYTES = 1_000_000  # of one page of events
 class ListQuery(BaseModel, extra="forbid"):
     """Filters. Unknown parameters are rejected, as they would have no effect."""
 
-    repository: str = Field("", max_length=500, description="Part of a repository's full name.")
+    repository: str = Field("", max_length=500, description="Part of the repository's full name.")
     state: str = Field("", max_length=500, description="A status or an outcome.")
     trigger: str = Field("", max_length=500)
     before: str = Field("", max_length=500, description="`next` from the previous page.")
@@ -63,7 +63,7 @@ class AttemptOut(BaseModel):
     repository: str
     head_sha: str | None
     head_branch: str | None
-    number: int | None = Field(description="Number among the commit's attempts, from 1.")
+    number: int | None = Field(description="Number of this attempt among the commit's attempts, from 1.")
     trigger: Trigger
     started_by: list[str] = Field(description="What requested it: workflow names, or a command with its author.")
     status: Status
@@ -231,7 +231,7 @@ async def _newest(store: Store, attempt_id: str) -> int:
 
 
 async def _page(store: Store, attempt_id: str, after: int, limit: int, sanitizer: Sanitizer) -> dict[str, Any]:
-    """`EventsOut` with at most `limit` events; fewer if they are large, but at least one if there is one."""
+    """`EventsOut` with at most `limit` events; fewer if they are large, but at least one if any is left."""
     shown: list[dict[str, Any]] = []
     size = 0
     while len(shown) < limit and size < MOST_BYTES:

@@ -53,7 +53,7 @@ class Line:
 
 
 def lines_of(diff: str, sanitizer: Sanitizer) -> list[Line]:
-    """The diff as lines, at most `MOST_LINES` and a note."""
+    """The diff as lines: at most `MOST_LINES`, then a note about the rest."""
     raw = sanitizer.text(diff).rstrip("\n").split("\n")
     lines = list(_lines(raw[:MOST_LINES])) if diff.strip() else []
     if len(raw) > MOST_LINES:

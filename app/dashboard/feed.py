@@ -3,7 +3,7 @@
     TooManyFollowers    the limit of followers is reached    retry_after
 
 A follower is only a position in the timeline and pulls updates, so slow readers cost no memory. Each change is rendered once
-for all followers. Must not know HTTP or pages.
+for all followers. This module must not know about HTTP or pages.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TooManyFollowers(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """An attempt after a change. `fresh` are the events of that change."""
+    """An attempt after a change. `fresh` holds the events of that change."""
 
     attempt: Attempt
     summary: AttemptSummary
@@ -64,12 +64,12 @@ class Snapshot:
             if len(self.made) >= _MADE:
                 del self.made[next(iter(self.made))]
             making = self.made[name] = asyncio.create_task(run_in_thread(make))
-        return await asyncio.shield(making)  # a cancelled caller does not stop it for the others
+        return await asyncio.shield(making)  # cancelling one caller does not stop the work for the others
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Events that a follower has not seen, and the current snapshot if they reach it.
+    """Events that a follower has not seen, and the current snapshot if these events complete it.
 
     `since` is the follower's position when it last received a snapshot.
     """
@@ -91,7 +91,7 @@ class _Watch:
 
 
 class Feed:
-    """Created by `open_feed`."""
+    """Follows attempts for pages and streams; created by `open_feed`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -107,8 +107,8 @@ class Feed:
     async def follow(self, attempt_id: str, after: int, since: int | None = None) -> AsyncGenerator[Update | None, None]:
         """Updates after the event `after`, until the attempt ends or the service stops; none if there is no such attempt.
 
-        `since` is the follower's position when it last received a snapshot, if not `after`. None is a heartbeat. While the
-        database is unavailable, waits for it.
+        `since` is the follower's position when it last received a snapshot; the default is `after`. None is a heartbeat. While
+        the database is unavailable, only heartbeats are sent.
         """
         since = after if since is None else min(since, after)
         watched = self._watched.setdefault(attempt_id, _Watch())
@@ -196,7 +196,7 @@ class Feed:
             except (SQLAlchemyError, OSError):
                 raise
             except Exception:  # noqa: BLE001 - one attempt's fault; the others are still polled
-                watched.mark = mark  # until it changes again
+                watched.mark = mark  # do not read it again until it changes
                 _log.exception("an attempt cannot be read for its page", attempt=attempt_id)
 
     async def _refresh(self, attempt_id: str, watched: _Watch, mark: AttemptVersion | None) -> None:
@@ -222,7 +222,7 @@ class Feed:
 async def extended_summary(
     store: Store, attempt_id: str, summary: AttemptSummary, most: int
 ) -> tuple[AttemptSummary, list[StoredEvent]]:
-    """The summary including later events, and the newest `most` of these. Reads in pages, as events can be long."""
+    """The summary including later events, and the newest `most` of these events. Reads in pages, as events can be long."""
     fresh: deque[StoredEvent] = deque(maxlen=most)
     while events := await store.timeline(attempt_id, summary.events, limit=PAGE):
         summary = summary.with_events(events)

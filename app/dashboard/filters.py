@@ -1,4 +1,4 @@
-"""Parses what a request names: an attempt, or a list of them by filters and a cursor. All of it is untrusted."""
+"""Parses a request's parameters: an attempt's id, or the filters and cursor of a list of attempts. All are untrusted."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from app.store.store import Store
 from app.store.values import Attempt, AttemptQuery, Cursor, Status, Trigger
 
 STATUSES: tuple[Status, ...] = ("queued", "running", "waiting")
-"""The states that are not outcomes."""
+"""The states of an attempt that has no outcome yet."""
 TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
 NAMES = ("repository", "state", "trigger", "before")
-"""The parameters of a list."""
+"""The query parameters of the list of attempts."""
 
 
 class BadQuery(HTTPException):
@@ -80,7 +80,7 @@ _PREFIX = re.compile(r"[0-9a-fA-F]{8,32}")  # of an id; the command line shows 1
 
 
 async def find_attempt(request: Request, attempt_id: str) -> Attempt:
-    """Find an attempt by its id or a unique prefix. Raises `HTTPException` if there is none."""
+    """Find an attempt by its id or a unique prefix. Raises `HTTPException` unless exactly one matches."""
     is_valid = attempt_id.isascii() and attempt_id.isalnum() and len(attempt_id) <= 32
     attempt = await store_of(request).attempt(attempt_id) if is_valid else None
     if attempt is not None:

@@ -91,7 +91,7 @@ class _Pages:
         before: Text = "",
         seen: Text = "",
     ) -> Response:
-        """The list. For htmx only the rows, or no content if it has already `seen` them."""
+        """The list of attempts. For htmx, only the rows, or no content if `seen` is their current version."""
         try:
             reject_unknown(sorted(set(request.query_params) - {"seen"}))
             query, problem = parse_query(repository, state, trigger, before), ""
@@ -134,14 +134,14 @@ class _Pages:
         after: Annotated[int, Query(ge=0, le=2**53)] = 0,
         since: Annotated[int, Query(ge=0, le=2**53)] = 2**53,
     ) -> Response:
-        """Fragments for the attempt's page: changes after the event `after`, on a page whose state is from event `since`."""
+        """Fragments that update an attempt's page: changes after event `after`, for a page with the state at event `since`."""
         attempt = await find_attempt(request, attempt_id)
         feed: Feed = request.state.feed
         clock = store_of(request).clock
         return await stream(feed, attempt.id, position_of(request, after, since), lambda update: self._fragments(update, clock))
 
     async def _fragments(self, update: Update, clock: Clock) -> bytes:
-        """One message: new lines of the timeline and the changed panels. Rendered once for all followers in that position."""
+        """One message: new lines of the timeline and the changed panels. Rendered once for all followers at that position."""
         snapshot = update.snapshot
         if snapshot is None:
             html = await self._rendered("lines.html", timeline=update.events)

@@ -22,7 +22,7 @@ _TRIGGERS = {"automatic": "Failing run", "command": "Command", "fork": "Fork"}
 
 
 class Renderer:
-    """Create it once; `page` is fast after that."""
+    """Renders templates. Create it once; `page` is fast after that."""
 
     def __init__(self, sanitizer: Sanitizer, links: Links) -> None:
         self._sanitizer = sanitizer

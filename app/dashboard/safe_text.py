@@ -29,7 +29,7 @@ _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class Sanitizer:
-    """Makes untrusted text safe to show; `secrets` are those of this installation."""
+    """Makes untrusted text safe to show. `secrets`: this installation's secrets, to redact."""
 
     def __init__(self, secrets: Collection[str] = ()) -> None:
         self._secrets = tuple(secrets)
@@ -62,7 +62,7 @@ class Links:
     """URLs on the configured GitHub; None for an invalid repository name or commit."""
 
     def __init__(self, api_url: str) -> None:
-        """`api_url` is the REST API's, of github.com, GitHub Enterprise Server or Cloud."""
+        """`api_url`: URL of the REST API of github.com, GitHub Enterprise Server or GitHub Enterprise Cloud."""
         parts = urlsplit(api_url)
         host = parts.netloc.removeprefix("api.") if not parts.path else parts.netloc
         self._web = f"{parts.scheme}://{host}{parts.path.removesuffix('/api/v3')}".rstrip("/")

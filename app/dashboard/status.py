@@ -1,6 +1,6 @@
 """Status of an attempt for people: a summary of its timeline, what happened, and what to do next. Pure.
 
-The summary folds events, so that a stream can continue from where a page ended.
+The summary is a fold over events, so a stream can continue where a page ended.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_ITEMS = 20  # opinions, rungs
 
 @dataclass(frozen=True, slots=True)
 class TriedChange:
-    """One candidate.
+    """One candidate and what happened to it.
 
     `state` is one of proposed, refused, failed, green, chosen, unproven, proven, objected, declined (by a person).
     """
@@ -56,7 +56,7 @@ class TriedChange:
 
 @dataclass(frozen=True, slots=True)
 class AttemptSummary:
-    """The state after some events; initially empty."""
+    """The attempt's state after its first `events` events; initially empty."""
 
     events: int = 0
     doing: str = ""  # text of the current step
@@ -130,7 +130,7 @@ def _proposed(summary: AttemptSummary, proposed: Proposed, sequence: int) -> Att
 
 
 def _judged(summary: AttemptSummary, title: str, **what: object) -> AttemptSummary:
-    """Update the newest candidate with that title."""
+    """Update the newest candidate that has this title."""
     for at in range(len(summary.changes) - 1, -1, -1):
         if summary.changes[at].title == title:
             what = {name: value for name, value in what.items() if value or name != "diff"}
@@ -211,7 +211,7 @@ def tone(attempt: Attempt) -> Tone:
 
 
 def status_text(attempt: Attempt, summary: AttemptSummary | None = None) -> StatusText:
-    """For a row of the list without a summary, for the attempt's page with one."""
+    """The status as text: for a row of the list without a summary, for the attempt's page with one."""
     word = label(attempt.outcome or attempt.status)
     if attempt.outcome is not None:
         ending = ENDINGS[attempt.outcome]
@@ -230,7 +230,7 @@ def status_text(attempt: Attempt, summary: AttemptSummary | None = None) -> Stat
 
 
 def sureness(attempt: Attempt, summary: AttemptSummary) -> str:
-    """The state of the repair while it has no confidence, which is set when it is published."""
+    """The state of the repair until it has a confidence, which is set when the repair is published."""
     if all(change.state != "proven" for change in summary.changes):
         return "no repair" if attempt.outcome else "no repair yet"
     if attempt.outcome is None:
@@ -239,7 +239,7 @@ def sureness(attempt: Attempt, summary: AttemptSummary) -> str:
 
 
 def pace(attempt: Attempt) -> str:
-    """What an attempt that has not ended is waiting for, instead of its duration."""
+    """Shown instead of the duration of an attempt that has not ended: what it is waiting for, or that it is running."""
     if attempt.status == "waiting":
         return "paused for approval"
     if attempt.status == "queued":
@@ -248,7 +248,7 @@ def pace(attempt: Attempt) -> str:
 
 
 def fate(attempt: Attempt, change: TriedChange) -> str:
-    """The state of a change, in a word or two."""
+    """The state of a candidate, in one to three words."""
     if change.state != "proposed":
         return _FATES[change.state]
     if attempt.status == "ended":
@@ -257,7 +257,7 @@ def fate(attempt: Attempt, change: TriedChange) -> str:
 
 
 def learning(attempt: Attempt, summary: AttemptSummary) -> str:
-    """Shown while there are no cause and lessons."""
+    """Shown if there is no cause and no lesson."""
     if attempt.outcome is not None:
         return "None recorded."
     if any(change.state == "proven" for change in summary.changes):

@@ -17,7 +17,7 @@ from starlette.types import Message, Send
 
 from app.dashboard.feed import Feed, TooManyFollowers, Update
 
-PATIENCE = 30.0  # seconds in which a reader has to take a message
+PATIENCE = 30.0  # seconds that a reader may take to accept a message
 _RETRY = 1000  # milliseconds until a browser reconnects
 _HIGHEST = 2**53
 _ID = re.compile(r"([0-9]{1,16})(?:\.([0-9]{1,16}))?")  # of a message: a `Position`
@@ -26,7 +26,7 @@ Write = Callable[[Update], Awaitable[bytes]]
 
 
 class Position(NamedTuple):
-    """A reader's position: its newest event, and the event of its last snapshot."""
+    """A reader's position: the newest event that it has, and the newest event in its last snapshot."""
 
     after: int
     since: int
@@ -73,7 +73,7 @@ async def _written(feed: Feed, attempt_id: str, seen: Position, write: Write) ->
 
 
 class _Stream(StreamingResponse):
-    """Drops readers that do not read."""
+    """Disconnects a reader that does not accept a message in time."""
 
     media_type = "text/event-stream"
 

@@ -47,7 +47,7 @@ _MAX_REDIRECTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """GitHub's answer to minting one."""
+    """An installation's token, as GitHub returns it."""
 
     token: str = field(repr=False)
     expires_at: datetime
@@ -86,7 +86,7 @@ class Channel:
         raise NotImplementedError
 
     def _refused(self, kit: Kit[Any]) -> bool:
-        """Called on a 401; True if new credentials are available and the request may be sent once more."""
+        """Called after a 401; True if new credentials are available and the request may be sent once more."""
         return False
 
     def _open(self, auth: BaseAuthStrategy) -> Kit[Any]:
@@ -173,14 +173,14 @@ class Channel:
 
     @asynccontextmanager
     async def download(self, path: str) -> AsyncIterator[httpx.Response]:
-        """Open the target of GitHub's redirect at `path`, without our token. Raises `GitHubError`; an `httpx.HTTPError` inside
-        the block becomes `Unavailable`.
+        """Open the download to which GitHub redirects `path`, without sending our token to it. Raises `GitHubError`; an
+        `httpx.HTTPError` inside the block becomes `Unavailable`.
         """
         tried = 0
         while True:
             target = _redirect(await self._send("GET", path))
             if target is None:
-                raise Unavailable(f"GitHub gave no download address for {path}")
+                raise Unavailable(f"GitHub returned no download address for {path}")
             request = httpx.Request(
                 "GET",
                 target,
@@ -277,7 +277,7 @@ def _same_origin(url: str, other: str) -> bool:
 
 
 def _failure(error: Exception, what: str) -> GitHubError:
-    """Our exception for one of githubkit's. `what` names the request; its headers and body never get into the message."""
+    """Our exception for one of githubkit's. `what` names the request; the message never contains its headers or body."""
     match error:
         case RateLimitExceeded():
             return RateLimited(f"{what}: GitHub's rate limit was reached", max(0.0, error.retry_after.total_seconds()))

@@ -58,7 +58,7 @@ class GitHub:
         return tuple([parsed(InstallationFacts, each) async for each in self._app.listing("/app/installations")])
 
     async def time(self) -> datetime | None:
-        """GitHub's clock, in UTC, without credentials: a wrong local clock invalidates those. Raises `GitHubError`."""
+        """GitHub's time, in UTC. Sends no credentials, as a wrong local clock invalidates them. Raises `GitHubError`."""
         return await self._app.server_time()
 
     def repository(
@@ -68,7 +68,7 @@ class GitHub:
         permissions: Mapping[str, Access] = READING,
         fence: Callable[[], None] | None = None,
     ) -> Repository:
-        """Makes no request yet. `fence`: see `Repository`."""
+        """One repository of an installation; no request is made yet. `fence`: see `Repository`."""
         return Repository(self._channel(installation_id, ref.id, permissions), ref, self.app_id, fence)
 
     def _channel(self, installation_id: int, repository_id: int, permissions: Mapping[str, Access]) -> InstallationChannel:

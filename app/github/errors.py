@@ -1,4 +1,4 @@
-"""How a call to GitHub fails. `app.github` raises only these, never a library's exception.
+"""The ways in which a call to GitHub can fail. `app.github` raises only these, never a library's exception.
 
 GitHubError
 ├── NotFound         does not exist, or this installation cannot see it
@@ -51,7 +51,7 @@ class Conflict(GitHubError):
 
 
 class Invalid(GitHubError):
-    """GitHub rejects the content (422); `reasons` are its own words."""
+    """GitHub rejects the content (422); `reasons` are in GitHub's own words."""
 
     def __init__(self, message: str, reasons: tuple[str, ...] = ()) -> None:
         super().__init__(message)

@@ -1,8 +1,8 @@
 """One repository: reads, and writes that look for an existing object before they create one.
 
-A repeated request would duplicate four kinds of objects. They are found again: a branch and a pull request by name, a comment
-by the hidden marker in its text and its author, a check run by its external id. Unreferenced duplicates of blobs, trees and
-commits are harmless, and all other writes are idempotent.
+A repeated request would duplicate four kinds of objects, so these are looked up first: a branch and a pull request by the
+branch's name, a comment by its author and the hidden marker in its text, a check run by its external id. Unreferenced
+duplicates of blobs, trees and commits are harmless, and all other writes are idempotent.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _REGULAR = ("100644", "100755")
 class Repository:
     """One repository through one channel. Every method raises `GitHubError`.
 
-    Reads are retried. `fence` is called right before each write and prevents it by raising, as GitHub cannot tell whether a
-    worker still owns its attempt.
+    Reads are retried. `fence` is called right before each write and prevents it by raising an exception, because GitHub cannot
+    tell whether a worker still owns its attempt.
     """
 
     def __init__(self, channel: Channel, ref: RepositoryRef, app_id: int, fence: Callable[[], None] | None = None) -> None:
@@ -95,7 +95,7 @@ class Repository:
             raise Unavailable(f"the log of job {job_id} took too long") from error
 
     async def archive(self, ref: str, limit: int = 512 * MIB) -> AsyncIterator[bytes]:
-        """The repository at `ref` as GitHub's gzipped tar, chunk by chunk. `TooLarge` after `limit` bytes."""
+        """The repository at `ref` as GitHub's gzipped tar, chunk by chunk. Raises `TooLarge` after `limit` bytes."""
         loop = asyncio.get_running_loop()
         deadline, size = loop.time() + self._channel.retry_policy.download, 0
         async with self._channel.download(f"{self._path}/tarball/{quote(ref, safe='')}") as response:
@@ -108,7 +108,7 @@ class Repository:
                 yield chunk
 
     async def file(self, path: str, ref: str) -> bytes | None:
-        """The bytes of one regular file at `ref`, or None. `TooLarge` beyond GitHub's 100 MB."""
+        """The bytes of one regular file at `ref`, or None. Raises `TooLarge` beyond GitHub's limit of 100 MB."""
         try:
             answer = await self._channel.get(f"{self._path}/contents/{quote(path)}", ref=ref)
         except NotFound:
@@ -147,9 +147,9 @@ class Repository:
         return app is not None and app.id == self._app_id
 
     async def create_tree(self, parent: str, files: Mapping[str, str | None]) -> str:
-        """Sha of commit `parent`'s tree with these texts of `files` by path; None removes one, and modes stay as they are.
+        """Create `parent`'s tree with the texts in `files` by path (None removes a file); returns its sha. Modes are kept.
 
-        `Conflict` for anything but regular files.
+        Raises `Conflict` for anything but regular files.
         """
         base = (await self.commit(parent)).tree.sha
         listed: dict[str, dict[str, TreeEntry]] = {}
@@ -166,12 +166,12 @@ class Repository:
         return parsed(Object, await self._write("POST", f"{self._path}/git/trees", body, repeatable=True)).sha
 
     async def create_commit(self, parent: str, tree: str, message: str) -> str:
-        """Create a commit without a branch; returns its sha. Without author and date, so that GitHub signs it as the App."""
+        """Create a commit without a branch; returns its sha. It has no author and date, so that GitHub signs it as the App."""
         body = {"message": message, "tree": tree, "parents": [parent]}
         return parsed(Object, await self._write("POST", f"{self._path}/git/commits", body, repeatable=True)).sha
 
     async def create_branch(self, branch: str, sha: str) -> None:
-        """Create `branch` at `sha` unless it exists. `Conflict` if it points elsewhere."""
+        """Create `branch` at `sha` unless it exists. Raises `Conflict` if it points elsewhere."""
 
         async def create() -> str:
             body = {"ref": f"refs/heads/{branch}", "sha": sha}
@@ -200,7 +200,7 @@ class Repository:
     async def find_or_create_pull(self, head: str, base: str, title: str, body: str) -> PullRequest:
         """The pull request from our branch `head`: a draft, or an ordinary one if the repository's plan has no drafts.
 
-        An open one gets the title and the text; a closed one is left alone.
+        An existing open one gets the title and the text; a closed one is left unchanged.
         """
         texts = {"title": title, "body": body}
 

@@ -38,8 +38,8 @@ class RetryPolicy:
     def delay(self, failure: GitHubError, tried: int, repeatable: bool) -> float | None:
         """Seconds until the request may be sent again, or None if it must not be.
 
-        A rate limit rejects a request before it takes effect, so any request may be repeated after it; after other failures
-        only a `repeatable` one.
+        A rate limit rejects a request before it takes effect, so any request may be repeated after it. After other failures,
+        only a `repeatable` request may be.
         """
         if tried >= self.tries:
             return None
@@ -59,7 +59,7 @@ class WritePacer:
         self._at = monotonic()
 
     def reserve(self, now: float) -> float:
-        """Take a token at `now` (of a monotonic clock); returns the seconds to wait first."""
+        """Take a token at `now` (by a monotonic clock); returns the seconds to wait before the write."""
         refilled = (now - self._at) / self._interval if self._interval else float(self._burst)
         self._level = min(float(self._burst), self._level + refilled) - 1.0
         self._at = now

@@ -20,19 +20,19 @@ T = TypeVar("T")
 READING: Mapping[str, Access] = MappingProxyType(
     {"actions": "read", "checks": "read", "contents": "read", "metadata": "read", "pull_requests": "read"}
 )
-"""Permissions of the token that gathers."""
+"""Permissions of the token for reading."""
 
 PUBLISHING: Mapping[str, Access] = MappingProxyType(
     {"checks": "write", "contents": "write", "issues": "write", "metadata": "read", "pull_requests": "write"}
 )
-"""Permissions of the token that publishes."""
+"""Permissions of the token for publishing."""
 
 RERUNNING: Mapping[str, Access] = MappingProxyType({"actions": "write", "metadata": "read"})
-"""Permissions of the token that reruns failed jobs."""
+"""Permissions of the token for rerunning failed jobs."""
 
 
 def parsed(kind: type[T], answer: Any) -> T:
-    """GitHub's JSON as `kind`. Raises `Unavailable` for another shape: that is infrastructure, not a fact."""
+    """GitHub's JSON as `kind`. Raises `Unavailable` if a field is missing or has another type."""
     try:
         return msgspec.convert(answer, kind)
     except msgspec.ValidationError as error:
@@ -59,7 +59,7 @@ class AppFacts(msgspec.Struct, frozen=True, rename={"url": "html_url"}):
 
     @property
     def permissions_page(self) -> str:
-        """Where the owner edits permissions and events."""
+        """URL where the owner edits permissions and events."""
         settings = f"organizations/{self.owner.login}/settings" if self.owner.type == "Organization" else "settings"
         site = self.url.partition("/apps/")[0].partition("/github-apps/")[0]
         return f"{site}/{settings}/apps/{self.slug}/permissions"
@@ -212,7 +212,7 @@ class PullRequest(msgspec.Struct, frozen=True, rename={"url": "html_url"}):
 
     @property
     def head_repository(self) -> str | None:
-        """Full name; None when the fork is gone."""
+        """Full name of the repository with the head; None if that fork was deleted."""
         return self.head.repo.full_name if self.head.repo else None
 
 

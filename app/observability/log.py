@@ -61,10 +61,10 @@ def configure(level: str, secrets: Collection[str] = ()) -> None:
     )
     logging.basicConfig(level=threshold, handlers=[handler], force=True)
     logging.captureWarnings(True)
-    # They log every request, statement and poll.
+    # These libraries log every request, statement and poll.
     for name in ("httpx", "httpcore", "aiosqlite", "alembic", "arq.worker", "uvicorn.access"):
         logging.getLogger(name).setLevel(max(threshold, logging.WARNING))
-    # It warns of every malformed request, so strangers could flood the log. Failures of our app are errors there.
+    # uvicorn warns of every malformed request, so strangers could flood the log. It logs failures of our app as errors.
     logging.getLogger("uvicorn.error").setLevel(max(threshold, logging.ERROR))
     sys.excepthook = _uncaught
     sys.unraisablehook = lambda what: _uncaught(what.exc_type, what.exc_value, what.exc_traceback)
@@ -72,7 +72,7 @@ def configure(level: str, secrets: Collection[str] = ()) -> None:
 
 
 def bind_ids(*, attempt: str | None = None, delivery: str | None = None) -> AbstractContextManager[object]:
-    """Add these ids to every line of the block, also of libraries and of tasks started in it."""
+    """Add these ids to every log line of the block, including lines from libraries and from tasks started in the block."""
     ids = {"attempt": attempt, "delivery": delivery}
     return structlog.contextvars.bound_contextvars(**{name: value for name, value in ids.items() if value})
 
@@ -85,7 +85,7 @@ def log_prints() -> Iterator[None]:
 
 
 class _Handler(logging.StreamHandler[Any]):
-    """Names only the logger of a message that cannot be formatted: the standard library would print its arguments."""
+    """If a message cannot be formatted, logs only its logger's name: the standard library would print the arguments."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         line = {"event": "a message could not be logged", "logger": record.name, "level": "error", "at": record.lineno}

@@ -51,7 +51,7 @@ class Metrics(Collector):
         self._reading = asyncio.Lock()
         self._asked: float | None = None
         self._is_up = False
-        self._cached: tuple[float, Figures] | None = None  # when they were read
+        self._cached: tuple[float, Figures] | None = None  # the figures, and when they were read
         disable_created_metrics()  # type: ignore[no-untyped-call]  # an unused series per metric
         self._own = CollectorRegistry()
         ProcessCollector(registry=self._own)
@@ -77,13 +77,13 @@ class Metrics(Collector):
         async with self._reading:
             if self._asked is None or time.monotonic() - self._asked > CACHE_SECONDS:
                 await self._ask()
-                self._asked = time.monotonic()  # after the read, so that slow reads do not follow each other at once
+                self._asked = time.monotonic()  # after the read, so that slow reads do not follow each other immediately
         of_service = CollectorRegistry()
         of_service.register(self)
         return await asyncio.to_thread(lambda: generate_latest(of_service) + generate_latest(self._own))
 
     def collect(self) -> Iterator[Metric]:
-        """The service's families, from the last figures."""
+        """The service's metric families, from the last figures."""
         up = "Whether the database answers; without it only this process's own figures are reported."
         yield GaugeMetricFamily("selfheal_database_up", up, float(self._is_up))
         if self._is_up and self._cached is not None:
@@ -118,7 +118,7 @@ _METERS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "model_seconds": ("selfheal_model_seconds", "Time spent waiting for models.", ("model",)),
     "sandboxes": ("selfheal_sandbox_starts", "Sandbox starts by result.", ("sandbox", "result")),
     "sandbox_seconds": ("selfheal_sandbox_start_seconds", "Time spent starting sandboxes.", ("sandbox", "result")),
-    "fallbacks": ("selfheal_fallbacks", "Times that a step used a fallback.", ("step",)),
+    "fallbacks": ("selfheal_fallbacks", "Number of times that a step used a fallback.", ("step",)),
 }
 """Name, help and labels of each stored counter (`Figures.meters`)."""
 
@@ -131,7 +131,7 @@ def families(known: Figures) -> Iterator[Metric]:
     yield _labelled(counter, "selfheal_attempts_triggered", "Attempts by trigger.", "trigger", known.created,
                     ("automatic", "command", "fork"))  # fmt: skip
     yield _labelled(counter, "selfheal_attempts_ended", "Ended attempts by outcome.", "outcome", known.ended, Outcome)
-    claims = "Claims of attempts by workers; more than one per attempt are retries."
+    claims = "Claims of attempts by workers; an attempt's second and later claims are retries."
     yield counter("selfheal_attempt_claims", claims, known.claims)
     lasting = "Time from an attempt's first claim to its end, by outcome."
     lasted = HistogramMetricFamily("selfheal_attempt_duration_seconds", lasting, labels=["outcome"])
@@ -144,7 +144,7 @@ def families(known: Figures) -> Iterator[Metric]:
     yield _labelled(gauge, "selfheal_attempts", "Attempts by current status.", "status", known.standing,
                     ("queued", "running", "waiting", "ended"))  # fmt: skip
     yield gauge("selfheal_queue_due", "Queued attempts that a worker could claim now.", known.due)
-    oldest = "How long the oldest due attempt has waited; 0 if there is none."
+    oldest = "How long the oldest claimable attempt has waited; 0 if there is none."
     yield gauge("selfheal_queue_oldest_due_seconds", oldest, known.oldest_due)
     yield _labelled(gauge, "selfheal_leases", "Running attempts by whether their lease is held or expired.", "state",
                     known.leases, ("held", "expired"))  # fmt: skip

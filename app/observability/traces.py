@@ -1,7 +1,7 @@
 """Exports spans by OTLP over HTTP if an endpoint is set; otherwise OpenTelemetry's SDK is not loaded.
 
-Each attempt is one trace with the attempt's id; the span of its delivery has an id derived from the delivery's. So every
-process finds the trace by ids from the database, and Redis carries no trace context.
+Each attempt is one trace with the attempt's id; the id of its delivery's span is derived from the delivery's id. So every
+process can derive both from ids in the database, and Redis carries no trace context.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 UNTRACED: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
-"""For our web apps: probes, scrapes and pages belong to no attempt's trace."""
+"""FastAPI telemetry options for our web apps: probes, scrapes and pages belong to no attempt's trace."""
 LONGEST: Final = 256  # characters of an attribute
 _EXPORT_SECONDS: Final = 5.0
 _CLOSING_SECONDS: Final = 3.0
 
 _chosen: ContextVar[tuple[int, int] | None] = ContextVar("chosen", default=None)
-"""Trace and span id for the next span."""
+"""Trace id and span id for the next span; None for random ids."""
 
 
 @contextlib.contextmanager
@@ -50,7 +50,7 @@ def export_spans(settings: Settings, process: str) -> Iterator[None]:
     try:
         yield
     finally:
-        # It would wait for half a minute; shutting down the exporter ends its retries.
+        # The shutdown could wait for half a minute; shutting down the exporter ends the retries.
         giving_up = threading.Timer(_CLOSING_SECONDS, wire.shutdown)
         giving_up.start()
         provider.shutdown()
@@ -58,7 +58,7 @@ def export_spans(settings: Settings, process: str) -> Iterator[None]:
 
 
 def record_delivery(attempt_id: str, guid: str, event: str, began: int) -> None:
-    """Record the span of a delivery that asked for an attempt, from `began` (nanoseconds since 1970) until now."""
+    """Record the span of a delivery that requested an attempt, from `began` (nanoseconds since 1970) until now."""
     from opentelemetry import trace
 
     attributes = {"selfheal.attempt": attempt_id, "selfheal.delivery": guid, "selfheal.event": event}
@@ -68,7 +68,7 @@ def record_delivery(attempt_id: str, guid: str, event: str, began: int) -> None:
 
 @contextlib.contextmanager
 def attempt(attempt_id: str, delivery: str | None, number: int) -> Iterator[None]:
-    """The span of one try of an attempt, below the delivery that caused it; steps become its children."""
+    """The span of one try of an attempt, a child of its delivery's span; the steps' spans become its children."""
     from opentelemetry import trace
 
     above: trace.Span = trace.INVALID_SPAN
@@ -81,7 +81,7 @@ def attempt(attempt_id: str, delivery: str | None, number: int) -> Iterator[None
     try:
         with trace.use_span(span, record_exception=False, set_status_on_exception=False):
             yield
-    except BaseException as error:  # only its type: a message may quote foreign code
+    except BaseException as error:  # only its type: a message may quote a repository's code
         span.set_attribute("error.type", type(error).__name__)
         raise
     finally:
@@ -89,7 +89,7 @@ def attempt(attempt_id: str, delivery: str | None, number: int) -> Iterator[None
 
 
 def _start(name: str, ids: tuple[int, int] | None, above: Span, **options: Any) -> Span:
-    """Start a span below another one, with these ids of trace and span if given."""
+    """Start a child span of `above`, with these trace and span ids if given."""
     from opentelemetry import trace
 
     token = _chosen.set(ids)

@@ -6,9 +6,9 @@ itself (bidirectional and invisible characters) or leak a secret. All untrusted 
 GitHub finds mentions and references in rendered text outside code, so escaping `@` does not help; a zero-width space after it
 does. In code, only closing keywords are broken, so that test ids can still be copied.
 
-Our texts and models mark code with backticks. `prose` keeps such spans: it parses them by CommonMark's rule (a run of backticks
-closes at the next run of the same length), rewrites each with a fence that its content cannot close, and escapes all other
-backticks, so that GitHub cannot parse them differently.
+Selfheal's own texts and models mark code with backticks. `prose` keeps such spans: it parses them by CommonMark's rule (a run
+of backticks closes at the next run of the same length), rewrites each with a fence that its content cannot close, and escapes
+all other backticks, so that GitHub cannot parse them differently.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _VISIBLE = _Visible()
 
 
 class Quoter:
-    """Quotes untrusted text. Redacts `secrets`, those of this installation, and every known token format."""
+    """Quotes untrusted text. Redacts `secrets` (this installation's) and every known token format."""
 
     def __init__(self, secrets: Collection[str] = ()) -> None:
         self._secrets = tuple(secrets)
@@ -94,7 +94,7 @@ class Quoter:
 
 
 def link(text: str, url: str) -> str:
-    """A link with trusted text; only the text if the URL is not plain http(s)."""
+    """A link with trusted text, or only the text if the URL is not plain http(s)."""
     return f"[{text}]({url})" if re.fullmatch(r"https?://[A-Za-z0-9._~:/?#@!$&*+,;=%\[\]-]+", url) else text
 
 

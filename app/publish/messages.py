@@ -1,6 +1,6 @@
 """Every text that people read on GitHub: pull requests, commits, comments, check runs.
 
-Pure functions of values; all untrusted text passes a `Quoter`.
+Pure functions of values; all untrusted text goes through a `Quoter`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from app.publish.outcomes import ENDINGS
 from app.publish.proof import headline, log_markdown, size, spent, tried_markdown
 
 BODY_LIMIT = 65_536
-"""Bytes; GitHub limits characters, which is never stricter."""
+"""In bytes. GitHub limits characters instead, which is never stricter."""
 
 _TRAILER = "Selfheal-Attempt: "  # begins the last line of Selfheal's commit messages
 _SUBJECT = 72  # characters of a pull request's title and of a commit's first line
@@ -41,7 +41,7 @@ class Publication:
 
 
 def pull_marker(attempt_id: str) -> str:
-    """A hidden comment that identifies a pull request's text as this attempt's."""
+    """A hidden comment in a pull request's text that identifies the attempt."""
     return f"<!-- selfheal:pull:{attempt_id} -->"
 
 
@@ -232,7 +232,7 @@ def question_summary(publication: Publication, asked: Question) -> str:
     parts = [
         f"**Question:** {quote.prose(asked.text, 600)}",
         quote.fence(asked.diff, _ASKED_DIFF, "diff") if asked.diff else "",
-        "**Next:** the operator of this Selfheal installation answers with one of these commands:",
+        "**Next:** the operator of this Selfheal installation can answer with one of these commands:",
         f'```\nselfheal attempts approve {short_id}\nselfheal attempts reject {short_id} --why "{why}"\n```',
         after,
     ]

@@ -1,4 +1,4 @@
-"""The text of each outcome: its sentence, the next step for people, and the conclusion of the check run. A pure table."""
+"""The text of each outcome: its sentence, the next step for people, and the conclusion of the check run. A constant table."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ ENDINGS: Mapping[Outcome, Ending] = MappingProxyType(
         ),
         Outcome.ERROR: Ending(
             "Selfheal failed with an internal error.",
-            "This says nothing about your code. The operator can find the attempt's id in Selfheal's log.",
+            "This says nothing about your code. The operator can look up the attempt's id in Selfheal's log.",
             "neutral",
         ),
     }

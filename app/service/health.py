@@ -76,7 +76,7 @@ class Health:
 
 
 async def of_worker(settings: Settings) -> Mapping[str, str]:
-    """Checks from outside the worker process: database, Redis, and whether a worker of this host takes work.
+    """Checks from outside the worker process: database, Redis, and whether a worker on this host takes work.
 
     Raises `StoreError` for an invalid database URL and `RedisMissing` for an unreadable data folder: waiting fixes neither.
     """
@@ -96,7 +96,7 @@ async def of_worker(settings: Settings) -> Mapping[str, str]:
 
 
 def worker_key(name: str) -> str:
-    """The Redis key that the worker of that name (host and process) renews every few seconds."""
+    """The Redis key that the worker with that name (host and process) renews every few seconds."""
     return f"selfheal:worker:{name}"
 
 
@@ -108,7 +108,7 @@ async def _takes_work(redis_url: str) -> str:
     finally:
         with contextlib.suppress(RedisError, OSError):
             await client.aclose()
-    return "no worker of this host takes work: none is running, or it hangs"
+    return "no worker on this host takes work: none is running, or it hangs"
 
 
 async def _within(seconds: float, part: str, check: Awaitable[str]) -> str:

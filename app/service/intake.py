@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 
 class StoreIntake:
-    """`webhooks.intake.Intake` on the store and the queue."""
+    """Implements `webhooks.intake.Intake` with the store and the queue."""
 
     def __init__(self, store: Store, queue: Queue, *, traced: bool = False) -> None:
         self._store = store
@@ -55,7 +55,7 @@ class StoreIntake:
             )
             raise NotDurable(f"the delivery could not be stored: {type(error).__name__}") from error
         _log_receipt(delivery, decision, receipt)
-        # A duplicate on a repeated commit is this delivery itself: the answer to its first commit was lost.
+        # A duplicate on a repeated commit is this delivery itself: the reply to its first commit was lost.
         if receipt.attempt_id is not None and (commits > 1 or not receipt.duplicate):
             await self._queue.enqueue(receipt.attempt_id)
             if self._traced:
@@ -68,11 +68,11 @@ class StoreIntake:
         return await self._commit_one(delivery, decision)  # may wait for rows that workers have locked
 
     async def _commit_all(self, batch: Sequence[BatchItem]) -> Sequence[Receipt | Exception]:
-        """Commit all in one transaction; if that is refused, each in its own, so that none fails because of another."""
+        """Commit all in one transaction; if that fails, each in its own, so that none fails because of another."""
         try:
             async with asyncio.timeout(_COMMIT_SECONDS):
                 return await self._store.database.write_in_one(partial(record_batch, batch=batch, now=self._store.clock.now()))
-        except Exception as error:  # a race or bad data: which delivery is to blame shows when each is tried alone
+        except Exception as error:  # a race or bad data: committing each delivery alone shows which one is to blame
             if is_transient(error):
                 raise
         return [await self._commit_or_error(*item) for item in batch]
@@ -95,7 +95,7 @@ class StoreIntake:
 
 
 def _log_receipt(delivery: Delivery, decision: Decision, receipt: Receipt) -> None:
-    """One line per delivery. Most are ignored ones: those are logged at `debug`, and the database has their reason."""
+    """Log one line per delivery. Most deliveries are ignored: those are logged at `debug`; the database has their reason."""
     level = logging.DEBUG if isinstance(decision, Ignored) or receipt.duplicate else logging.INFO
     ids = {"delivery": delivery.guid} | ({"attempt": receipt.attempt_id} if receipt.attempt_id else {})
     log.log(level, "taken", kind=delivery.event, action=delivery.action, duplicate=receipt.duplicate, **ids)

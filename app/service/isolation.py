@@ -1,4 +1,4 @@
-"""Proves, before a worker runs untrusted code, that the sandbox isolates on this machine.
+"""Before a worker runs untrusted code, proves that the sandbox isolates on this machine.
 
 `selfheal doctor` shows the same and more. This module names what the worker has to protect; `sandbox.proof` attacks the
 sandbox.
@@ -29,7 +29,7 @@ class NotIsolated(SandboxUnavailable):
 
 
 def grounds_of(settings: Settings) -> HostAssets:
-    """What hostile code would look for: data folder, home, database, keys, passwords."""
+    """The files that hostile code would look for: data folder, home, database, keys, passwords."""
     data = settings.data_dir.resolve()
     files = [SHADOW, *_database_files(settings), Path(ENV_FILE).resolve()]
     if settings.github_private_key_file is not None:
@@ -54,7 +54,7 @@ async def require_isolation(settings: Settings, sandboxes: Sandboxes) -> None:
         failures = [f"  {finding.part}: {finding.name}: {finding.seen}; {finding.fix}" for finding in failed]
         name = sandboxes.isolation.name
         first = f"the `{name}` sandbox does not isolate on this machine, so no repository code is run here:"
-        last = f"`selfheal doctor` shows details; {PREFIX}TRUST_CODE=true runs it anyway, if you trust all code"
+        last = f"`selfheal doctor` shows details; if you trust all code, {PREFIX}TRUST_CODE=true runs it anyway"
         raise NotIsolated("\n".join([first, *failures, last]))
     if not failed:
         _log.info("isolation proven", sandbox=sandboxes.isolation.name, seconds=round(time.monotonic() - began, 3))
@@ -74,7 +74,7 @@ def _database_files(settings: Settings) -> list[Path]:
 
 @asynccontextmanager
 async def in_background(proof: Coroutine[None, None, None]) -> AsyncIterator[asyncio.Task[None]]:
-    """Run the proof while other things start; await the yielded task before running code. Cancelled with the block."""
+    """Run the proof while other parts start; await the yielded task before running code. It is cancelled with the block."""
     task = asyncio.create_task(proof, name="isolation proof")
     try:
         yield task

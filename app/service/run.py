@@ -1,4 +1,4 @@
-"""The service's processes as the command line starts them, until a signal or a hang ends them, and what a worker opens."""
+"""Runs the service's processes for the command line, until a signal or a hang ends them; opens what a worker needs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @contextmanager
 def stop_on_signals(message: str = "stopping; returning running attempts to the queue") -> Iterator[asyncio.Event]:
-    """An event that SIGTERM and SIGINT set; logs the message. A second signal ends the process at once."""
+    """An event that SIGTERM or SIGINT sets, with the message logged. A second signal ends the process at once."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
@@ -63,7 +63,7 @@ def stop_on_signals(message: str = "stopping; returning running attempts to the 
 
 
 async def dev(settings: Settings, open_heal: OpenHeal, stop: asyncio.Event, on_listening: Callable[[str], None]) -> None:
-    """Web and worker in this process, until `stop` is set or one of them fails. Raises what `serve` and `work` raise.
+    """Run web and worker in this process, until `stop` is set or one of them fails. Raises what `serve` and `work` raise.
 
     The worker starts once the web process listens; if that fails, no attempt is claimed.
     """
@@ -103,8 +103,8 @@ def exit_when_hung() -> Iterator[None]:
 
     Other workers take over its attempts when the leases expire, as after any kill. The timer is faulthandler's, a C thread: a
     Python thread would wait for the interpreter's lock, which the hanging code may hold. It writes every thread's stack to
-    stderr and ends the process with exit code 1. A signal would not do: those without a handler do not end the first process
-    of a container. One block at a time.
+    stderr and ends the process with exit code 1. A signal would not work: without a handler, it does not end the first process
+    of a container. Only one such block at a time.
     """
     loop = asyncio.get_running_loop()
     stderr = _stderr_that_never_blocks()
@@ -125,7 +125,7 @@ def exit_when_hung() -> Iterator[None]:
 
 
 def _stderr_that_never_blocks() -> int:
-    """A non-blocking file descriptor of stderr: a full pipe, which the process may hang at, must not block its end too.
+    """A non-blocking file descriptor of stderr: a full pipe, which may be why the process hangs, must not also block its exit.
 
     Opened separately, because the mode of descriptor 2 is shared with other processes. If that fails (a socket, or no /proc),
     nothing is written.
@@ -136,7 +136,7 @@ def _stderr_that_never_blocks() -> int:
 
 
 CANNOT_START = (StoreError, RedisMissing, SandboxUnavailable)
-"""Raised when something outside is not as needed, with a sentence for the operator."""
+"""The errors that prevent a start; each has a message for the operator."""
 
 _log = structlog.get_logger()
 
@@ -145,28 +145,28 @@ async def web(settings: Settings) -> None:
     """Serve webhooks and pages until a signal. Raises `SettingsError` for a sandbox that a worker would refuse."""
     log.configure(settings.log_level, settings.secrets)
     check_trust(settings)
-    gc.freeze()  # modules stay loaded: keeps full collections, which delay every webhook, short
+    gc.freeze()  # modules stay loaded; full collections, which delay every webhook, stay short
     message = "stopping; open requests are still answered"
     with log.log_prints(), export_spans(settings, "web"), exit_when_hung(), stop_on_signals(message) as stop:
         await serve(settings, stop, _listening)
 
 
 def loop_of_web() -> asyncio.AbstractEventLoop:
-    """uvloop's event loop: it takes twice the webhooks of asyncio's own."""
+    """uvloop's event loop, which handles twice as many webhooks as asyncio's own."""
     import uvloop
 
     return uvloop.new_event_loop()
 
 
 async def worker(settings: Settings) -> None:
-    """Heal until a signal."""
+    """Run a worker until a signal."""
     log.configure(settings.log_level, settings.secrets)
     with log.log_prints(), export_spans(settings, "worker"), exit_when_hung(), stop_on_signals() as stop:
         await work(settings, open_heal, stop)
 
 
 async def both(settings: Settings) -> None:
-    """Web and worker in one process until a signal."""
+    """Run web and worker in one process until a signal."""
     log.configure(settings.log_level, settings.secrets)
     with log.log_prints(), export_spans(settings, "web and worker"), stop_on_signals() as stop:
         await dev(settings, open_heal, stop, _listening)
@@ -179,12 +179,12 @@ async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
     Proves the sandbox's isolation before anything is claimed. Raises `SettingsError`, `SandboxUnavailable` (also if it does not
     isolate).
     """
-    # Not for the web process, which must not pay for these imports.
+    # Imported here, so that the web process does not pay for these imports.
     from agent.engine import Engine
     from app.attempt.story import Deps, heal
     from app.service.isolation import in_background, require_isolation
 
-    github = github_of(settings)  # first what depends on settings only
+    github = github_of(settings)  # first the parts that depend on settings only
     added = await extensions_of()
     sandboxes = await sandboxes_of(settings)
     models = await models_of(settings)

@@ -1,6 +1,6 @@
 """The web process: webhooks on one address, the pages on another, one lifespan for both.
 
-Imports nothing of the engine, so that it starts fast and stays small.
+It imports nothing from the engine, so that it starts fast and stays small.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _log = structlog.get_logger()
 
 
 class AppState(TypedDict):
-    """What lives as long as the app; available as `request.state`."""
+    """Objects that live as long as the app; available as `request.state`."""
 
     store: Store  # for pages
     intake: Intake
@@ -96,7 +96,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 async def _healthy() -> dict[str, str]:
-    """This process is alive. Checks nothing else, so that an unavailable database restarts no process."""
+    """This process is alive. Checks nothing else, so that an unavailable database causes no restarts."""
     return {"status": "ok"}
 
 
@@ -116,7 +116,7 @@ class _Timed:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        began, status = time.perf_counter(), 500  # the answer if it raises
+        began, status = time.perf_counter(), 500  # the status if it raises
         try:
             answer = await self._receiver.receive(request)
             status = answer.status_code
@@ -127,7 +127,7 @@ class _Timed:
 
 
 class _WebServer(uvicorn.Server):
-    """Reports when it is ready, and leaves signals to our process: uvicorn would re-raise them before we could shut down."""
+    """Reports when it is ready, and leaves signals to our process: uvicorn would re-raise them before our shutdown."""
 
     def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -143,7 +143,7 @@ class _WebServer(uvicorn.Server):
 
 
 def _with(app: ASGIApp, state: Mapping[str, object]) -> ASGIApp:
-    """The app with the state of a lifespan that this module runs."""
+    """Wraps the app and adds the state of the lifespan that this module runs."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         scope["state"] = dict(state)
@@ -153,7 +153,7 @@ def _with(app: ASGIApp, state: Mapping[str, object]) -> ASGIApp:
 
 
 def _first(route: Route, others: ASGIApp) -> ASGIApp:
-    """Route deliveries by one comparison; a `Router` costs as much as parsing a payload."""
+    """Routes deliveries by one comparison; a `Router` would cost as much as parsing a payload."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         app = route.handle if scope["path"] == route.path else others
@@ -220,7 +220,7 @@ def _server(app: ASGIApp, on_started: Callable[[], None], *, proxy_headers: bool
 
 
 def _listener(host: str, port: int, setting: str) -> socket.socket:
-    """`::` means every address, of IPv4 too. Raises `SettingsError`, which names the settings."""
+    """A listening socket; `::` accepts IPv4 too. Raises `SettingsError`, which names the settings."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     is_both = host == "::" and socket.has_dualstack_ipv6()
     try:

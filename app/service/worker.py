@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from arq.typing import WorkerCoroutine
 
 Heal = Callable[[str], Awaitable[None]]
-"""Claims and heals the attempt of that id. What it raises is logged; its lease has recorded it by then."""
+"""Claims and heals the attempt with that id. Its exceptions are logged; the lease has recorded them before."""
 
 OpenHeal = Callable[[Settings, Store], AbstractAsyncContextManager[Heal]]
 """Opens what healing needs, for the worker's lifetime."""
 
-_POLL_SECONDS = 0.02  # an attempt waits half of it on average for an idle worker
+_POLL_SECONDS = 0.02  # on average, an attempt waits half of this for an idle worker
 _HEALTH_SECONDS = 10
 _REDIS_RETRIES = 30  # a second apart: Redis can restart without disturbing running attempts
 _DRAIN_SECONDS = 20.0
@@ -54,7 +54,7 @@ _log = structlog.get_logger(__name__)
 
 
 def worker_name() -> str:
-    """Names this process in leases: host and process id."""
+    """This process's name in leases: host and process id."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
@@ -115,7 +115,7 @@ async def _work_for_ever(settings: Settings, redis_url: str, heal: Heal) -> None
 
 
 async def _poll(worker: Worker) -> None:
-    """Run jobs until cancelled. Raises what ends arq's loop."""
+    """Run jobs until cancelled. Raises the exception that ends arq's loop."""
     polling = asyncio.create_task(worker.async_run())
     try:
         await asyncio.wait({polling})
@@ -170,9 +170,9 @@ async def _arq_worker(settings: Settings, redis_url: str, heal: Heal) -> AsyncIt
 
 
 async def _close(worker: Worker, pool: ConnectionPool, working: Set[asyncio.Future[None]]) -> None:
-    """Cancel the jobs and wait until their attempts are released. Without Redis arq's own closing never ends."""
+    """Cancel the jobs and wait until their attempts are released. Without Redis, arq's own `close` would never return."""
     closing = asyncio.create_task(worker.close())
-    await asyncio.sleep(0)  # it cancels them at once
+    await asyncio.sleep(0)  # it cancels the jobs at once
     if working:
         await asyncio.wait(set(working), timeout=_DRAIN_SECONDS)
     await asyncio.wait({closing}, timeout=_CLOSE_SECONDS)
@@ -184,7 +184,7 @@ async def _close(worker: Worker, pool: ConnectionPool, working: Set[asyncio.Futu
 
 
 class _EverySecond(ConstantBackoff):
-    """A second between two tries of a command; logs the first, as running attempts continue silently."""
+    """Retries a Redis command every second; logs the first failure only."""
 
     def __init__(self) -> None:
         super().__init__(1)

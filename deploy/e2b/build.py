@@ -2,7 +2,7 @@
 
 It contains what `sandbox.remote.server` needs: the Python at `INTERPRETER` with the worker's versions of the package clients,
 bubblewrap and its filter; and what repositories need: Node with npm, several Pythons, build tools, the servers that jobs use
-(PostgreSQL, Redis, MariaDB) and Debian's compilers. The sandbox's own code is not in it: each worker uploads its own.
+(PostgreSQL, Redis, MariaDB) and Debian's compilers. It does not contain the sandbox's code: each worker uploads its own.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def recipe() -> TemplateBuilder:
 
 
 async def build(cpus: int, memory: int) -> str:
-    """Build the template; returns its id. SDK errors go to the person who runs it."""
+    """Build the template; returns its id. Errors from the SDK are not caught."""
     settings = load(env_file=ENV_FILE)
     if settings.e2b_api_key is None:
         raise SettingsError("set SELFHEAL_E2B_API_KEY to a key from E2B's dashboard")
@@ -75,8 +75,8 @@ async def build(cpus: int, memory: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m deploy.e2b.build", description="Build the E2B template.")
-    parser.add_argument("--cpus", type=int, default=2, help="of one machine (default: 2)")
-    parser.add_argument("--memory", type=int, default=4096, help="of one machine, in MiB (default: 4096)")
+    parser.add_argument("--cpus", type=int, default=2, help="CPUs of one machine (default: 2)")
+    parser.add_argument("--memory", type=int, default=4096, help="memory of one machine, in MiB (default: 4096)")
     wanted = parser.parse_args()
     try:
         print(asyncio.run(build(wanted.cpus, wanted.memory)))

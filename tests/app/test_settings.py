@@ -75,7 +75,10 @@ def test_secrets_do_not_show_in_a_representation() -> None:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("SELFHEAL_WORKERS_JOBS", "did you mean SELFHEAL_WORKER_JOBS?"), ("SELFHEAL_XYZ", "docs/configuration.md lists them all")],
+    [
+        ("SELFHEAL_WORKERS_JOBS", "did you mean SELFHEAL_WORKER_JOBS?"),
+        ("SELFHEAL_XYZ", "docs/configuration.md lists all settings"),
+    ],
 )
 def test_a_name_that_is_no_setting_is_one_line_with_the_nearest(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, hint: str

@@ -1,4 +1,4 @@
-"""Patterns on calls: their arguments, families of functions that are mixed up, wrapping and unwrapping."""
+"""Patterns on calls: their arguments, families of functions that are easily confused, wrapping and unwrapping."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _families(text: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(line.split()) for line in text.split("\n") if line.strip())
 
 
-# One family a line: functions, then methods that are mixed up.
+# One family of easily confused names per line: functions, then methods.
 FAMILIES = _families(
     """
     min max sum
@@ -80,7 +80,7 @@ METHODS = _families(
     sin cos
     """
 )
-# What Python no longer has, or only with a warning, and what took its place: methods, attributes and built-in functions.
+# Methods, attributes and built-in functions that Python removed or deprecated, and their replacements.
 RENAMED = {
     names[0]: names[1]
     for names in _families(
@@ -122,8 +122,8 @@ RENAMED = {
     """
     )
 }
-PAIRED = {"max": True, "min": True, "gcd": True, "zip": False, "pow": False, "divmod": False}  # does the order not count?
-PAIRS_OF = 5  # names
+PAIRED = {"max": True, "min": True, "gcd": True, "zip": False, "pow": False, "divmod": False}  # is the order irrelevant?
+PAIRS_OF = 5  # names that are paired
 OPTIONAL = {"get": "0", "pop": "0", "round": "2", "enumerate": "1", "sum": "0", "int": "2", "split": "' '", "range": "2"}
 METHOD_WRAPPERS = ("lower", "strip", "copy", "items", "upper", "keys", "values", "split", "encode", "decode")
 WRAPPERS = (
@@ -151,7 +151,7 @@ def families(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def renamed(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """What is named wrongly is so wherever the function names it, also in strings that ask for it (`getattr`, `hasattr`)."""
+    """Replaces a wrong name everywhere in the function, also in strings that look it up (`getattr`, `hasattr`)."""
     if not isinstance(node, FunctionNode):
         return
     places: dict[str, list[tuple[int, int]]] = {}
@@ -173,14 +173,14 @@ def renamed(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """Swapped and dropped arguments, and those that well-known functions take besides."""
+    """Swaps or drops arguments; adds the optional argument of a well-known function."""
     if not isinstance(node, ast.Call):
         return
     before, texts = source.segment(node), [source.segment(a) for a in node.args]
     if not any(isinstance(a, ast.Starred) for a in node.args):
         for i, one in enumerate(node.args):
             for j, other in enumerate(node.args[i + 1 :], i + 1):
-                title = f"the arguments `{texts[i][:30]}` and `{texts[j][:30]}` of `{before[:40]}` change places"
+                title = f"the arguments `{texts[i][:30]}` and `{texts[j][:30]}` of `{before[:40]}` are swapped"
                 yield from source.exchanged(one, other, title, 0.75)
         spans = [source.span(a) for a in node.args]
         for i, (a, b) in enumerate(spans if len(spans) > 1 else ()):
@@ -193,7 +193,7 @@ def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def paired(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A function of several values got one: `max(a)` → `max(best, x)`, `max(a, x)`."""
+    """A function that takes several values is called with one: `max(a)` → `max(best, x)`, `max(a, x)`."""
     match node:
         case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in PAIRED and source.function(node):
             if isinstance(argument, ast.Starred):
@@ -201,7 +201,7 @@ def paired(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         case _:
             return
     before, close = source.segment(node), source.span(node)[1] - 1
-    near: list[str] = []  # what is assigned here, and what the loops around go through, come first
+    near: list[str] = []  # the assigned names and the variables of enclosing loops come first
     for each in source.above(node):
         targets = each.targets if isinstance(each, ast.Assign) else [each.target] if isinstance(each, ast.For) else []
         near += [name for target in targets for name in names_in(target)]
@@ -217,7 +217,7 @@ def paired(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def wrapping(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A call is taken away, or put around."""
+    """Removes a call around an expression, or adds one."""
     if not isinstance(node, ast.expr) or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
         return
     if isinstance(node, ast.Call):
@@ -246,7 +246,7 @@ def wrapping(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def _turned(source: Source, node: ast.expr) -> Iterator[Rewrite]:
-    """Its opposite, its square, a part of it."""
+    """The negated expression, its square, or a part of it."""
     function, before = source.function(node), source.segment(node)
     kind = kind_of(source, function, node) if function is not None else ""
     if kind != "text":

@@ -1,4 +1,4 @@
-"""Patterns on conditions that ask too little or too much: None, emptiness, the smallest case, what is answered."""
+"""Patterns on conditions that check too little or too much: None, emptiness, bounds, fixed results, exceptions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAME_FORM = ("set({})", "sorted({})", "len({})", "{}.lower()", "str({})", "abs({
 
 
 def guarded(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A condition asks an object that may not be there: `x.a` → `x is None or x.a`, `x and x.a`."""
+    """A condition uses an object that may be None: `x.a` → `x is None or x.a`, `x and x.a`."""
     forms = (("{0} is None or {1}", 0.45), ("{0} is not None and {1}", 0.45), ("{0} and {1}", 0.4), ("not {0} or {1}", 0.38))
     for test in tests_of(node):
         for owner in _owners(source, test):
@@ -28,14 +28,14 @@ def guarded(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def _asked(source: Source, node: ast.AST, test: ast.expr, text: str, prior: float) -> Rewrite:
-    """Another condition of the node."""
+    """Replaces one condition of the node."""
     fitting = f"({text})" if isinstance(node, ast.IfExp | ast.comprehension) else text
     return source.replaced(test, fitting, prior, title=quoted(source.segment(test), text))
 
 
 def strengthened(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A condition asks too much or too little: a function or a name that nothing uses yet is the likeliest to be missing in
-    it, then a property of a number that it asks about."""
+    """A condition lacks a term. The likeliest is a function or a name that is not used yet, then a property of a number in
+    the condition."""
     function = source.function(node)
     tests = tests_of(node)
     if function is None or not tests:
@@ -56,7 +56,7 @@ def strengthened(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def _idle(source: Source, function: FunctionNode) -> list[str]:
-    """Parameters and locals that nothing reads."""
+    """Parameters and local variables that are never read."""
     nodes = [n for n in ast.walk(function) if isinstance(n, ast.Name)]
     read = {n.id for n in nodes if isinstance(n.ctx, ast.Load)}
     a = function.args
@@ -65,7 +65,7 @@ def _idle(source: Source, function: FunctionNode) -> list[str]:
 
 
 def _helpers(source: Source, function: FunctionNode) -> list[tuple[str, float]]:
-    """Functions of one argument that might be asked, and how likely: those that nothing calls yet come first."""
+    """Functions of one argument that the condition might call, with a prior; those that nothing calls yet come first."""
     called = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     inner = [n for n in ast.walk(function) if isinstance(n, ast.FunctionDef) and n is not function]
     outer = [n for n in source.tree.body if isinstance(n, ast.FunctionDef)] if len(inner) < HELPERS else []
@@ -78,7 +78,7 @@ def _helpers(source: Source, function: FunctionNode) -> list[tuple[str, float]]:
 
 
 def widened(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A condition that forgets a name: `or not x`, `and x`."""
+    """A condition lacks a name: `or not x`, `and x`."""
     forms = ("or not {}", "and {}", "and not {}", "or {}", "or {} is None", "and {} is not None")
     for test in tests_of(node):
         asked = names_in(test)
@@ -88,7 +88,7 @@ def widened(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def bounded(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """One value is asked for where a range is meant that ends one further: `x == n` → `x <= n + 1`, `x >= n - 1`."""
+    """A condition tests one value where a range is meant: `x == n` → `x <= n + 1`, `x >= n - 1`."""
     match node:
         case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=value)]) if type(value) is int:
             if abs(value) < 1 << 32:
@@ -97,8 +97,8 @@ def bounded(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def alike(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """Both sides of a comparison are brought into one form: that which one of them has, or in which what differs between
-    them does not count (order, case, sign, type)."""
+    """Brings both sides of a comparison into one form: the call that one side already has, or a form that ignores a
+    difference in order, case, sign or type."""
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or isinstance(node.ops[0], ast.Is | ast.IsNot):
         return
     left, right = node.left, node.comparators[0]
@@ -120,7 +120,7 @@ def alike(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def answered(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A fixed True or False is returned where a name should decide."""
+    """Returns a condition on a name instead of a fixed True or False."""
     match node:
         case ast.Return(value=ast.Constant(value=bool()) as flag):
             for rank, name in enumerate(scope(source, node)[:MOST_NAMES]):
@@ -130,7 +130,7 @@ def answered(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def handlers(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """An `except` that lets a near relative of its exception through."""
+    """An `except` clause lacks a related exception."""
     handler = source.parents[node]
     if not isinstance(node, ast.expr) or not isinstance(handler, ast.ExceptHandler) or handler.type is not node:
         return
@@ -142,7 +142,7 @@ def handlers(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def _owners(source: Source, test: ast.expr) -> list[str]:
-    """What attributes, items or methods are asked of, shortest first."""
+    """The expressions whose attributes, items or methods the condition uses, shortest first."""
     found: dict[str, None] = {}
     for node in ast.walk(test):
         if isinstance(node, ast.Attribute | ast.Subscript) and not is_compound(node.value):

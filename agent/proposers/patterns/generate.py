@@ -1,4 +1,4 @@
-"""Lists mutations of suspicious code, the likeliest first; knows no sandbox and runs nothing.
+"""Lists mutations of suspicious code, likeliest first. Runs nothing and does not use the sandbox.
 
 score = prior of the pattern × (0.15 + 0.85 × suspiciousness of the line).
 """
@@ -82,15 +82,15 @@ PATTERNS: tuple[Pattern, ...] = (
     missing.arguments_taken_raw,
     missing.mutable_defaults,
 )
-FRESH_IMPORT = 0.7  # factor: a change outside of function bodies costs a fresh import per try
+FRESH_IMPORT = 0.7  # factor: each trial of a change outside function bodies needs a fresh import
 WORDS = 500  # strings taken from tests
-OUTSIDE = 0.1  # suspiciousness of module and class level, where no test shows any lines
-READ = 0.8  # share of the reading lines' suspiciousness that a value set there gets
+OUTSIDE = 0.1  # suspiciousness of untraced code at module or class level
+READ = 0.8  # share of the readers' suspiciousness that an assignment at module or class level gets
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One mutation of one file. `function_line` is the line of the outermost function's `def`, 0 outside of bodies."""
+    """One mutation of one file. `function_line` is the line of the outermost function's `def`, or 0 outside functions."""
 
     path: str
     rewrite: Rewrite
@@ -110,14 +110,14 @@ def changes(
 ) -> tuple[list[Change], dict[str, str]]:
     """At most `limit` changes, best first, and the skipped files with the reason. CPU-bound: call it in a thread.
 
-    `words` are the strings in the failing tests: a string almost equal to one of them may be a typo.
-    At `until` (`time.monotonic`) the listing stops: files in order, the most suspicious lines of each first.
+    `words` are the strings in the failing tests: a string almost equal to one of them may be a typo. The listing stops at
+    `until` (`time.monotonic`); it takes the files in order, and the most suspicious lines of each first.
     """
     skipped: dict[str, str] = {}
     found: list[Change] = []
     for path, text in texts.items():
         if time.monotonic() >= until:
-            skipped[path] = "no time was left"
+            skipped[path] = "the time ran out"
             continue
         try:
             source = Source.read(path, text, words)
@@ -190,8 +190,8 @@ def _bound(around: Sequence[ast.AST]) -> list[str]:
 
 
 def _anchor(node: ast.AST) -> ast.expr | ast.stmt | None:
-    """The node that gives the line; None if patterns ignore this one. A block counts by its own line, else it would be as
-    suspicious as its worst line."""
+    """The node whose lines decide the suspiciousness; None if patterns ignore this one. An `if` or a loop counts only by its
+    condition or iterable; otherwise it would be as suspicious as its worst line."""
     if isinstance(node, ast.comprehension):
         return node.target
     if isinstance(node, ast.stmt) and not isinstance(node, FunctionNode):
@@ -210,7 +210,7 @@ def _is_ignored(around: Sequence[ast.AST]) -> bool:
 
 
 def still_parses(before: str, after: str) -> bool:
-    """Does the changed text parse, and to a different tree?"""
+    """Do both texts parse, and to different trees?"""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         one, other = (parse(text.removeprefix("\ufeff")) for text in (before, after))

@@ -1,4 +1,4 @@
-"""Patterns on what is not there: a statement that was forgotten, a loop that stands still, an argument taken as it comes."""
+"""Patterns on missing code: a forgotten statement, a loop without progress, an argument that is not normalised."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEXT, NUMBER, NOTHING = ("str", "bytes"), ("number",), ("NoneType",)
 ONCE = ("generator", "map", "filter", "zip", "enumerate", "reversed", "list_iterator", "dict_keys", "dict_values", "dict_items",
         "range", "odict_items", "chain")  # fmt: skip
 HOLDS = ("list", "tuple", "set", "frozenset", "dict", "deque", *ONCE)
-# The form that a function wants its argument in, how often it is forgotten, and for which types that means something.
+# A normal form for an argument, the prior of the change, and the types to which it applies.
 NORMAL = (
     ("list({0})", 0.3, tuple(h for h in HOLDS if h != "list")), ("sorted({0})", 0.28, HOLDS), ("set({0})", 0.26, HOLDS),
     ("tuple({0})", 0.26, tuple(h for h in HOLDS if h != "tuple")), ("dict({0})", 0.26, ("list", "tuple", "dict", *ONCE)),
@@ -26,7 +26,7 @@ MOST_DONORS, MOST_NAMES = 8, 8
 
 
 def progress(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A `while` loop whose condition nothing in it changes: a step by one is missing, or by a number that the loop has."""
+    """A `while` loop never changes its condition: adds a step, or an assignment from a name that the loop does change."""
     if not isinstance(node, ast.While):
         return
     asked, changed = names_in(node.test), _assigned(node.body)
@@ -41,7 +41,7 @@ def progress(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def _factors(loop: ast.While) -> list[int]:
-    """Numbers that the loop divides or multiplies by, and two."""
+    """Two, and the numbers that the loop divides or multiplies by."""
     found = [2]
     for node in ast.walk(loop):
         if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Mult | ast.Mod | ast.FloorDiv | ast.Div):
@@ -52,7 +52,7 @@ def _factors(loop: ast.While) -> list[int]:
 
 
 def updates(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A name set before a loop and used after it, which the loop forgets to set."""
+    """A name is used in or after a loop, and the loop fails to update it."""
     if not isinstance(node, ast.For | ast.While | ast.AsyncFor) or (function := source.function(node)) is None:
         return
     inside, read = _assigned([node]), names_in(node)
@@ -68,7 +68,7 @@ def updates(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def filling(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A container that is made empty and asked, but never filled."""
+    """A container is created empty and never filled."""
     function = source.function(node)
     if not isinstance(node, ast.stmt) or isinstance(node, FunctionNode) or function is None or not source.has_own_lines(node):
         return
@@ -81,7 +81,7 @@ def filling(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def _never_filled(source: Source, function: FunctionNode) -> dict[str, str]:
-    """The names of such containers, and the methods that would fill them."""
+    """The containers that are never filled, each with the method that would fill it."""
     made: dict[str, str] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
@@ -97,7 +97,7 @@ def _never_filled(source: Source, function: FunctionNode) -> dict[str, str]:
 
 
 def donors(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A statement of the same function is missing here too, as it is or about another name."""
+    """Repeats a statement of the same function here, unchanged or with another name."""
     function = source.function(node)
     if not isinstance(node, ast.stmt) or isinstance(node, FunctionNode) or function is None or not source.has_own_lines(node):
         return
@@ -114,7 +114,7 @@ def donors(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def _simple_statements(source: Source, function: FunctionNode) -> list[tuple[str, list[str]]]:
-    """Short statements that do something, and the names that they pass on."""
+    """Short calls and augmented assignments, with the names that they pass."""
     found: dict[str, list[str]] = {}
     for node in ast.walk(function):
         if (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)) or isinstance(node, ast.AugAssign):
@@ -135,7 +135,7 @@ def _renamed(text: str, before: str, after: str) -> str:
 
 
 def arguments_taken_raw(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """An argument is brought into the form that the function wants, at its beginning; types seen at run time say which."""
+    """Normalises an argument at the start of the function; types observed at run time rule out forms that cannot apply."""
     first = first_statement(source, node)
     if first is None or not isinstance(node, FunctionNode):
         return
@@ -147,7 +147,7 @@ def arguments_taken_raw(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def mutable_defaults(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A list, dict or set as a default is shared by all calls: each gets its own."""
+    """A list, dict or set as a default is shared by all calls: gives each call its own."""
     first = first_statement(source, node)
     if first is None or not isinstance(node, FunctionNode):
         return
@@ -160,11 +160,11 @@ def mutable_defaults(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         if isinstance(default, ast.List | ast.Dict | ast.Set) or text in ("list()", "dict()", "set()"):
             guard = source.laid_out(first, "if {0} is None:\n\t{0} = {1}\n", argument.arg, text)
             parts = [(*source.span(default), "None"), (body, body, guard)]
-            yield source.together(parts, f"each call of `{node.name}` gets a `{argument.arg}` of its own", 0.7)
+            yield source.together(parts, f"each call of `{node.name}` gets its own `{argument.arg}`", 0.7)
 
 
 def early_exits(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A refusal that comes too late goes before what it should have kept from happening."""
+    """An early exit comes too late: moves it before the preceding statements."""
     if not isinstance(node, ast.If) or not isinstance(node.body[-1], ast.Raise | ast.Return) or node.orelse:
         return
     block, index = source.block(node)
@@ -174,7 +174,7 @@ def early_exits(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             return
         start, begin, end = source.span(row[0])[0], *source.span(node)
         text = source.laid_out(node, "{}\n{}", source.segment(node), source.text[start:begin].rstrip())
-        yield Rewrite(start, end, text, f"`if {short(source.segment(node.test))}` is asked {distance} statements earlier", 0.36)
+        yield Rewrite(start, end, text, f"`if {short(source.segment(node.test))}` moves up {distance} statements", 0.36)
 
 
 def _assigned(body: list[ast.stmt]) -> set[str]:
@@ -195,7 +195,7 @@ def _inserted(source: Source, node: ast.stmt, text: str, prior: float) -> Rewrit
 
 
 def _after(source: Source, node: ast.stmt, text: str, prior: float) -> Iterator[Rewrite]:
-    """Only at the end of a block: everywhere else it is the same as before the next statement."""
+    """Inserts only at the end of a block; elsewhere it equals an insertion before the next statement."""
     block, index = source.block(node)
     if index == len(block) - 1 and not isinstance(node, ast.Return | ast.Raise | ast.Break | ast.Continue):
         _, end = source.span(node)
@@ -208,7 +208,7 @@ def _appended(source: Source, loop: ast.While | ast.For | ast.AsyncFor, text: st
 
 
 def running(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """What is kept should be the largest or smallest so far, or not below a bound."""
+    """An assignment should keep the maximum or minimum so far, or respect a lower bound."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
         name, value = node.targets[0].id, source.segment(node.value)
         if not value.startswith(("max(", "min(")) and "\n" not in value:

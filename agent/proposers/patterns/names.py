@@ -1,4 +1,4 @@
-"""Patterns on names: a variable, an attribute or a call's target taken for its neighbour."""
+"""Patterns on names: a variable, an attribute or a called function is confused with a similar one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_co
 
 MAX_NAMES = 14
 MAX_EXPRESSIONS = 10
-FORMS = (  # in which a forgotten argument may be meant
+FORMS = (  # in which a forgotten argument might be used
     ("{}", 0.6), ("str({})", 0.45), ("len({})", 0.45), ("int({})", 0.4), ("abs({})", 0.4), ("bin({})", 0.36),
     ("sorted({})", 0.36), ("set({})", 0.36), ("-{}", 0.36),
 )  # fmt: skip
 
 
 def variables(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """Another name of the same scope; those that seem to hold the same kind of thing come first."""
+    """Another name of the same scope; names that seem to hold the same kind of value come first."""
     if not isinstance(node, ast.Name):
         return
     function = source.function(node)
@@ -39,8 +39,8 @@ def variables(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def scope(source: Source, node: ast.AST) -> list[str]:
-    """Names of the function around (or of) the node and of those around it: arguments first, then what is assigned; none at
-    module level."""
+    """Names of the innermost function at the node and of its enclosing functions: arguments first, then assigned names; none
+    at module level."""
     function = node if isinstance(node, FunctionNode) else source.function(node)
     return list(source.once(_scope, function)) if function is not None else []
 
@@ -58,13 +58,13 @@ def _scope(source: Source, function: FunctionNode) -> list[str]:
 
 
 def _functions(source: Source, name: str) -> list[str]:
-    """Functions and classes of the module that might be meant instead of this one."""
+    """Functions and classes of the module with a similar name."""
     known = [n.name for n in source.tree.body if isinstance(n, FunctionNode | ast.ClassDef)]
     return difflib.get_close_matches(name, [n for n in known if n != name], 6, 0.3)
 
 
 def _kinds(source: Source, function: FunctionNode) -> dict[str, str]:
-    """What a name seems to hold, from how it is written and used: a guess, which only orders."""
+    """The kind of value that each name seems to hold, guessed from assignments, loops and annotations."""
     kinds: dict[str, str] = {}
     for node in ast.walk(function):
         match node:
@@ -81,7 +81,7 @@ def _kinds(source: Source, function: FunctionNode) -> dict[str, str]:
 
 
 def kind_of(source: Source, function: FunctionNode, node: ast.expr) -> str:
-    """What an expression seems to hold ("number", "text", "list", "dict", "set", "truth"); "" where nothing says it."""
+    """The kind of value that an expression seems to have ("number", "text", "list", "dict", "set", "truth"), or ""."""
     return source.once(_kinds, function).get(node.id, "") if isinstance(node, ast.Name) else _kind(node)
 
 
@@ -108,7 +108,7 @@ def _kind(value: ast.expr) -> str:
 
 
 def attributes(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """Another attribute that the module uses on the same object, or on one like it; the nearest spelling first."""
+    """Another attribute that the class (or the module) uses on the same object or a similar one; nearest spelling first."""
     if not isinstance(node, ast.Attribute):
         return
     owner = source.segment(node.value)
@@ -117,7 +117,7 @@ def attributes(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     known = set(used.get(owner, ()))
     if owner in ("self", "cls") and isinstance(around, ast.ClassDef):
         known |= {n.name for n in around.body if isinstance(n, FunctionNode)}
-    alike = set[str]().union(*(names for other, names in used.items() if node.attr in names)) - known  # of one kind, perhaps
+    alike = set[str]().union(*(names for other, names in used.items() if node.attr in names)) - known  # perhaps of one type
     ranked = [
         name
         for names in (known - {node.attr}, alike)
@@ -130,7 +130,7 @@ def attributes(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def _attributes(source: Source, around: ast.AST) -> dict[str, set[str]]:
-    """Which attributes are used of which object."""
+    """The attributes that are used on each object."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(around):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
@@ -139,7 +139,7 @@ def _attributes(source: Source, around: ast.AST) -> dict[str, set[str]]:
 
 
 def sliced(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A sequence is taken whole where a part of it is meant."""
+    """A whole sequence is used where a slice is meant."""
     function = source.function(node)
     if function is None or not _is_value(node, source) or not isinstance(node, ast.Name | ast.Attribute):
         return
@@ -154,7 +154,7 @@ def sliced(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def offset(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A value that lacks a summand of its own kind: a number is added or taken off, a list or text comes before or after."""
+    """Adds a term of the same kind: adds or subtracts a number, prepends or appends a list or a text."""
     function = source.function(node)
     if function is None or not _is_value(node, source):
         return
@@ -178,7 +178,7 @@ def offset(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def forgotten(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """An argument that nothing uses is meant instead of what is used."""
+    """Uses an unused argument instead of this name or constant."""
     if not _is_value(node, source) or not isinstance(node, ast.Name | ast.Constant):
         return
     holder = next((n for n in source.above(node) if isinstance(n, FunctionNode | ast.Lambda)), None)
@@ -198,7 +198,7 @@ def _unused(source: Source, holder: FunctionNode | ast.Lambda) -> list[str]:
 
 
 def _is_value(node: ast.AST, source: Source) -> TypeGuard[ast.expr]:
-    """Is it an expression that is read, and not what a call or an attribute hangs on?"""
+    """Is it an expression whose value is read, and not the function of a call?"""
     if not isinstance(node, ast.expr) or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
         return False
     parent = source.parents[node]
@@ -208,7 +208,7 @@ def _is_value(node: ast.AST, source: Source) -> TypeGuard[ast.expr]:
 
 
 def expressions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """An expression replaced by a name, or a name by an expression of the same function."""
+    """Replaces an expression by a name, or a name by an expression of the same function."""
     function = source.function(node) if isinstance(node, ast.expr) else None
     if function is None:
         return
@@ -228,7 +228,7 @@ def expressions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def _donors(source: Source, function: FunctionNode, node: ast.expr, ending: str = "") -> list[tuple[str, bool]]:
-    """Expressions of the same function, those like the one they replace first."""
+    """Expressions of the same function; those similar to the replaced one come first."""
     before = source.segment(node)
     head = before.split("(")[0] + "("
     others = [entry for entry in source.once(_short_expressions, function) if entry[0] != before and entry[0].endswith(ending)]
@@ -236,7 +236,7 @@ def _donors(source: Source, function: FunctionNode, node: ast.expr, ending: str 
 
 
 def _short_expressions(source: Source, function: FunctionNode) -> list[tuple[str, bool]]:
-    """Text, and whether it might bind differently elsewhere."""
+    """The text of each, and whether it needs parentheses elsewhere."""
     found: dict[str, bool] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.Tuple | ast.Constant):

@@ -1,4 +1,4 @@
-"""Patterns on operators: comparisons, arithmetic, boolean logic, negation. They know the tree alone."""
+"""Patterns on operators: comparisons, arithmetic, boolean logic, negation. They use only the syntax tree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMPARE: dict[type[ast.cmpop], tuple[str, tuple[tuple[str, float], ...]]] = {
     ast.LtE: ("<=", (("<", 1.0), (">=", 0.9), (">", 0.8), ("==", 0.4))),
     ast.Gt: (">", ((">=", 1.0), ("<", 0.9), ("<=", 0.8), ("!=", 0.5), ("==", 0.4))),
     ast.GtE: (">=", ((">", 1.0), ("<=", 0.9), ("<", 0.8), ("==", 0.4))),
-    # Before a constant beside them: `== 0` is more often `< 0` than `== -1`.
+    # These rank above a change of the constant: `== 0` should more often be `< 0` than `== -1`.
     ast.Eq: ("==", (("!=", 0.95), ("<=", 0.93), (">=", 0.93), ("<", 0.92), (">", 0.92), ("is", 0.3), ("in", 0.3))),
     ast.NotEq: ("!=", (("==", 0.9), ("<", 0.36), (">", 0.33), ("not in", 0.3))),
     ast.Is: ("is", (("is not", 0.9), ("==", 0.6))),
@@ -36,12 +36,12 @@ ARITHMETIC: dict[type[ast.operator], tuple[str, tuple[tuple[str, float], ...]]] 
     ast.RShift: (">>", (("<<", 0.95),)),
 }
 BINDING = {"**": 9, "*": 8, "/": 8, "//": 8, "%": 8, "+": 7, "-": 7, "<<": 6, ">>": 6, "&": 5, "^": 4, "|": 3, "and": 1}
-IDLE = {"+": 0, "-": 0, "*": 1, "**": 1}  # the numbers that do nothing behind these
+IDLE = {"+": 0, "-": 0, "*": 1, "**": 1}  # the right operands that have no effect
 _COMMENT = re.compile(r"#[^\r\n]*")
 
 
 def token(source: Source, start: int, end: int, spelling: str) -> tuple[int, int] | None:
-    """Where an operator stands between two operands; comments between them are passed over."""
+    """The position of an operator between two operands; comments between them are ignored."""
     gap = _COMMENT.sub(lambda m: " " * len(m[0]), source.text[start:end])
     words = r"\s+".join(map(re.escape, spelling.split()))
     edge = r"\b" if spelling[0].isalpha() else ""
@@ -73,9 +73,9 @@ def arithmetic(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             return
         for after, prior in others:
             if isinstance(node.right, ast.Constant) and after in IDLE and node.right.value == IDLE[after]:
-                continue  # dropping the term says it better
+                continue  # dropping the term is the simpler change
             if isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
-                prior *= 0.3  # "…" % values, text joined to text
+                prior *= 0.3  # string formatting or concatenation
             yield _operator(source, node, place, before, after, prior)
         if isinstance(node.op, ast.Sub | ast.Div | ast.FloorDiv | ast.Mod | ast.Pow | ast.Add):
             yield from _exchanged(source, node, node.left, node.right, 0.5 if not isinstance(node.op, ast.Add) else 0.25)
@@ -95,7 +95,7 @@ def arithmetic(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def is_idle(parent: ast.AST, node: ast.expr, text: str) -> bool:
-    """Would this number do nothing in the node's place, as in `x - 0`? Then the term is better dropped: a change of its own."""
+    """Would this number have no effect in place of the node, as in `x - 0`? Dropping the term is a change of its own."""
     sign = ARITHMETIC.get(type(parent.op), ("", ()))[0] if isinstance(parent, ast.BinOp) else ""
     if sign not in IDLE or (node is getattr(parent, "left", None) and sign not in ("+", "*")):
         return False
@@ -103,7 +103,7 @@ def is_idle(parent: ast.AST, node: ast.expr, text: str) -> bool:
 
 
 def _operator(source: Source, node: ast.BinOp, place: tuple[int, int], before: str, after: str, prior: float) -> Rewrite:
-    """Another operator between the same operands, with parentheses only where the binding changes."""
+    """Another operator between the same operands, with parentheses only if the precedence changes."""
     start, end = source.span(node)
     right, right_end = source.span(node.right)
     tail = source.text[place[1] : end]
@@ -121,20 +121,20 @@ def _operator(source: Source, node: ast.BinOp, place: tuple[int, int], before: s
 
 
 def _binding(node: ast.expr) -> int:
-    """How strongly its operator binds; what cannot stand bare beside another operator is in parentheses already."""
+    """The precedence of its operator; 99 for other expressions, which already have parentheses if they need them."""
     return BINDING[ARITHMETIC[type(node.op)][0]] if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC else 99
 
 
 def _exchanged(source: Source, node: ast.expr, left: ast.expr, right: ast.expr, prior: float) -> Iterator[Rewrite]:
     if source.segment(left) != source.segment(right):
         parts = [(*source.span(left), plain(source, right)), (*source.span(right), plain(source, left))]
-        yield source.together(parts, f"the operands of `{source.segment(node)[:60]}` change places", prior)
+        yield source.together(parts, f"the operands of `{source.segment(node)[:60]}` are swapped", prior)
 
 
 def logic(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """Boolean operators, dropped conditions, negations."""
     if isinstance(node, ast.expr):
-        is_part = isinstance(source.parents[node], ast.BoolOp)  # which binds less than what is put there
+        is_part = isinstance(source.parents[node], ast.BoolOp)  # which has a lower precedence than the new text
         for text, prior in _truths(source, node):
             yield source.replaced(node, text, prior, compound=not is_part)
     if isinstance(node, ast.BoolOp):
@@ -148,7 +148,7 @@ def logic(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def _parts(source: Source, node: ast.BoolOp) -> Iterator[Rewrite]:
-    """The other operator, a part dropped, a part turned round."""
+    """The other operator, one part dropped, or one part negated."""
     before, after = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
     parts = [source.segment(v) for v in node.values]
     wrapped = [loosely(source, value) for value in node.values]
@@ -164,21 +164,21 @@ def _parts(source: Source, node: ast.BoolOp) -> Iterator[Rewrite]:
         rest = wrapped[:i] + wrapped[i + 1 :]
         title = f"`{part[:40]}` is dropped from `{whole[:60]}`"
         yield source.replaced(node, f" {before} ".join(rest), 0.65, title=title, compound=True)
-    for i, value in enumerate(node.values):  # a refusal that was written as a demand, or the reverse
+    for i, value in enumerate(node.values):  # one part negated, with the other operator
         for opposite in _opposites(source, value):
             text = f" {after} ".join([*wrapped[:i], opposite, *wrapped[i + 1 :]])
             yield source.replaced(node, text, 0.42, compound=True)
 
 
 def tests_of(node: ast.AST) -> list[ast.expr]:
-    """The conditions that a statement, expression or comprehension asks."""
+    """The conditions of a statement, expression or comprehension."""
     if isinstance(node, ast.If | ast.While | ast.IfExp):
         return [node.test]
     return list(node.ifs) if isinstance(node, ast.comprehension) else []
 
 
 def loosely(source: Source, node: ast.expr) -> str:
-    """Its text as a part of `and` and `or`."""
+    """Its text as an operand of `and` or `or`, in parentheses if needed."""
     text = source.segment(node)
     return f"({text})" if isinstance(node, ast.BoolOp | ast.IfExp | ast.Lambda) else text
 
@@ -195,7 +195,7 @@ def is_place(node: ast.expr) -> bool:
 
 
 def _opposites(source: Source, node: ast.expr) -> Iterator[str]:
-    """Texts that mean the opposite of one part of a condition."""
+    """Negations of one part of a condition."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         yield source.segment(node.operand)
         if is_place(node.operand):
@@ -210,7 +210,7 @@ def _opposites(source: Source, node: ast.expr) -> Iterator[str]:
 
 
 def _truths(source: Source, node: ast.expr) -> Iterator[tuple[str, float]]:
-    """Whether something is there and whether it is true are taken for each other, in both directions."""
+    """A test for None is used where a test for truth is meant, or the reverse."""
     if (asked := _asked_for_none(node)) is not None:
         place = source.segment(asked[0])
         yield f"not {place}" if asked[1] else place, 0.5
@@ -221,7 +221,7 @@ def _truths(source: Source, node: ast.expr) -> Iterator[tuple[str, float]]:
 
 
 def _asked_for_none(node: ast.expr) -> tuple[ast.expr, bool] | None:
-    """The place that `is None` (True) or `is not None` (False) is asked of."""
+    """The operand of `is None` (with True) or `is not None` (with False); None for other expressions."""
     match node:
         case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]) if is_place(
             left
@@ -231,6 +231,6 @@ def _asked_for_none(node: ast.expr) -> tuple[ast.expr, bool] | None:
 
 
 def _is_condition(source: Source, node: ast.expr) -> bool:
-    """Does only its truth count?"""
+    """Is it used only as a condition?"""
     parent = source.parents[node]
     return isinstance(parent, ast.BoolOp) or node in tests_of(parent)

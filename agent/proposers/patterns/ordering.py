@@ -1,4 +1,4 @@
-"""Patterns on what sorts or chooses: by which key, in which direction, and whether at all."""
+"""Patterns on sorting and selecting: the key, the direction, and whether to sort at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_DICTS = 2
 
 
 def keys(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """`sorted`, `sort`, `min`, `max` with a `key` or a direction that is missing, too many, or another one."""
+    """`sorted`, `sort`, `min`, `max`: a `key` or a direction is missing, superfluous or wrong."""
     if not isinstance(node, ast.Call):
         return
     name = called_name(node)
@@ -39,7 +39,7 @@ def keys(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def in_order(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A list is returned as it was made, and should be in an order."""
+    """A returned list should be sorted."""
     function = source.function(node)
     if function is None or not isinstance(node, ast.Name | ast.ListComp | ast.Call | ast.BinOp):
         return
@@ -53,14 +53,14 @@ def in_order(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def _by_value(source: Source, node: ast.AST) -> list[str]:
-    """Keys that look each element up in a dict of the scope."""
+    """Sort keys that look each element up in a dict in scope."""
     function = source.function(node)
     names = source.once(_looked_up, function) if function is not None else []
     return [f"{name}.get" for name in names[:MOST_DICTS]]
 
 
 def _looked_up(source: Source, function: FunctionNode) -> list[str]:
-    """Names that hold a dict, as far as the function shows."""
+    """Names that hold a dict, as far as the function's code shows."""
     found = [n for n in scope(source, function) if kind_of(source, function, ast.Name(id=n)) == "dict"]
     for node in ast.walk(function):
         match node:

@@ -1,6 +1,6 @@
 """The rung without a model: mutations of suspicious lines, tried in warm test processes inside the sandbox.
 
-A hit is one change, or a pair, with which every failing test passes. Knows no patterns.
+A hit is one change or a pair of changes with which every failing test passes. This module does not know the patterns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from agent.source.test_files import is_test
 from sandbox.base import LimitExceeded, Sandbox
 
 FILES = 12  # suspicious files to search
-CHANGES = 12_000  # to try at most
+CHANGES = 12_000  # that are tried at most
 MAX_CANDIDATES = 5
 LISTING, LISTING_SHARE = 10.0, 0.25  # seconds for listing the changes, and their share of the call's time
 LONGEST = 60.0  # seconds of one search: mutations that work are found early, and a model can take over
@@ -33,7 +33,7 @@ AFTER_HIT = 0.8  # seconds to look for alternatives after the first change that 
 RELATED = 150  # passing tests to run with the failing ones
 PAIR = 0.3  # factor on the prior for a second change: few passing pairs are right
 MARGIN = 2.0  # seconds reserved for starting and ending the search
-RECOGNIZED = 100  # the likeliest changes, always compared with those already judged
+RECOGNIZED = 100  # number of likeliest changes that are always compared with those already judged
 
 
 class PatternsProposer:
@@ -123,8 +123,8 @@ def _hits(events: Sequence[SearchEvent], found: Sequence[Change], texts: dict[st
 
 
 def _candidate(hit: Hit, texts: dict[str, str], plausible: int) -> Candidate:
-    others = f"; {plausible - 1} other mutations achieve the same" if plausible > 1 else "; no other mutation tried does"
-    promises = f" {hit.kept} of {hit.promised} docstring examples hold." if hit.promised else ""
+    others = f"; {plausible - 1} other mutations achieve the same" if plausible > 1 else "; no other tried mutation does"
+    promises = f" {hit.kept} of {hit.promised} docstring examples pass." if hit.promised else ""
     return Candidate(
         rung="patterns",
         edits=hit.edits(texts),
@@ -144,7 +144,7 @@ def _remarks(events: Sequence[SearchEvent], done: SearchEvent) -> list[str]:
     if not events:
         remarks.append("the search ended without a result")
     if done.tried and not done.exhausted and not any(e.event == "plausible" for e in events):
-        remarks.append("it ran out of time before trying them all")
+        remarks.append("the search ran out of time before trying all mutations")
     ways = (("in one process", done.batched), ("in a fork each", done.forked), ("with a fresh import each", done.fresh))
     rates = [f"{count} {way} ({count / seconds:.0f}/s)" for way, (count, seconds) in ways if count and seconds > 0]
     if rates:
@@ -153,21 +153,21 @@ def _remarks(events: Sequence[SearchEvent], done: SearchEvent) -> list[str]:
 
 
 class SearchEvent(msgspec.Struct):
-    """One line of the guest's output; `event` decides which fields are set."""
+    """One line of the guest's output; `event` determines which fields are set."""
 
     event: str
     id: int = -1
     also: int = -1  # the second change of a pair
-    kept: int = 0  # docstring examples that hold
+    kept: int = 0  # docstring examples that pass
     promised: int = 0
     why: str = ""
     missing: list[str] = []
     red: list[str] = []
     tried: int = 0
     exhausted: bool = False
-    batched: tuple[int, float] = (0, 0.0)  # (count, seconds): changes tried many to a process,
-    forked: tuple[int, float] = (0, 0.0)  # in a fork each,
-    fresh: tuple[int, float] = (0, 0.0)  # in a fork each that imports everything
+    batched: tuple[int, float] = (0, 0.0)  # (count, seconds) for changes tried together in one process,
+    forked: tuple[int, float] = (0, 0.0)  # for changes tried in a fork each,
+    fresh: tuple[int, float] = (0, 0.0)  # for changes tried in a fork each that imports everything again
 
 
 async def search(situation: Situation, check: Check, found: Sequence[Change]) -> list[SearchEvent]:
@@ -194,7 +194,7 @@ async def search(situation: Situation, check: Check, found: Sequence[Change]) ->
 
 
 def _events(output: bytes) -> Iterator[SearchEvent]:
-    """The valid events. They are untrusted and only decide what the gate tries."""
+    """The valid events. They are untrusted: they only decide which changes the gate tries."""
     for line in output.splitlines():
         try:
             yield msgspec.json.decode(line, type=SearchEvent)
@@ -204,7 +204,7 @@ def _events(output: bytes) -> Iterator[SearchEvent]:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Changes of one file that do not overlap. With them, `kept` of `promised` docstring examples hold."""
+    """Changes of one file that do not overlap. With them, `kept` of `promised` docstring examples pass."""
 
     changes: tuple[Change, ...]
     kept: int = 0

@@ -1,4 +1,4 @@
-"""One file's text and its tree, with positions that fit together; knows nothing of patterns, tests or sandboxes.
+"""One file's text and its syntax tree, with matching positions. Knows nothing about patterns, tests or sandboxes.
 
 The text is hostile: whatever Python's parser cannot read within bounds is `Unreadable`.
 """
@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TypeVar, cast
 
 LIMIT = 512 * 1024  # characters of one file
-DEPTH = 100  # nested nodes
+DEPTH = 100  # levels of nested nodes
 _LINE_END = re.compile("\r\n|\r|\n")
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -23,19 +23,19 @@ T = TypeVar("T")
 
 
 class Unreadable(Exception):
-    """The text is not Python that we search; the message is a clause that says why."""
+    """The text cannot be searched as Python; the message is a clause with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Replace text[start:end]; offsets count characters. `prior` is 0..1: how often this kind of change is the fix."""
+    """Replace text[start:end]; offsets count characters. `prior` is 0..1: how likely this kind of change is to be the fix."""
 
     start: int
     end: int
     text: str
     title: str
     prior: float
-    names: tuple[str, str] | None = None  # one variable taken for the other, before and after
+    names: tuple[str, str] | None = None  # a replaced variable: its name before and after
     wants: tuple[str, tuple[str, ...]] | None = None  # a variable, and names of the types it must have for this to make sense
 
     def apply(self, text: str) -> str:
@@ -50,7 +50,7 @@ class Source:
     text: str
     tree: ast.Module
     parents: dict[ast.AST, ast.AST] = field(repr=False)
-    words: tuple[str, ...] = field(default=(), repr=False)  # strings that the failing tests' files spell out
+    words: tuple[str, ...] = field(default=(), repr=False)  # string literals in the failing tests' files
     known: dict[tuple[Callable[..., object], ast.AST], object] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -77,7 +77,7 @@ class Source:
 
     @cached_property
     def _lines(self) -> list[tuple[int, bytes | None]]:
-        """Offset of each line's first character, and its bytes where they are not ASCII."""
+        """Offset of each line's first character, and the line's bytes if it is not ASCII."""
         ends = [m.end() for m in _LINE_END.finditer(self.text)]
         starts = [1 if self.text.startswith("\ufeff") else 0, *ends]
         lines = [self.text[a:b] for a, b in zip(starts, [*ends, len(self.text)], strict=True)]
@@ -104,7 +104,7 @@ class Source:
             node = parent
 
     def inside(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The nodes below this one whose place in the text is known: before Python 3.12 not those of f-strings."""
+        """The nodes below this one, without those in f-strings: before Python 3.12 they have no positions."""
         for child in ast.iter_child_nodes(node):
             if not isinstance(child, ast.JoinedStr):
                 yield child
@@ -124,11 +124,11 @@ class Source:
         return ".".join(reversed(around))
 
     def indent(self, node: ast.stmt) -> str:
-        """What stands before the statement on its line."""
+        """The text before the statement on its line."""
         return self.text[self.offset(node.lineno, 0) : self.span(node)[0]]
 
     def has_own_lines(self, node: ast.stmt) -> bool:
-        """Does the statement begin its line and end it?"""
+        """Is nothing else on the lines of the statement, except a comment? False for decorated definitions."""
         end = self.span(node)[1]
         newline = self.text.find("\n", end)
         rest = self.text[end : newline if newline >= 0 else None].strip()
@@ -142,7 +142,7 @@ class Source:
         return self.text.startswith("elif", self.span(node)[0])
 
     def block(self, node: ast.stmt) -> tuple[list[ast.stmt], int]:
-        """The block that the statement stands in, and its index there."""
+        """The block that contains the statement, and its index there."""
         for name in ("body", "orelse", "finalbody"):
             block = getattr(self.parents[node], name, None)
             if isinstance(block, list) and node in block:
@@ -150,21 +150,21 @@ class Source:
         return [node], 0
 
     def laid_out(self, node: ast.stmt, template: str, *values: str) -> str:
-        """A template filled with values: newlines as the file has them, indented like the node, tabs one level deeper."""
+        """A template filled with values: newlines as in the file, lines indented like the node, a tab one level deeper."""
         space = self.indent(node)
         newline = "\r\n" if "\r\n" in self.text[:4000] else "\n"
         deeper = "\t" if space.endswith("\t") else "    "
         return template.replace("\t", deeper).replace("\n", newline + space).format(*values)
 
     def once(self, facts: Callable[[Source, N], T], node: N) -> T:
-        """`facts(self, node)`, worked out once for each node."""
+        """`facts(self, node)`, computed once per node."""
         key = (facts, node)
         if key not in self.known:
             self.known[key] = facts(self, node)
         return cast(T, self.known[key])
 
     def replaced(self, node: Positioned, text: str, prior: float, *, title: str = "", compound: bool = False) -> Rewrite:
-        """The node replaced; a `compound` text in parentheses where it might bind differently."""
+        """The node replaced by a text; a `compound` text gets parentheses if it might parse differently without them."""
         start, end = self.span(node)
         title = title or quoted(self.text[start:end], text)
         if compound and not self._stands_alone(node, "," in text):
@@ -172,13 +172,13 @@ class Source:
         return Rewrite(start, end, text, title, prior)
 
     def exchanged(self, one: Positioned, other: Positioned, title: str, prior: float) -> Iterator[Rewrite]:
-        """Two nodes, the second behind the first, change places."""
+        """Swaps two nodes; the second comes after the first."""
         (a, b), (c, d) = self.span(one), self.span(other)
         if self.text[a:b] != self.text[c:d]:
             yield self.together([(a, b, self.text[c:d]), (c, d, self.text[a:b])], title, prior)
 
     def together(self, parts: Iterable[tuple[int, int, str]], title: str, prior: float) -> Rewrite:
-        """Several places (start, end, new text) that do not overlap, changed as one."""
+        """Several replacements (start, end, new text) that do not overlap, as one change."""
         ordered = sorted(parts)
         begin = position = ordered[0][0]
         text = ""
@@ -208,29 +208,29 @@ ATOMS = (
 
 
 def is_compound(node: ast.expr) -> bool:
-    """Might its text bind differently elsewhere?"""
+    """Might its text need parentheses in another context?"""
     return not isinstance(node, ATOMS) or (
         isinstance(node, ast.Constant) and not isinstance(node.value, str | bytes | int | float)
     )
 
 
 def plain(source: Source, node: ast.expr) -> str:
-    """Its text as an operand, in parentheses where it might bind differently."""
+    """Its text as an operand, in parentheses if it might need them."""
     return f"({source.segment(node)})" if is_compound(node) else source.segment(node)
 
 
 def names_in(tree: ast.AST) -> list[str]:
-    """The names in it, each once."""
+    """The names in the tree, each once."""
     return list(dict.fromkeys(n.id for n in ast.walk(tree) if isinstance(n, ast.Name)))
 
 
 def called_name(node: ast.Call) -> str:
-    """The function's or method's own name; "" for another expression."""
+    """The name of the called function or method, without its owner; "" for another expression."""
     return node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
 
 
 def first_statement(source: Source, node: ast.AST) -> ast.stmt | None:
-    """Of a function, after its docstring, where it has lines of its own."""
+    """A function's first statement after the docstring; None if it shares a line with other code."""
     if not isinstance(node, FunctionNode):
         return None
     body = [s for s in node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
@@ -238,7 +238,7 @@ def first_statement(source: Source, node: ast.AST) -> ast.stmt | None:
 
 
 def short(text: str, limit: int = 40) -> str:
-    """Code for a title: one line, bounded."""
+    """Code shortened for a title: one line of at most `limit` characters."""
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 

@@ -33,7 +33,7 @@ def dropped(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def flow(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """break and continue, return and yield, unpacking, what is returned."""
+    """break and continue, return and yield, await, the order of items, augmented assignment, elif."""
     if isinstance(node, ast.Break | ast.Continue):
         yield source.replaced(node, "continue" if isinstance(node, ast.Break) else "break", 0.7)
         yield source.replaced(node, "return", 0.3)
@@ -63,7 +63,7 @@ def flow(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def _answering(source: Source, node: ast.Expr) -> Iterator[Rewrite]:
-    """What an expression gives is returned, yielded, awaited or kept."""
+    """The value of an expression statement is returned, yielded, awaited or assigned."""
     start, text, function = source.span(node)[0], source.segment(node), source.function(node)
     found = [("return ", 0.55)]
     if function is not None and any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(function)):
@@ -88,7 +88,7 @@ def _elif(source: Source, node: ast.If) -> Iterator[Rewrite]:
 
 
 def moved(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """Two statements in a row change places; a last statement leaves its block, or one moves into it."""
+    """Swaps two adjacent statements; moves the last statement out of its block, or the next one into it."""
     if not isinstance(node, ast.stmt) or not source.has_own_lines(node) or source.function(node) is None:
         return
     block, index = source.block(node)
@@ -98,9 +98,9 @@ def moved(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if following is not None and source.has_own_lines(following) and source.indent(following) == space:
         other = short(source.segment(following))
         if isinstance(node, Simple | ast.If) and isinstance(following, Simple | ast.If):
-            yield from source.exchanged(node, following, f"`{shown}` and `{other}` change places", 0.4)
+            yield from source.exchanged(node, following, f"`{shown}` and `{other}` are swapped", 0.4)
         if isinstance(node, Compound) and source.has_own_line(following):
-            # What follows a block moves into it.
+            # The statement after a block moves into it.
             last = (getattr(node, "orelse", None) or node.body)[-1]
             if source.has_own_lines(last):
                 at, title = source.span(following)[0], f"`{other}` moves into the block before it"
@@ -110,11 +110,11 @@ def moved(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         outer = source.indent(parent)
         if not outer.strip() and not (getattr(parent, "orelse", None) and block is parent.body):
             line = source.offset(node.lineno, 0)
-            yield Rewrite(line, end, outer + source.text[start:end], f"`{shown}` leaves its block", 0.45)
+            yield Rewrite(line, end, outer + source.text[start:end], f"`{shown}` moves out of its block", 0.45)
 
 
 def alternatives(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """What follows an `if` should happen only otherwise, or what its `else` does should always happen."""
+    """Moves the statement after an `if` into an `else` branch, or the body of its `else` out of it."""
     if not isinstance(node, ast.If) or not source.has_own_lines(node) or source.function(node) is None:
         return
     branch = node
@@ -128,16 +128,16 @@ def alternatives(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     start, shown = source.span(after[0])[0], short(source.segment(after[0]))
     if not branch.orelse:
         if source.indent(after[0]) == source.indent(node) and node.body[0].lineno > node.lineno:
-            yield Rewrite(start, start, source.laid_out(node, "else:\n\t"), f"`{shown}` only if not `{asked}`", 0.42)
+            yield Rewrite(start, start, source.laid_out(node, "else:\n\t"), f"`{shown}` runs only if not `{asked}`", 0.42)
     elif len(branch.orelse) == 1:
         end = source.span(branch.body[-1])[1]
         word = re.search(r"(?m)^[ \t]*(else[ \t]*:[^\S\n]*\r?\n[ \t]*)\Z", source.text[end:start])
         if word is not None:
-            yield Rewrite(end + word.start(1), start, "", f"`{shown}` also if `{asked}`", 0.34)
+            yield Rewrite(end + word.start(1), start, "", f"`{shown}` also runs if `{asked}`", 0.34)
 
 
 def conditions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A statement in a loop gets a condition over the names at hand."""
+    """A statement in a loop gets a condition on the loop variables."""
     if not isinstance(node, Simple) or not source.has_own_line(node) or isinstance(source.parents[node], ast.If):
         return
     loops = [n for n in source.above(node) if isinstance(n, ast.For)]
@@ -146,11 +146,11 @@ def conditions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     tests = [f"{a} {op} {b}" for i, a in enumerate(names) for b in names[i + 1 :] for op in ("==", "!=", "<", ">")]
     tests += [test for name in names for test in (name, f"not {name}", f"{name} is not None")]
     for test in tests:
-        yield Rewrite(start, start, source.laid_out(node, "if {}:\n\t", test), f"`{text}` only if `{test}`", 0.3)
+        yield Rewrite(start, start, source.laid_out(node, "if {}:\n\t", test), f"`{text}` runs only if `{test}`", 0.3)
 
 
 def answers(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """Every True and False that a function returns, turned round together."""
+    """Inverts every True and False that a function returns, in one change."""
     if not isinstance(node, FunctionNode):
         return
     returned = [n.value for n in ast.walk(node) if isinstance(n, ast.Return) and isinstance(n.value, ast.Constant)]
@@ -161,7 +161,7 @@ def answers(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def guards(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """An early return for empty, missing or zero arguments, at the beginning of a function."""
+    """Adds an early return for empty, missing or zero arguments at the start of a function."""
     first = first_statement(source, node)
     if first is None or not isinstance(node, FunctionNode):
         return

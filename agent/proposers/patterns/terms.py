@@ -1,4 +1,4 @@
-"""Patterns on terms: a factor is missing, operands are too many, brackets are, indices are off together or change places."""
+"""Patterns on terms: missing factors, superfluous operands or parentheses, indices that are shifted or swapped."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from agent.proposers.patterns.names import kind_of
 from agent.proposers.patterns.operators import ARITHMETIC, BINDING
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, names_in, plain, quoted, short
 
-MOST_NUMBERS = 2  # of the same function, besides two
+MOST_NUMBERS = 2  # from the same function, besides the number two
 LONGEST_CHAIN = 8
 
 
 def scaled(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A result or a side of a comparison lacks a factor, a divisor or a power: two, or a number of the same function."""
+    """A result or a side of a comparison lacks a factor, divisor, power or modulus: two, or a number of the same function."""
     function = source.function(node)
     if function is None or not isinstance(node, ast.Name | ast.Call | ast.Subscript | ast.BinOp | ast.Attribute):
         return
@@ -24,7 +24,7 @@ def scaled(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     for rank, number in enumerate(source.once(_numbers, function)):
         for operator, prior in (("//", 0.36), ("/", 0.35), ("*", 0.34), ("**", 0.31), ("%", 0.3)):
-            compound = not isinstance(parent, ast.Compare)  # which binds less
+            compound = not isinstance(parent, ast.Compare)  # which has a lower precedence
             yield source.replaced(node, f"{plain(source, node)} {operator} {number}", prior - 0.03 * rank, compound=compound)
 
 
@@ -37,7 +37,7 @@ def _numbers(source: Source, function: FunctionNode) -> list[int]:
 
 
 def shortened(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """Several operands at the end or the beginning of a chain are too many."""
+    """Removes several operands at the end or the start of a chain."""
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add | ast.Mult | ast.BitAnd | ast.BitOr):
         return
     above = source.parents[node]
@@ -59,7 +59,7 @@ def shortened(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def rebound(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """Two operators bind otherwise than meant: `a - b // c` → `(a - b) // c`, `a // c - b`, and brackets that are too many."""
+    """Two operators have the wrong precedence: `a - b // c` → `(a - b) // c`, `a // c - b`; drops wrong parentheses."""
     if not isinstance(node, ast.BinOp) or type(node.op) not in ARITHMETIC:
         return
     outer = ARITHMETIC[type(node.op)][0]
@@ -83,7 +83,7 @@ def rebound(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def in_step(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """The arguments or indices of one function or sequence in an expression are off by one together."""
+    """All arguments or indices of one function or sequence in an expression are off by one."""
     if not isinstance(node, ast.BinOp | ast.Call | ast.Compare) or isinstance(source.parents[node], ast.BinOp):
         return
     groups: dict[tuple[str, str], list[tuple[ast.expr, int]]] = {}
@@ -103,7 +103,7 @@ def in_step(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def _offset(node: ast.expr) -> tuple[str, int] | None:
-    """(name, number) of `name`, `name + number`, `name - number`."""
+    """(name, signed number) for `name`, `name + number`, `name - number`; None for other expressions."""
     match node:
         case ast.Name(id=name):
             return name, 0
@@ -119,7 +119,7 @@ def _spelled(name: str, offset: int) -> str:
 
 
 def indices(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """Indices of nested subscripts change places, or the offset of one belongs to the other."""
+    """Swaps the indices of nested subscripts, or moves the offset of one to the other."""
     if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Subscript):
         return
     first, second = node.value.slice, node.slice
@@ -137,7 +137,7 @@ def indices(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def sides(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A name beside an item of a sequence is meant as an item too: `x != a[-i]` → `a[i] != a[-i]`."""
+    """A name next to an item of a sequence should be an item too: `x != a[-i]` → `a[i] != a[-i]`."""
     if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
         return
     parent = source.parents[node]
@@ -157,7 +157,7 @@ def sides(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def turned(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """The roles of names that a loop assigns together are taken for each other, in the assignment and in the condition."""
+    """Swaps the roles of two names that a loop assigns together, in the assignment and in the loop's condition."""
     if not isinstance(node, ast.While):
         return
     for assign in node.body:
@@ -167,7 +167,5 @@ def turned(source: Source, node: ast.AST) -> Iterator[Rewrite]:
                 asked = [n for n in ast.walk(node.test) if isinstance(n, ast.Name) and n.id in (one, other)]
                 renamed = [(*source.span(n), other if n.id == one else one) for n in asked]
                 if asked:
-                    title = (
-                        f"`{one}` and `{other}` change places in `{source.segment(assign)[:60]}` and in its loop's condition"
-                    )
+                    title = f"`{one}` and `{other}` are swapped in `{source.segment(assign)[:60]}` and in its loop's condition"
                     yield source.together([*renamed, *exchanged], title, 0.42)

@@ -12,11 +12,11 @@ from agent.proposers.patterns.names import scope
 from agent.proposers.patterns.operators import is_idle
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, quoted
 
-MAX_NODES = 20_000  # in which those are looked for
-MAX_STRINGS = 6  # others of the same function or module that are tried in a string's place
+MAX_NODES = 20_000  # nodes that are searched for strings
+MAX_STRINGS = 6  # strings of the same function or module that are tried in place of a string
 LONGEST = 60  # characters of a string
 
-# Short strings that are taken for each other.
+# Short strings that are easily confused.
 LOOKALIKES = (
     ("(", "[", "{", "<"), (")", "]", "}", ">"), ("()", "[]", "{}", "<>"), ("-", "_", "–", "+", "*"), ("/", "\\", "//"),
     (",", ";", ", ", ":", "|", "."), (" ", "", "\t", "\n", "  "), ("\n", "\r\n", "\n\n"), ("'", '"', "`"), ("0", "1"),
@@ -77,7 +77,7 @@ def _strings(source: Source, node: ast.Constant, value: str) -> Iterator[Rewrite
 
 
 def _frequent(source: Source, around: ast.AST) -> list[str]:
-    """The strings that are written most often there, of its first `MAX_NODES` nodes."""
+    """The most frequent strings among the first `MAX_NODES` nodes."""
     nodes = islice(ast.walk(around), MAX_NODES)
     found = Counter(
         n.value for n in nodes
@@ -88,7 +88,7 @@ def _frequent(source: Source, around: ast.AST) -> list[str]:
 
 
 def cased(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """All strings of a function that differ from what the tests expect only by case, changed together."""
+    """All strings of a function that differ only in case from those in the tests, changed together."""
     if not isinstance(node, FunctionNode) or not source.words:
         return
     expected: dict[str, str] = {}
@@ -102,7 +102,7 @@ def cased(source: Source, node: ast.AST) -> Iterator[Rewrite]:
                 parts.append((*source.span(each), _spelled(meant, before[0])))
     if parts:
         after = ", ".join(text for _, _, text in parts)
-        yield source.together(parts, f"strings are written as the tests expect them: {after[:60]}", 0.7)
+        yield source.together(parts, f"strings get the case that the tests expect: {after[:60]}", 0.7)
 
 
 def _spelled(text: str, quote: str) -> str:
@@ -113,7 +113,7 @@ def _spelled(text: str, quote: str) -> str:
 
 
 def collections(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """An empty answer that should hold something; one element taken where all are meant."""
+    """An empty value should hold something; one element is used where all are meant."""
     if source.function(node) is None or not isinstance(node, ast.expr):
         return
     if isinstance(node, ast.List) and not node.elts and isinstance(node.ctx, ast.Load):
@@ -129,7 +129,7 @@ def collections(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def bounds(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """±1 around indices, slices' ends, arguments of range and of calls that count, and what is returned."""
+    """Off by one: indices, slice bounds, arguments, operands, and assigned or returned values."""
     near: list[ast.expr] = []
     kinds, prior = ast.Name | ast.BinOp | ast.Attribute, 0.5
     match node:
@@ -164,7 +164,7 @@ def _one_off(source: Source, node: ast.expr, prior: float) -> Iterator[Rewrite]:
     binds_less = is_compound(node)
     if isinstance(node, ast.BinOp):
         if isinstance(node.right, ast.Constant) and node.right.value in (1, 2):
-            return  # the operators' and constants' patterns reach it
+            return  # the patterns on operators and constants cover it
         binds_less = isinstance(node.op, ast.BitAnd | ast.BitOr | ast.BitXor | ast.LShift | ast.RShift)
     before = source.segment(node)
     base = f"({before})" if binds_less else before

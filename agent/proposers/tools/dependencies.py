@@ -1,7 +1,7 @@
 """Adds imported but undeclared dependencies to the manifest; reports lock files that are out of date.
 
 Only proposes. The gate builds the environment with the new dependency and verifies the change there. Regenerating a lock needs
-the package index, out of the sandbox's reach. Never edits a lock: others trust its hashes.
+the package index, out of the sandbox's reach. Never edits a lock file: others trust its hashes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OUTDATED = (
 async def name_dependencies(
     trials: Trials, left: Sequence[Missing], known: Known, on: Edits
 ) -> tuple[list[Candidate], list[str]]:
-    """One candidate per list that all missing distributions fit in, likeliest first, and notes. Raises `SandboxError`."""
+    """Candidates that declare the missing distributions, in the likeliest lists first, and notes. Raises `SandboxError`."""
     wanted = await _wanted(trials, left, known)
     if not wanted:
         return [], []
@@ -63,14 +63,14 @@ async def name_dependencies(
             reasoning = "The code imports it, but no manifest declares it."
             made.append(Candidate("tools", edits, f"adds {', '.join(added)}"[:200], reasoning, prior=0.6 / (choice + 1)))
     if made:
-        notes += [f"{path} then has to be regenerated, which needs the package index" for path in LOCKS if path in paths]
+        notes += [f"then {path} must be regenerated, which needs the package index" for path in LOCKS if path in paths]
     elif not found:
-        notes.append(f"no manifest was found to declare {', '.join(f'`{name}`' for name in wanted)} in")
+        notes.append(f"no manifest was found that could declare {', '.join(f'`{name}`' for name in wanted)}")
     return made, notes
 
 
 async def _wanted(trials: Trials, left: Sequence[Missing], known: Known) -> dict[str, bool]:
-    """Missing distributions that the repository's files import; the value says whether only tests import them."""
+    """Missing distributions that the repository's files import; the value is True if only tests import one."""
     wanted: dict[str, bool] = {}
     for one in left:
         top = one.module.partition(".")[0]
@@ -94,7 +94,7 @@ def _is_misspelt(top: str, distribution: str, known: Known) -> bool:
 
 
 def lock_notes(hints: Iterable[str]) -> list[str]:
-    """One note on the first lock file that the failing job's log calls out of date."""
+    """A note on the first lock file that the failing job's log reports as out of date."""
     text = "\n".join(hints)
     for pattern, file, command in _OUTDATED:
         if re.search(pattern, text, re.IGNORECASE):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from agent.ci.project.commands import program
 from agent.ci.shell.pieces import commands
 
-DEEPEST = 3  # scripts that call scripts
+DEEPEST = 3  # levels of scripts that call scripts
 LONGEST = 64 * 1024  # characters of a script
 _NODE = frozenset(
     {"prettier", "eslint", "stylelint", "standard", "markdownlint", "markdownlint-cli2", "biome", "jest", "vitest"}
@@ -43,7 +43,7 @@ class _Tool:
     drop: tuple[str, ...] = ()  # "--format=" takes a value
     add: tuple[str, ...] = ()
     bolder: tuple[str, ...] = ()
-    becomes: str = ""  # another subcommand
+    becomes: str = ""  # the subcommand that writes, if it is another one
 
     @property
     def program(self) -> str:
@@ -119,7 +119,7 @@ def fixes(command: str, texts: Mapping[str, str]) -> tuple[Fix, ...]:
 
 
 def has_fixer(command: str) -> bool:
-    """Does a check's command name such a tool, or a script that might?"""
+    """Does a check's command call such a tool, or a script that might call one?"""
     return any(_fix(words, _TOOLS) or _calls([_bare(word) for word in words]) for words in _simple_commands(command))
 
 
@@ -143,7 +143,7 @@ def _commands(text: str, texts: Mapping[str, str], depth: int) -> Iterator[list[
 
 
 def _split(words: list[str]) -> tuple[str, list[str], list[str]]:
-    """The program, the words up to it, and its arguments; looks behind `npx` and other launchers."""
+    """The program, the words up to it, and its arguments; skips `npx` and other launchers."""
     name, arguments = program([_bare(word) for word in words])
     at = len(words) - len(arguments)
     if name in _LAUNCHERS:
@@ -197,7 +197,7 @@ def _without(arguments: list[str], drop: tuple[str, ...]) -> list[str]:
 def _simple_commands(text: str) -> Iterator[list[str]]:
     """The simple commands of shell text, in order, as words with their quotes; those in `$(…)` come first.
 
-    Redirections are left out, so the output is not redirected.
+    Redirections are dropped, so that the output can be read.
     """
     text = text[:LONGEST]
     for inner in _INNER.finditer(text):  # `test -z "$(gofmt -l .)"`
@@ -220,7 +220,7 @@ def _calls(words: list[str]) -> bool:
 
 
 def _called(words: list[str], texts: Mapping[str, str]) -> str:
-    """The shell text behind a command: a make target, a package.json script, a shell script; else "".
+    """The shell text that a command runs through a make target, a package.json script or a shell script; else "".
 
     `texts` are files by the path that the command would use.
     """
@@ -274,7 +274,7 @@ def _package_script(text: str, name: str) -> str:
 
 
 def _with_npx(script: str) -> str:
-    """Node programs get `npx`: outside npm they are not on the PATH."""
+    """The script with `npx` before Node programs: outside npm they are not on the PATH."""
     return "\n".join(
         " ".join(["npx", "--no-install", *words] if _bare(words[0]) in _NODE else words) for words in _simple_commands(script)
     )

@@ -1,4 +1,4 @@
-"""Runs the fixers of the failing checks and keeps those of their changes that the findings need; updates snapshots of tests.
+"""Runs the fixers of the failing checks and keeps only the changes that the findings need; updates test snapshots.
 
 An updated snapshot passes whatever the code does: never do this unasked, nor for a test that fails for another reason.
 """
@@ -19,7 +19,7 @@ from agent.source.test_files import is_snapshot
 MISSING = (126, 127)  # shell exit codes for a missing program
 _SCRIPTS = ("Makefile", "makefile", "GNUmakefile", "package.json")
 _SNAPSHOT = re.compile(r"\bsnapshots?\b", re.IGNORECASE)
-_READ = 20  # at most this many further scripts named by a command
+_READ = 20  # shell scripts named by a command that are read at most
 _NO_NETWORK = (
     "Temporary failure in name resolution", "Could not resolve host", "Name or service not known", "Network is unreachable",
     "EAI_AGAIN", "ENOTFOUND", "Failed to establish a new connection", "failed to lookup address", "Could not connect",
@@ -28,7 +28,7 @@ _NO_NETWORK = (
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """What the tools did. Further repairs build on `edits`: those of the candidate, or a partial fix."""
+    """The result of the tools. Later repairs build on `edits`: those of the candidate, or a partial fix."""
 
     candidates: tuple[Candidate, ...] = ()
     edits: Edits = ()
@@ -69,7 +69,7 @@ async def fix(trials: Trials, found: Sequence[tuple[Check, Fix]], on: Edits = ()
                 continue
             if all(trials.is_green(check, runs) for check in checks):
                 title = f"{_named(choice)} in {_where(edits)}"[:200]
-                reasoning = f"The project's own tool fixes its findings: {_named(choice)}."
+                reasoning = f"The project's own tool fixes the findings: {_named(choice)}."
                 made = Candidate("tools", edits, title, reasoning, prior=0.9 if choice is commands else 0.6)
                 return Fixed((made,), edits, tuple(runs.values()), tuple(notes), frozenset(runs))
             if choice is commands:
@@ -81,7 +81,7 @@ async def fix(trials: Trials, found: Sequence[tuple[Check, Fix]], on: Edits = ()
 
 
 def _cuts(trials: Trials, checks: Sequence[Check], edits: Edits, on: Edits) -> Iterator[Edits]:
-    """If the tool also changed files without findings: first the edits without those files. Then all edits."""
+    """All edits. If some files have no findings, the edits without those files come first."""
     reported = {frame.path for check in checks for failure in trials.base_run(check).failures for frame in failure.frames}
     reported |= {edit.path for edit in on}
     cut = tuple(edit for edit in edits if edit.path in reported)
@@ -115,7 +115,7 @@ def _where(edits: Edits) -> str:
 
 
 async def record(trials: Trials, checks: Sequence[Check]) -> tuple[list[Candidate], list[str]]:
-    """A candidate with the new snapshots, if they differ and are allowed, and notes. Raises `SandboxError`."""
+    """A candidate with the updated snapshots, if any differ and updates are allowed, and notes. Raises `SandboxError`."""
     concerned = [check for check in checks if _is_concerned(check, trials.base_run(check).failures)]
     found = await fixes_of(trials, concerned, recordings)
     if not found:

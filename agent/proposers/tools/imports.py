@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from agent.edits.changes import lines
 from agent.source.outline import Function, first_line, parse
 
-LONGEST = 88  # characters of an import line extended by a name
+LONGEST = 88  # maximum characters of an import line to which a name is added
 _STATEMENT = re.compile(r"(?:from (?P<module>[\w.]+) )?import (?P<name>[\w.]+)(?: as (?P<alias>\w+))?")
 
 
@@ -56,7 +56,7 @@ class _File:
         return None if tree is None else cls(tree, lines(source), "\r\n" if "\r\n" in source else "\n")
 
     def put(self, first: int, after: int, *new: str) -> str | None:
-        """The text with lines (from 0) replaced by others, without their ends; None if it no longer parses."""
+        """The text with some lines (from 0) replaced by others, given without line ends; None if it no longer parses."""
         return _checked("".join([*self.rows[:first], *(row + self.end for row in new), *self.rows[after:]]))
 
 
@@ -81,7 +81,7 @@ def add(source: str, wanted: Import, own: Collection[str] = ()) -> str | None:
 
 
 def redirect(source: str, line: int, module: str, name: str, to: Import) -> str | None:
-    """Take the `name` that `line` imports from `module` from elsewhere, under the same local name."""
+    """Import the `name` that `line` imports from `module` from elsewhere, under the same local name."""
     file = _File.read(source)
     node = _import_of(file.tree, line, module, name) if file else None
     if file is None or node is None:
@@ -133,9 +133,9 @@ def replace_attribute(source: str, module: str, name: str, new_module: str, own:
 
 
 def make_local(source: str, line: int, module: str, name: str) -> str | None:
-    """The name is imported where functions use it and no more when the module loads, which breaks a circle of imports.
+    """Move an import from module level into the functions that use the name, which breaks a circular import.
 
-    Only where every use lies inside a function.
+    Only if every use is inside a function.
     """
     file = _File.read(source)
     node = _import_of(file.tree, line, module, name) if file else None
@@ -237,7 +237,7 @@ def _section(module: str, own: Collection[str]) -> int:
 def _place(
     tree: ast.Module, head: list[ast.Import | ast.ImportFrom], wanted: Import, own: Collection[str], rows: list[str]
 ) -> tuple[int, int, int]:
-    """How many lines stay above the import, and how many blank lines go before and after it."""
+    """The number of lines above the new import, and of blank lines to add before and after it."""
 
     def order(node: ast.Import | ast.ImportFrom) -> tuple[int, bool, str]:
         module = _source_of(node) if isinstance(node, ast.ImportFrom) else node.names[0].name
@@ -264,7 +264,7 @@ def _place(
 
 
 def _import_of(tree: ast.Module, line: int, module: str, name: str) -> ast.ImportFrom | None:
-    """The import of `name` at `line`; if none is there, one from a module with the same last name."""
+    """The import of `name` at `line`; else one from a module whose last name part is the same."""
     last = module.rpartition(".")[2]
     found = [n for n in _imports(tree) if isinstance(n, ast.ImportFrom) and any(a.name == name for a in n.names)]
     at_line = [node for node in found if node.lineno <= line <= (node.end_lineno or node.lineno)]
@@ -273,7 +273,7 @@ def _import_of(tree: ast.Module, line: int, module: str, name: str) -> ast.Impor
 
 
 def _without(rows: list[str], node: ast.ImportFrom, gone: ast.alias) -> list[str]:
-    """The lines of an import without one of its names, and without their ends."""
+    """The lines of an import with one of its names removed, and without line ends."""
     rows = [row.rstrip("\r\n") for row in rows]
     at = gone.lineno - node.lineno
     is_one_line = len(rows) == 1 and "(" not in rows[0]
@@ -291,7 +291,7 @@ def _dotted(node: ast.expr) -> str:
 
 
 def _users(tree: ast.Module, name: str) -> list[Function | None]:
-    """For each use, the outermost function whose body holds it."""
+    """For each use, the outermost function whose body contains it."""
     holders: dict[ast.AST, Function] = {}
     for function in (node for node in ast.walk(tree) if isinstance(node, Function)):  # outer ones come first
         for statement in function.body:

@@ -226,7 +226,7 @@ def _close(text: str, at: int) -> int | None:
 
 
 def _is_only_change(before: str, after: str, target: RequirementList, distribution: str) -> bool:
-    """Parsed again: the list has one more requirement, and every other list is unchanged."""
+    """Is the new requirement in this list the only difference between the parsed texts?"""
     old = {(p.table): p.names for p in requirement_lists({target.path: before})}
     new = {(p.table): p.names for p in requirement_lists({target.path: after})}
     if old.keys() != new.keys() or new.get(target.table) != old.get(target.table, frozenset()) | {named(distribution)}:

@@ -1,7 +1,7 @@
 """What failures report as missing (a name, an attribute of a module, an imported name, a module), and where it may come from.
 
 Knows the messages of Python, linters and type checkers, and the guest's findings (the repository's imports and definitions, the
-installed packages); runs nothing. Both are hostile data: only names are taken from them, and every option is only tried.
+installed packages); runs nothing. Both are hostile data: only names are taken from them, and options are only tried.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Missing:
 
     @property
     def label(self) -> str:
-        """For people: "`json`", "`Mapping` of `collections`"."""
+        """Shown to people: "`json`", "`Mapping` of `collections`"."""
         return f"`{self.name}` of `{self.module}`" if self.name and self.module else f"`{self.name or self.module}`"
 
 
@@ -124,7 +124,7 @@ def read_known(output: bytes) -> Known:
 
 
 def question(missing: Iterable[Missing], texts: Mapping[str, str]) -> dict[str, object]:
-    """The guest's request for these. `texts` holds the files that need them, by path."""
+    """The request to the guest's `names`. `texts` holds the files that need the missing things, by path."""
     names: dict[str, list[str]] = {}
     modules: list[str] = list(_ALIASES.values())
     for one in missing:
@@ -142,7 +142,7 @@ def question(missing: Iterable[Missing], texts: Mapping[str, str]) -> dict[str, 
 
 
 def options(one: Missing, known: Known, texts: Mapping[str, str], *, tests_too: bool) -> list[Option]:
-    """Changes that would restore it. `texts` also holds the repository's modules that could re-export it."""
+    """Changes that could restore a missing thing. `texts` also holds the repository's modules that could re-export it."""
     made = {"name": _for_name, "import": _for_import, "attribute": _for_attribute, "module": _for_module}[one.kind]
     found: dict[tuple[str, str], Option] = {}
     for option in made(one, known, texts):
@@ -178,7 +178,7 @@ def _for_import(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterato
     if one.circular:
         text = imports.make_local(source, one.line, one.module, one.name)
         if text is not None:
-            yield Option(f"imports {one.label} where it is used, which breaks a circular import, in {one.path}", one.path, text)
+            yield Option(f"imports {one.label} where it is used, which breaks an import cycle, in {one.path}", one.path, text)
         return
     homes = _homes(one, known)
     for module in homes:
@@ -227,20 +227,20 @@ def _homes(one: Missing, known: Known) -> list[str]:
 
 
 def _reexported(one: Missing, known: Known, texts: Mapping[str, str], homes: list[str]) -> Iterator[Option]:
-    """The module that had the name re-exports it for code that still imports it from there."""
+    """Re-exports the name from the module that had it, for code that still imports it from there."""
     path = reexports(one, known)
     if path is None or path not in texts:
         return
     for module in homes:
         made = _styled(Import(module, one.name), one.module, texts[path])
-        # As `name as name`: linters take that for an intended re-export.
+        # Written as `name as name`, which linters treat as an intended re-export.
         text = imports.add(texts[path], Import(made.module, made.name, made.name), known.own)
         if text is not None:
             yield Option(f"re-exports `{one.name}` from `{module}` in `{one.module}` ({path})", path, text)
 
 
 def _styled(made: Import, here: str, source: str) -> Import:
-    """As a relative import, if the file imports its siblings that way."""
+    """The import, made relative if the file imports its siblings that way."""
     package, _, last = made.module.rpartition(".")
     is_sibling = made.name and package and package == here.rpartition(".")[0]
     return Import(f".{last}", made.name, made.alias) if is_sibling and imports.is_relative(source) else made
@@ -254,7 +254,7 @@ def _submodules(source: str, one: Missing) -> list[str]:
 
 
 def _nearest(module: str, others: list[str]) -> list[str]:
-    """Those sharing the most name parts first."""
+    """The other modules, those that share the most name parts first."""
     parts = module.split(".")
     return sorted(others, key=lambda other: (-len(set(parts) & set(other.split("."))), len(other), other))[:MOST]
 

@@ -16,7 +16,7 @@ from agent.proposers.tools.trials import Trials
 
 
 class ToolsProposer:
-    """Changes that made all failing checks pass in its own trials come first, the others last."""
+    """Proposes changes by tools. Those that made all failing checks pass in its own trials come first."""
 
     rung = "tools"
 
@@ -42,7 +42,7 @@ class ToolsProposer:
         runs = {run.check: run for run in (*situation.red, *fixed.runs)}
         imported = await restore_missing(trials, fixed.edits, {check.name: runs[check.name] for check in trials.targets})
         if tools and imported.edits != fixed.edits and not imported.candidates:
-            # A linter may place the import elsewhere.
+            # A linter may want the import in another place.
             again = await fix(trials, tools, imported.edits)
             fixed = again if again.candidates else fixed
         named, of_names = await name_dependencies(trials, imported.left, imported.known, imported.edits)

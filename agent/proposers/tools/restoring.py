@@ -26,7 +26,7 @@ class Restored:
 
 
 async def restore_missing(trials: Trials, on: Edits, runs: Runs) -> Restored:
-    """`runs` are the failing checks with the change `on`. Raises `SandboxError`."""
+    """`runs` are the runs of the failing checks with the change `on`. Raises `SandboxError`."""
     done = Restored(edits=on)
     titles: list[str] = []
     given_up: set[tuple[str, str, str]] = set()
@@ -58,7 +58,7 @@ async def _step(trials: Trials, done: Restored, one: Missing, runs: Runs, titles
             break
         if all(trials.is_green(check, now) for check in trials.targets):
             title = "; ".join([*titles, option.title])[:200]
-            done.candidates.append(Candidate("tools", edits, title, f"It was missing: {one.label}.", prior=0.85))
+            done.candidates.append(Candidate("tools", edits, title, f"This was missing: {one.label}.", prior=0.85))
             kept = kept or (option, edits, now)
             if len(done.candidates) == MAX_CANDIDATES:
                 break
@@ -88,7 +88,7 @@ async def _options(trials: Trials, done: Restored, one: Missing) -> list[Option]
 
 
 def _is_forward(trials: Trials, one: Missing, before: Runs, after: Runs) -> bool:
-    """It is no longer missing and no linter finds more. Tests hidden until now may fail."""
+    """Is the thing restored, without new linter findings? Tests that could not run before may fail."""
     still = read_missing(f for run in after.values() for f in run.failures)
     # `import datetime` restores the name, but `datetime.now` needs `from datetime import datetime`.
     if any(_key(other) == _key(one) or (one.kind == "name" and other.module == one.name) for other in still):

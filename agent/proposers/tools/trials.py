@@ -19,7 +19,7 @@ from agent.edits.changes import EditProblem, apply, read_text
 from agent.proposer import Situation
 from sandbox.base import MIB, Command, DeadlinePassed, LimitExceeded, Workspace
 
-CHANGED = 200  # files that one tool run can change
+CHANGED = 200  # maximum number of files that one tool run can change
 LISTING = 16 * MIB  # bytes of the list of files
 LISTING_SECONDS = 60.0
 
@@ -49,7 +49,7 @@ class Trials:
 
     @property
     def targets(self) -> tuple[Check, ...]:
-        """The checks that must turn."""
+        """The checks with failing verdicts that must pass."""
         oracle = self.situation.oracle
         return tuple(check for check in oracle.checks if oracle.must_turn.get(check.name))
 
@@ -66,7 +66,7 @@ class Trials:
         return found if isinstance(found, str) else None
 
     async def with_text(self, on: Edits, path: str, text: str) -> Edits:
-        """The change with another text of one file."""
+        """The change `on` with a new text for one file."""
         edits = {edit.path: edit for edit in on}
         before = edits[path].before if path in edits else await self.text(path)
         return tuple((edits | {path: FileChange(path, before, text)}).values())
@@ -74,7 +74,7 @@ class Trials:
     async def changed_by(
         self, commands: Sequence[tuple[Check, str]], on: Edits = (), new: Callable[[str], bool] = lambda path: False
     ) -> Changed:
-        """Run shell commands like their checks, all in one workspace, and read back the changed files.
+        """Run shell commands as their checks would, all in one workspace, and read back the changed files.
 
         Added files are left out unless `new` accepts them; removals are ignored. Raises `SandboxError` if the sandbox is lost;
         the note reports an exceeded limit.
@@ -109,7 +109,7 @@ class Trials:
         runs: dict[str, CheckRun] = {}
         for check in checks:
             if self.seconds_left <= 0:
-                return "it ran out of time"
+                return "the trials ran out of time"
             async with self.situation.sandbox.candidate() as workspace:
                 try:
                     if (problem := await apply(workspace, edits)) is not None:
@@ -122,11 +122,11 @@ class Trials:
         return runs
 
     def is_green(self, check: Check, runs: Runs) -> bool:
-        """Does everything in this check that has to pass now pass, as far as this rung checks?"""
+        """Does everything in this check that must pass now pass, as far as this rung can see?"""
         run, target = runs.get(check.name), self.situation.oracle.must_turn[check.name]
         if run is None or run.ending != "finished":
             return False
-        # Tests in a file that could not be collected before count too.
+        # Tests whose file could not be collected before count too.
         is_clean = not run.red if check.runs_tests else run.exit_code == 0
         return is_clean and len(turned(check, self.base_run(check), run, target)) == len(target)
 

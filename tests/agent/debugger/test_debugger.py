@@ -87,7 +87,7 @@ async def test_the_steps_are_bounded_and_then_it_has_to_conclude(tmp_path: Path)
     diagnosis, server = await concluded(tmp_path, *asking, SURE)
     assert diagnosis.confidence == 0.9
     assert len(server.asked) == STEPS + 2
-    assert "last tool call" in server.asked[STEPS].messages[-1]["content"]
+    assert "No more tool calls" in server.asked[STEPS].messages[-1]["content"]
     assert "Conclude now" in server.asked[STEPS + 1].messages[-1]["content"]
 
 
@@ -106,7 +106,7 @@ async def test_a_refuted_cause_is_not_taken_again(tmp_path: Path) -> None:
     other = Reply(json.dumps(CONCLUSION | {"cause": "split leaves an empty word"}))
     diagnosis, server = await concluded(tmp_path, SURE, other, refuted=("Parse drops the last word.",))
     assert diagnosis.cause == "split leaves an empty word"
-    assert "was refuted" in server.asked[1].messages[-1]["content"]
+    assert "is refuted" in server.asked[1].messages[-1]["content"]
 
 
 async def test_of_several_causes_the_refuted_one_is_left_out_and_it_is_less_sure(tmp_path: Path) -> None:
@@ -124,12 +124,12 @@ HISTORY = (Iteration(1, "model:m", "drops nothing", "--- a/x\n+++ b/x\n", "1 of 
     [
         (ToolCall("read_span", {"path": "pkg/core.py", "first": "4", "last": "7"}), "lines 4-7 of"),
         (ToolCall("read_span", {"path": "nothing.py"}), "There is no file nothing.py"),
-        (ToolCall("read_span", {"path": "../../etc/passwd"}), "is not a file of the repository"),
+        (ToolCall("read_span", {"path": "../../etc/passwd"}), "is not a file in the repository"),
         (ToolCall("search", {"text": "def cle.n"}), "pkg/text.py:1: def clean(text):"),
-        (ToolCall("search", {"text": "(("}), "No line has it"),
+        (ToolCall("search", {"text": "(("}), "No line contains this text"),
         (ToolCall("inspect_function", {"name": "Parser.parse"}), "def parse(self, text: str) -> list[str]: ..."),
         (ToolCall("inspect_function", {"name": "clean"}), "pkg/core.py:7: return clean(text)"),
-        (ToolCall("inspect_function", {"name": "nobody"}), "Nothing here defines nobody"),
+        (ToolCall("inspect_function", {"name": "nobody"}), "No function or class named nobody was found"),
         (ToolCall("run_test", {"id": "tests/test_core.py::test_words"}), "AssertionError"),
         (ToolCall("run_test", {"id": "tests/test_core.py::test_none"}), "test_none passed"),
         (ToolCall("run_test", {"id": "test_words"}), "did you mean tests/test_core.py::test_words"),
@@ -164,6 +164,6 @@ async def test_a_span_is_cut_at_whole_lines_and_says_where_to_go_on(tmp_path: Pa
     head, *shown = told.splitlines()
     assert shown == lines[10 : 10 + len(shown)]
     assert 20 < len(shown) < 60
-    assert head == f"pkg/long.py, lines 11-{10 + len(shown)} of 200, as much as is shown at once; go on from {11 + len(shown)}"
+    assert head == f"pkg/long.py, lines 11-{10 + len(shown)} of 200 (output limit; continue from line {11 + len(shown)})"
     assert wide.endswith("yyy")
-    assert "longer than what is shown" in wide
+    assert "too long to show in full" in wide

@@ -98,7 +98,7 @@ def test_lines_that_do_not_occur_are_refused_and_quoted() -> None:
         (block("x", "y", path="pkg/b.py"), "no file"),
         (block("", "y = 1"), "must not be empty"),
         ("FUNCTION pkg/a.py::nope\n```python\ndef nope(): pass\n```", "has no nope"),
-        ("FUNCTION pkg/a.py::add\n```python\ndef other(): pass\n```", "not one whole definition"),
+        ("FUNCTION pkg/a.py::add\n```python\ndef other(): pass\n```", "exactly one definition of that name"),
         ("FUNCTION pkg/a.py::add\n```python\ndef add(): pass\n", "not closed"),
         ("pkg/a.py\n" + "<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n" * 51, "more than 50"),
     ],

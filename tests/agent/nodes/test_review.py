@@ -45,7 +45,7 @@ async def test_a_rejection_is_a_lesson_and_the_next_change_is_tried(tmp_path: Pa
     result, bench, _ = await healed(tmp_path, rung, REJECTED, Reply('{"accept": true}'))
     assert isinstance(result, Repair)
     assert result.edits == RIGHT
-    assert "it hard-codes the test (for instance with add(7, 8))" in rung.seen[1].lessons[0]
+    assert "it hard-codes the test (for example with add(7, 8))" in rung.seen[1].lessons[0]
     assert [event.accepted for event in bench.of(events.Opined) if event.step == "review"] == [False, True]
 
 

@@ -38,7 +38,7 @@ async def test_constants_are_found_by_name_in_the_class_its_bases_and_other_modu
         place = await sources.find("pkg/inline.py::Star.handle", "x")
         assert isinstance(place, Location)
         found = {each.title: each.text for each in await surroundings([place], {}, sources)}
-    (used,) = [text for title, text in found.items() if "has besides" in title]
+    (used,) = [text for title, text in found.items() if "What the shown code" in title]
     lines = used.splitlines()
     assert "        re.compile(STAR_RE)," in lines, "the class attribute, as it stands"
     assert "STAR_RE = r'x+'" in lines, "what its value is made of"
@@ -48,7 +48,7 @@ async def test_constants_are_found_by_name_in_the_class_its_bases_and_other_modu
     assert "def other(self, n): ...  # Star.other" in lines
     assert not any(word in used for word in ("UNUSED", "ELSEWHERE", "unrelated", "typing"))
     assert found["Who calls `Star.handle`"] == "pkg/use.py:3: return star.handle('x')", "no comment, no test"
-    (entered,) = [text for title, text in found.items() if "is entered" in title]
+    (entered,) = [text for title, text in found.items() if "(registers " in title]
     assert entered.splitlines() == [
         "SOLE_RE = r'y'", "…", "registry.register(Sole(SOLE_RE), 'sole', 2)", "registry.register(Star('*'), 'star', 1)",
     ]  # fmt: skip

@@ -149,7 +149,7 @@ async def test_an_answer_that_was_cut_is_asked_for_again_in_short(tmp_path: Path
     async with bench_with(tmp_path, truncated("Cause: a long sto"), FIX, ACCEPTED) as bench:
         result = await bench.heal_by_model()
     assert isinstance(result, Repair), result
-    assert "smallest block" in bench.server.asked[1].messages[-1]["content"]
+    assert "smallest sufficient block" in bench.server.asked[1].messages[-1]["content"]
     assert "long sto" not in bench.server.asked[1].prompt
 
 
@@ -280,7 +280,7 @@ async def test_a_function_that_was_not_shown_is_shown_before_it_may_be_written_a
         result = await bench.heal_by_model()
     assert isinstance(result, Repair), result
     second = bench.server.asked[1].messages[-1]["content"]
-    assert "You were not shown this before" in second
+    assert "You had not seen this code yet" in second
     assert "return a * 2" in second
     assert len(result.log.iterations) == 1
 

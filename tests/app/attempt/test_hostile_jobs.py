@@ -120,7 +120,7 @@ def how(seen: Reproduction) -> str:
 LIMITED = "infrastructure: `hostile` reached the sandbox's "
 CRASHED = "infrastructure: The check `{}` crashed before it reported any result"
 NOT_STARTED = "infrastructure: The check `hostile` exited with code 127 and reported no result: "
-NOT_REACHED = "not_reproduced: The failing step cannot be reached: `hostile` comes before it and "
+NOT_REACHED = "not_reproduced: The failing step was not reached: the earlier step `hostile` "
 BIG = "yes aaaaaaaaaaaaaaaaaaaaa=b | head -c 1000000000 >> "
 
 FAILING = {
@@ -159,13 +159,13 @@ async def test_a_hostile_step_that_fails_ends_in_its_outcome(house: House, harm:
 BEFORE = {
     "daemonises": (step(f"setsid sleep {ASLEEP} >/dev/null 2>&1 &\nsetsid -f sleep {ASLEEP}"), f"red {RED_TEST}"),
     "prints-1-GB": (step("head -c 1000000000 /dev/zero"), f"red {RED_TEST}"),
-    "fills-the-disk": (step("for at in $(seq 100); do head -c 60M /dev/zero > big$at; done"), NOT_REACHED + "fails"),
+    "fills-the-disk": (step("for at in $(seq 100); do head -c 60M /dev/zero > big$at; done"), NOT_REACHED + "failed"),
     "forks": (step("bomb() { bomb | bomb & }; bomb; sleep 0.5"), f"red {RED_TEST}"),
     "kills-all": (step("kill -9 -1"), CRASHED.format("tests")),
-    "big-environment": (step(f"{BIG} $GITHUB_ENV"), NOT_REACHED + "fails"),
+    "big-environment": (step(f"{BIG} $GITHUB_ENV"), NOT_REACHED + "failed"),
     "changes-the-tests": (step("echo 'raise SystemExit(0)' > test_a.py"), "red test_a"),
     "hangs": (flow(f"run: sleep {ASLEEP}, timeout-minutes: 0.03"), NOT_REACHED + "did not finish within"),
-    "in-a-folder-that-is-not-there": (flow("run: exit 0, working-directory: a/b/c/d/e"), NOT_REACHED + "fails"),
+    "in-a-folder-that-is-not-there": (flow("run: exit 0, working-directory: a/b/c/d/e"), NOT_REACHED + "failed"),
     "may-fail-and-hangs": (
         flow(f"run: sleep {ASLEEP}, timeout-minutes: 0.03, continue-on-error: true"),
         "red test_a.Tests.test_red",

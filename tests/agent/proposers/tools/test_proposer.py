@@ -260,7 +260,7 @@ async def test_a_dependency_that_no_manifest_names_is_named(ask: Ask) -> None:
     files = {"m.py": "from skimage import io\nf = io\n", "pyproject.toml": PYPROJECT, "uv.lock": "", "test_m.py": TEST_M}
     proposal, case = await ask(files, PYTEST)
     assert afters(proposal) == [{"pyproject.toml": PYPROJECT.replace('    "rich",\n', '    "rich",\n    "scikit-image",\n')}]
-    assert "uv.lock then has to be regenerated" in proposal.note
+    assert "then uv.lock must be regenerated" in proposal.note
     assert refusal(proposal.candidates[0], Policy(), case.oracle) is None
 
 

@@ -102,13 +102,13 @@ def make():
     [
         ("selfheal.rungs", "import no_such_module_at_all\n", "ModuleNotFoundError"),
         ("selfheal.rungs", "def make():\n    raise RuntimeError('out of ideas')\n", "out of ideas"),
-        ("selfheal.rungs", "def make():\n    return 7\n", "its `rung` is no name"),
-        ("selfheal.rungs", RUNG.format(rung="patterns", before=""), "is taken by Selfheal itself"),
-        ("selfheal.rungs", RUNG.format(rung="modelling", before=""), "is taken by Selfheal itself"),
-        ("selfheal.rungs", RUNG.format(rung="mine", before="lunch"), "its `before` is none of tools, patterns, model"),
-        ("selfheal.rungs", RUNG.format(rung="mine", before="").replace("async ", ""), "it is no Proposer"),
-        ("selfheal.nodes", "def make():\n    return 7\n", "it is no `agent.state.Opinion`"),
-        ("selfheal.nodes", OPINION, "is taken by a step of Selfheal's own"),
+        ("selfheal.rungs", "def make():\n    return 7\n", "its `rung` is not a name"),
+        ("selfheal.rungs", RUNG.format(rung="patterns", before=""), "is the name of a built-in rung"),
+        ("selfheal.rungs", RUNG.format(rung="modelling", before=""), "is the name of a built-in rung"),
+        ("selfheal.rungs", RUNG.format(rung="mine", before="lunch"), "its `before` must be one of tools, patterns, model"),
+        ("selfheal.rungs", RUNG.format(rung="mine", before="").replace("async ", ""), "it is not a Proposer"),
+        ("selfheal.nodes", "def make():\n    return 7\n", "it is not an `agent.state.Opinion`"),
+        ("selfheal.nodes", OPINION, "not be a built-in step's"),
     ],
 )
 def test_a_broken_extension_is_named_before_anything_is_healed(checkout: Path, group: str, body: str, why: str) -> None:
