@@ -116,7 +116,7 @@ async def test_a_test_that_needs_another_one_before_it_is_told_so(tmp_path: Path
     }
     found = flaky(await Case(tmp_path, files).seen())
     assert (found.cause, found.ids) == ("order", ("test_a.py::test_b",))
-    assert "fails alone too" in found.evidence[-1]
+    assert "also fails alone" in found.evidence[-1]
 
 
 RUN = datetime(2027, 3, 31, 10, 0, tzinfo=UTC)
