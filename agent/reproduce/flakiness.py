@@ -121,7 +121,7 @@ def in_words(under: Conditions) -> str:
         parts.append(f"with the clock at {datetime.fromtimestamp(under.clock, UTC):%Y-%m-%d %H:%M} UTC")
     if under.timezone:
         parts.append({EAST: "in the time zone UTC+14", WEST: "in the time zone UTC-12"}.get(under.timezone, "in UTC"))
-    return ", ".join(parts) or "as CI runs them"
+    return ", ".join(parts) or "without fixed conditions"
 
 
 def before(ids: Iterable[VerdictId], one: VerdictId, shuffle: int) -> list[VerdictId]:

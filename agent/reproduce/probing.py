@@ -192,7 +192,7 @@ class Prober:
             if mine is None:
                 self.seen.append(run)
             red |= run.red - {EXIT}
-        how = flakiness.in_words(under) + (f", {words.counted(len(only), 'test')} alone" if only is not None else "")
+        how = flakiness.in_words(under) + (f", only {words.counted(len(only), 'test')}" if only is not None else "")
         text = f"Run {self.tried} {how}: {f'{len(red):,} failed' if red else 'all passed'}"
         await work.context.emit(Probed(text=text, run=self.tried, under=how, red=[str(id_) for id_ in sorted(red)[:50]]))
         return red

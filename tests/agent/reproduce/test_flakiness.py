@@ -324,7 +324,7 @@ async def test_a_failure_that_is_never_red_is_not_reproduced_and_says_what_was_t
     assert isinstance(result, NoRepair)
     assert result.outcome is Outcome.NOT_REPRODUCED
     assert len(case.probes()) == TRIALS + 1
-    assert case.probes()[-1].under.endswith("1 test alone")
+    assert case.probes()[-1].under.endswith("only 1 test")
     assert f"{TRIALS + 1} more runs with other test orders" in result.reason
 
 
