@@ -1,4 +1,4 @@
-"""Reads linters and type checkers into failures whose ids survive moved lines, and Python tracebacks.
+"""Parses the output of linters and type checkers into failures whose ids do not depend on line numbers; parses tracebacks.
 
 Knows the output of ruff, flake8, pylint, mypy, pyright and of formatters in check mode.
 """
@@ -25,9 +25,9 @@ _LINE_NUMBERS = re.compile(r"\b(line|lines) \d+")
 
 
 def read_findings(output: str, root: str = "/", cwd: str = ".") -> tuple[Failure, ...]:
-    """One failure per finding, in the order of the output; id "path: CODE message", with "#2" for the second of the same.
+    """One failure per finding, in output order. The id is "path: CODE message"; a repeated id gets "#2", "#3" and so on.
 
-    Paths become relative to the repository's `root`; the tool ran in `cwd` below it.
+    Paths are made relative to the repository's `root`; the tool ran in `cwd`, relative to `root`.
     """
     found: list[Failure] = []
     seen: Counter[str] = Counter()
@@ -48,7 +48,7 @@ def read_findings(output: str, root: str = "/", cwd: str = ".") -> tuple[Failure
 
 
 def read_traceback(output: str, root: str = "/", cwd: str = ".") -> tuple[Frame, ...]:
-    """The frames in the repository of a Python traceback, outermost first."""
+    """The frames of a Python traceback that are in the repository, outermost first."""
     frames = []
     for shown in _TRACEBACK.finditer(output):
         path = _path(shown["path"], root, cwd)

@@ -1,7 +1,7 @@
-"""Packs `agent/guest` into one file that any Python runs: `python guest.pyz SUBCOMMAND`.
+"""Packs `agent/guest` into one file that any Python can run: `python guest.pyz SUBCOMMAND`.
 
-The same files give the same bytes in one version of Python: each source comes with its compiled form, so that a Python of the
-same version need not compile it in every run. Other versions skip it (`zipimport` compares the magic number).
+The output is reproducible for one version of Python. Each source is stored with its bytecode, so a Python of that version does
+not compile it in every run. Other versions ignore the bytecode (`zipimport` compares the magic number).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from importlib.resources.abc import Traversable
 PACKAGE = "selfheal_guest"
 _MAIN = f"import sys\n\nfrom {PACKAGE}.__main__ import main\n\nsys.exit(main())\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-_VERSION = 2  # of marshal: newer ones depend on reference counts, so their output varies
+_VERSION = 2  # of marshal; the output of newer versions depends on reference counts, so it varies
 _UNCHECKED = (0b01).to_bytes(4, "little")  # PEP 552: hash-based, not checked against the source
 
 
 @cache
 def guest_bundle() -> bytes:
-    """The zipapp's bytes, read as package resources, so that an installed wheel has them too."""
+    """The zipapp as bytes. Its sources are read as package resources, so it also works from an installed wheel."""
     sources = dict(_files(resources.files("agent.guest"), PACKAGE))
     sources["__main__.py"] = _MAIN.encode()
     packed = io.BytesIO()
-    # Stored, not compressed: an interpreter built without zlib reads it too.
+    # Stored, not compressed: an interpreter built without zlib can read it too.
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(sources):
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), sources[name])
@@ -46,6 +46,6 @@ def _files(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _compiled(name: str, source: bytes) -> bytes:
-    # An absolute name, so that the guest's frames do not look like the repository's.
+    # An absolute path, so that the guest's frames do not look like the repository's.
     code = compile(source, f"/{name}", "exec", dont_inherit=True, optimize=0)
     return importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source) + marshal.dumps(code, _VERSION)

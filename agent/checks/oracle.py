@@ -1,7 +1,7 @@
-"""Decides from runs: which verdicts must turn green, which must stay green, and what a candidate's runs did to them. Pure.
+"""Decides from runs which verdicts must turn to passed, which must stay passed, and how a candidate changed them. Pure.
 
-Only an id that was red in every base run must turn, and only one that was green in every one must stay. The rest is flaky and
-decides nothing.
+An id must turn if it failed in every base run, and must stay if it passed in every base run. All other ids are treated as flaky
+and decide nothing.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from agent.contract.outcome import CheckEvidence
 from agent.contract.proposal import Edits
 from agent.contract.verdicts import Check, CheckRun, Failure, Oracle, Verdict, VerdictId
 
-EXIT = VerdictId("exit")  # the whole command, where no single verdict explains the failure
+EXIT = VerdictId("exit")  # the whole command, if no single verdict explains the failure
 MARKS_LIMIT = 300  # tampering marks of a run
-_RANK = (Verdict.SKIPPED, Verdict.PASSED, Verdict.FAILED, Verdict.ERROR)  # of two runs, the later one in this list counts
+_RANK = (Verdict.SKIPPED, Verdict.PASSED, Verdict.FAILED, Verdict.ERROR)  # if two runs differ, the later one here counts
 _DIGEST = re.compile(r" \([0-9a-f]{16}\)$")
 Round = tuple[CheckRun, ...]  # one run of every check, in the order of the checks
 
@@ -32,14 +32,14 @@ class Verification:
     still_red: tuple[VerdictId, ...] = ()
     newly_red: tuple[VerdictId, ...] = ()
     evidence: tuple[CheckEvidence, ...] = ()
-    flaky: tuple[VerdictId, ...] = ()  # red once with the change, green when run again
+    flaky: tuple[VerdictId, ...] = ()  # failed once with the change, passed when run again
     starved: bool = False  # it ran out of memory, perhaps because of parallel runs
-    unmoved: bool = False  # every target stays red with the same message as without the change
+    unmoved: bool = False  # every target still fails with the same message as without the change
     judge: Literal["gate", "guard", "opinion", "person"] = "gate"
 
 
 def merge(runs: Sequence[CheckRun]) -> CheckRun:
-    """Merges runs of the same check under different conditions: an id that is red in any of them is red."""
+    """Merge runs of the same check under different conditions. An id that failed in any of them counts as failed."""
     if len(runs) == 1:
         return runs[0]
     shown = next((run for run in runs if run.ending != "finished"), None) or next((run for run in runs if run.red), runs[0])
@@ -62,21 +62,21 @@ def merge(runs: Sequence[CheckRun]) -> CheckRun:
 
 
 def oracle_of(checks: tuple[Check, ...], rounds: Sequence[Round]) -> Oracle:
-    """What the rounds at the base agree on: the ids that were red in every run of a check, and those that were green."""
+    """What the base rounds agree on: for each check, the ids that failed in every round, and those that always passed."""
     turn = {check.name: frozenset.intersection(*(runs[at].red for runs in rounds)) for at, check in enumerate(checks)}
     stay = {check.name: frozenset.intersection(*(runs[at].green for runs in rounds)) for at, check in enumerate(checks)}
     return Oracle(checks, turn, stay)
 
 
 def base_of(rounds: Sequence[Round]) -> Round:
-    """The first round, with what the steps before its checks did in any round, as that may differ between rounds."""
+    """The first round, with the effects of the steps before its checks in any round, because the rounds may differ."""
     return tuple(
         replace(run, prepared=frozenset().union(*(runs[at].prepared for runs in rounds))) for at, run in enumerate(rounds[0])
     )
 
 
 def flaky_ids(rounds: Sequence[Round]) -> dict[VerdictId, int]:
-    """Ids that were red in some rounds only, with the number of those rounds."""
+    """Ids that failed in some rounds but not in all, with the number of rounds in which they failed."""
     reds: Counter[VerdictId] = Counter(id_ for runs in rounds for run in runs for id_ in run.red)
     return {id_: count for id_, count in reds.items() if count < len(rounds)}
 
@@ -86,10 +86,10 @@ def differ(one: Round, other: Round) -> bool:
 
 
 def turned(check: Check, base: CheckRun, run: CheckRun, target: Iterable[VerdictId]) -> tuple[VerdictId, ...]:
-    """The ids of the target that are green now.
+    """The ids of the target that pass now.
 
-    A finding is fixed when it is not reported again. A file that failed to be collected is fixed when it is no longer reported
-    and its tests are, none of them red.
+    A finding counts as fixed when it is not reported again. A file that could not be collected counts as fixed when it is no
+    longer reported, at least one of its tests passes, and none fails.
     """
     return tuple(sorted(id_ for id_ in target if _is_turned(check, base, run, id_)))
 
@@ -116,12 +116,12 @@ def _was_hidden_by(check: Check, id_: VerdictId, new: VerdictId) -> bool:
 
 
 def unexplained(run: CheckRun) -> bool:
-    """The command fails although none of its verdicts is red: its step in CI stays red."""
+    """The command fails although none of its verdicts does, so its step in CI would still fail."""
     return run.exit_code != 0 and not run.red - {EXIT}
 
 
 def broken(oracle: Oracle, check: Check, base: CheckRun, run: CheckRun) -> tuple[VerdictId, ...]:
-    """What the candidate broke: ids that must stay green and are not, ids that no longer run, and new red ones."""
+    """What the candidate broke: ids that must stay passed and did not, ids that no longer run, and new failing ids."""
     must_turn, must_stay = oracle.must_turn[check.name], oracle.must_stay[check.name]
     spoilt = {id_ for id_ in must_stay if run.verdicts.get(id_) is not Verdict.PASSED}
     new = {id_ for id_ in run.red if id_ not in base.verdicts and id_ not in must_turn}
@@ -132,7 +132,7 @@ def broken(oracle: Oracle, check: Check, base: CheckRun, run: CheckRun) -> tuple
 def possibly_flaky(
     oracle: Oracle, runs: Mapping[str, CheckRun], spoilt: Iterable[VerdictId]
 ) -> dict[str, frozenset[VerdictId]]:
-    """The broken ids by their check, if all are tests that were green at the base and ran; else none."""
+    """The broken ids by check, if all are tests that passed at the base and failed now; otherwise none."""
     red = {
         check.name: oracle.must_stay[check.name] & (runs[check.name].red - {EXIT}) if check.runs_tests else frozenset()
         for check in oracle.checks
@@ -141,7 +141,7 @@ def possibly_flaky(
 
 
 def unmoved(oracle: Oracle, base: Mapping[str, CheckRun], runs: Mapping[str, CheckRun]) -> bool:
-    """Does every target fail exactly as without the change?"""
+    """Whether every target fails with the same message as without the change."""
     target = {id_ for name in runs for id_ in oracle.must_turn[name]}
     before = {failure.id: failure.message for failure in failures(base.values(), target)}
     now = {failure.id: failure.message for failure in failures(runs.values(), target)}
@@ -150,10 +150,10 @@ def unmoved(oracle: Oracle, base: Mapping[str, CheckRun], runs: Mapping[str, Che
 
 
 def tampering(base: CheckRun, run: CheckRun, edits: Edits) -> tuple[str, ...]:
-    """What files that the change touches did to the test run, and did not do at the base.
+    """How files that the change touches interfered with the test run, if they did not do so at the base.
 
-    A mark without a file counts too if the base's marks are complete. Marks of untouched files do not count: more of their code
-    may run now. A full list may hide new marks.
+    A mark without a file also counts if the base's list of marks is complete. Marks of untouched files do not count, because
+    more of their code may run now. A full list may hide new marks.
     """
     paths = {edit.path for edit in edits} | ({""} if base.told_all else set())
     found = sorted(mark for mark in run.marks - base.marks if mark.partition(":")[0] in paths)
@@ -164,7 +164,7 @@ def tampering(base: CheckRun, run: CheckRun, edits: Edits) -> tuple[str, ...]:
 
 
 def _prepared(base: CheckRun, run: CheckRun) -> Iterator[str]:
-    """What only this run's steps did to decisive files. Files that differed between base runs may differ here."""
+    """The effects on decisive files that only this run's steps had. Files that differed between base runs may differ."""
     known = Counter(_DIGEST.sub("", said) for said in base.prepared)
     return (said for said in run.prepared - base.prepared if known[_DIGEST.sub("", said)] < 2)
 

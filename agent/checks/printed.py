@@ -1,4 +1,4 @@
-"""Reads the output of test runners in other languages into verdicts, and failures in their order.
+"""Parses the output of test runners for other languages into verdicts and ordered failures.
 
 Pure; hostile code can forge the text, so the exit code has the last word. `root` is the repository's path in the sandbox.
 """
@@ -22,7 +22,7 @@ _GO_NOISE = re.compile(r"^\s*(?:=== |--- |PASS\b|FAIL\b|ok\s|exit status)")
 
 
 def read_go(text: str, root: str) -> Results:
-    """`go test -json` (`cmd/test2json`). A package can fail to build.
+    """The output of `go test -json` (`cmd/test2json`), including packages that fail to build.
 
     A test id starts with its package: `example.com/a/pkg.TestAdd/case`.
     """
@@ -48,13 +48,13 @@ def read_go(text: str, root: str) -> Results:
 
 
 def _go_above(id_: VerdictId) -> Iterator[VerdictId]:
-    """The names of all that may contain this test."""
+    """The ids of the packages and tests that may contain this one."""
     for end in _GO_PART.finditer(id_[:ID_LIMIT]):
         yield VerdictId(id_[: end.start()])
 
 
 def _go_events(text: str) -> Iterator[tuple[str, str, str, str]]:
-    """(package, test, action, output) of each line that is one."""
+    """(package, test, action, output) of each line that is an event."""
     for line in text.splitlines():
         if not line.startswith("{"):
             continue
@@ -92,9 +92,9 @@ _JAVA_SUITE = re.compile(r"^(?:\[\w+\] +)?Running ([\w.$]+)\s*$")
 
 
 def read_java(text: str, root: str) -> Results:
-    """Maven's surefire, by class, as it prints no passing methods; one failure per class.
+    """The output of Maven's surefire. Ids are classes, because it does not print passing methods; one failure per class.
 
-    Frames are in the class's own packages, below Maven's source folders.
+    Only frames in the class's own packages are kept, with paths below Maven's source folders.
     """
     verdicts: dict[VerdictId, Verdict] = {}
     details: dict[str, list[str]] = {}
@@ -136,10 +136,10 @@ _RUST_VERDICTS = {"ok": Verdict.PASSED, "FAILED": Verdict.FAILED, "ignored": Ver
 
 
 def read_rust(text: str, root: str) -> Results:
-    """`cargo test`. Of two results of a test the worse counts.
+    """The output of `cargo test`. If a test has two results, the worse one counts.
 
-    A test id starts with its target: `src/lib.rs::tests::adds`, `tests/it.rs::adds`; a documentation
-    example has cargo's name: `src/lib.rs - add (line 3)`.
+    A test id starts with its target: `src/lib.rs::tests::adds`, `tests/it.rs::adds`; a documentation example keeps cargo's
+    name: `src/lib.rs - add (line 3)`.
     """
     verdicts: dict[VerdictId, Verdict] = {}
     blocks: dict[VerdictId, list[str]] = {}
@@ -179,4 +179,4 @@ def _rust_failure(id_: VerdictId, lines: list[str]) -> Failure:
 
 
 READERS: Mapping[str, Callable[[str, str], Results]] = {"go": read_go, "rust": read_rust, "java": read_java}
-"""By the names of readers (`Check.reader`)."""
+"""The readers by name (`Check.reader`)."""

@@ -1,7 +1,7 @@
 """Runs a check inside a workspace and reads its verdicts.
 
 Knows the sandbox and the guest that observes the run from inside; knows nothing of repairs. The guest runs next to hostile
-code, so its reports are validated, cleaned and bounded here. A missing or invalid report makes the run "crashed", never green.
+code, so its reports are validated, cleaned and bounded here. A missing or invalid report makes the run "crashed", never passed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from agent.guest.text import ID_LIMIT, clean, identity, one_line
 from agent.source.protected import DECIDING
 from sandbox.base import MIB, Command, Completed, DeadlinePassed, LimitExceeded, Sandbox, Workspace
 
-GRACE = 10.0  # seconds beyond the check's limit in which the supervisor inside may still report
+GRACE = 10.0  # seconds after the check's limit in which the guest's supervisor can still report
 OUTPUT_LIMIT = 20_000  # characters of what a test run printed
-FINDINGS_LIMIT = 2_000_000  # the same if verdicts are read from the output
+FINDINGS_LIMIT = 2_000_000  # the same limit if verdicts are read from the output
 REPORT_LIMIT = 16 * MIB  # bytes of the guest's answer
 MARK_LIMIT = 500  # characters of one tampering mark
-PREPARED_LIMIT = 2_001  # effects that are reported of the steps before a check
+PREPARED_LIMIT = 2_001  # reported effects of the steps before a check
 MESSAGE_LIMIT, DETAILS_LIMIT, FRAMES_LIMIT = 500, 8_000, 50
 
 TESTS = 100_000  # verdicts read from the output
@@ -76,7 +76,7 @@ class StepResult(NamedTuple):
 
 
 class GuestReply(NamedTuple):
-    """The guest's output for another command than `run`, possibly hostile; `problem` says why it is incomplete."""
+    """The guest's output for a command other than `run`; it may be hostile. `problem` says why it is incomplete."""
 
     output: bytes
     problem: str = ""
@@ -106,9 +106,9 @@ class Runner:
     ) -> CheckRun:
         """Run one check and read its verdicts.
 
-        `only` limits a test run to these ids. An id that disappears when fixed (an uncollectable file, a finding) counts as
-        passed once the run gets past it; a file's own tests run with it.
-        Raises `SandboxError` except `DeadlinePassed`: those are infrastructure; a hang is an ending.
+        `only` limits a test run to these ids; if an id is a file, the tests in it run too. An id that disappears when fixed (an
+        uncollectable file, a finding) counts as passed once a run no longer reports it. Raises `SandboxError`, except
+        `DeadlinePassed`: a timeout is an ending of the run, not an infrastructure error.
         """
         return (await self.step(workspace, check, only=only, timeout=timeout)).run
 
@@ -121,7 +121,7 @@ class Runner:
         timeout: float | None = None,
         path: Sequence[str] = (),
     ) -> StepResult:
-        """`run`, for callers that run more steps in the same workspace; `path` are folders put first on the PATH."""
+        """As `run`, for callers that run more steps in the same workspace. The folders in `path` come first on PATH."""
         seconds = check.timeout if timeout is None else timeout
         series = [replace(check, conditions=(each,)) for each in check.conditions] or [check]
         ran: list[StepResult] = []
@@ -143,7 +143,7 @@ class Runner:
             **prelude_of(check, path),
             "reader": check.reader,
             "root": workspace.root,
-            # A failed command as a whole hid every test.
+            # If the command failed as a whole, it hid every test, so all of them run.
             "only": None if only is None or EXIT in only else sorted(only),
             "timeout": seconds,
             "output_limit": FINDINGS_LIMIT if check.reader in ("findings", *printed.READERS) else OUTPUT_LIMIT,
@@ -165,7 +165,7 @@ class Runner:
     async def ask(
         self, workspace: Workspace, guest_command: str, stdin: bytes, seconds: float, *, check: Check | None = None
     ) -> GuestReply:
-        """Run another guest command, with the environment of `check`. Raises `SandboxError`, except for time and bounds."""
+        """Run another guest command, with the environment of `check`. Raises `SandboxError`, except for exceeded limits."""
         await self.prepare()
         argv = (workspace.python, self.guest, guest_command)
         env, hosts = ({}, ()) if check is None else ({**check.outer, **check.env, **_conditions(check).env}, _hosts(check))
@@ -227,7 +227,7 @@ def _report(completed: Completed, nonce: str) -> _Report | None:
     if not space or not secrets.compare_digest(start, nonce.encode()):
         return None
     try:
-        # Not msgspec's own parser: escaped lone surrogates are allowed here and cleaned later.
+        # Not msgspec's own parser: escaped lone surrogates are accepted here and cleaned later.
         return msgspec.convert(json.loads(rest), _Report)
     except (ValueError, RecursionError, msgspec.ValidationError):
         return None
@@ -244,7 +244,7 @@ def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[Verdi
     durations: dict[VerdictId, float] = {}
     observed = report.observed
     if check.reader in printed.READERS:
-        # It makes nothing green by itself: code under test prints too.
+        # This alone never proves a pass: the code under test can print the same.
         verdicts, failures = printed.READERS[check.reader](report.output, root)
         verdicts, failures, observed = _cleaned(verdicts), tuple(map(_bounded, failures)), bool(verdicts)
     elif check.runs_tests:
@@ -254,14 +254,14 @@ def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[Verdi
         failures = tuple(map(_bounded, failures))
     if check.runs_tests:
         if not observed and report.ending == "finished" and report.exit_code not in UNINFORMATIVE:
-            # Something before the tests failed, a linter or a build, so the tests never ran.
+            # Something before the tests failed (a linter, a build), so the tests never ran.
             verdicts, failures = {EXIT: Verdict.ERROR}, (exit_failure,)
         elif observed and report.exit_code == 0 and EXIT in only:
             verdicts[EXIT] = Verdict.PASSED
         elif (wanted is None or EXIT in only) and _fails_as_a_whole(report, verdicts):
             verdicts[EXIT], failures = Verdict.FAILED, (exit_failure,)
     elif report.ending == "finished" and report.exit_code == 0:
-        # Even with findings printed: the tool is configured to pass.
+        # This holds even if findings were printed: the tool is configured to pass.
         verdicts = dict.fromkeys(only or {EXIT}, Verdict.PASSED)
     elif report.ending == "finished":
         failures = (check.reader == "findings" and findings) or (exit_failure,)
@@ -285,7 +285,7 @@ def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[Verdi
 
 
 def _cleaned(verdicts: Mapping[VerdictId, Verdict]) -> dict[VerdictId, Verdict]:
-    """If cleaning makes two ids equal, the worse verdict counts."""
+    """Clean the ids. If two become equal, the worse verdict counts."""
     ordered = sorted(verdicts.items(), key=lambda item: item[1].red)
     return {_id(name): verdict for name, verdict in ordered[-TESTS:]}
 
@@ -300,7 +300,7 @@ def _bounded(failure: Failure) -> Failure:
 
 
 def _fails_as_a_whole(report: _Report, verdicts: Mapping[VerdictId, Verdict]) -> bool:
-    """Its tests pass and yet it fails: a coverage limit, a later command, or forged verdicts."""
+    """The command fails although no test does: because of a coverage limit, a later command, or forged verdicts."""
     none_is_red = not any(verdict.red for verdict in verdicts.values())
     return report.ending == "finished" and report.exit_code != 0 and bool(verdicts) and none_is_red
 

@@ -16,7 +16,7 @@ def red_check(oracle: Oracle) -> Check | None:
 
 
 def run_of(check: Check, runs: Sequence[CheckRun]) -> CheckRun:
-    """Its run, or an empty one."""
+    """The run of `check`, or an empty one."""
     return next((run for run in runs if run.check == check.name), CheckRun(check.name, "finished", {}, (), 0.0))
 
 
@@ -36,13 +36,13 @@ def guest_request(check: Check, oracle: Oracle, run: CheckRun, *, red: int | Non
         "args": test_files(failing, check.reader),
         "red": failing,
         "green": passing,
-        # Seconds at the base, of those that finished.
+        # Seconds at the base, for tests that finished.
         "durations": {i: run.durations[i] for i in [*failing, *passing] if run.verdicts.get(i) and i in run.durations},
     }
 
 
 def _near(check: Check, oracle: Oracle, run: CheckRun, red: Sequence[VerdictId], limit: int) -> list[VerdictId]:
-    """Passing tests of the same files, quick ones with similar names first."""
+    """Passing tests of the same files: fast ones first, then those with the most similar names."""
     files = set(test_files(red, check.reader)) or {i.rpartition(".")[0] for i in red}
     near = [
         i for i in oracle.must_stay.get(check.name, frozenset()) if i.split("::")[0] in files or i.rpartition(".")[0] in files

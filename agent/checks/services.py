@@ -1,4 +1,4 @@
-"""Asks the guest which of the servers that checks need exist in the sandbox. Starts nothing."""
+"""Asks the guest which of the servers that the checks need exist in the sandbox. Starts nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class ServiceInventory:
-    """The servers that the sandbox lacks, each with why, as a sentence, and those it has, with versions: "PostgreSQL 15.8"."""
+    """The servers that the sandbox lacks, each with a sentence why; those it has, with versions: "PostgreSQL 15.8"."""
 
     missing: tuple[tuple[Service, str], ...]
     found: tuple[tuple[Service, str], ...]
@@ -34,7 +34,7 @@ class ServiceInventory:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What replaces each image, for people."""
+        """Notes for people on what replaces each image."""
         return tuple(f"{version} instead of {service.image or service.kind}" for service, version in self.found)
 
 

@@ -1,4 +1,4 @@
-"""Evaluates expressions where a workflow has them: bare, in a text with any number of `${{ }}`, and as a condition."""
+"""Evaluates expressions in every form that a workflow has: bare, in text with any number of `${{ }}`, and as a condition."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ from agent.ci.expressions.values import (
 
 
 def evaluate(text: str, scope: Scope) -> Value:
-    """The value of what stands inside `${{ }}`, or of a bare `if:`. Raises `ExpressionError`."""
+    """The value of the expression inside `${{ }}`, or of a bare `if:`. Raises `ExpressionError`."""
     evaluator = Evaluator(scope)
     return evaluator.value(_parse(text, evaluator))
 
 
 def render(template: str, scope: Scope) -> str | Unknown:
-    """`template` with each `${{ }}` replaced by its value as text; the first `Unknown` it needs. Raises `ExpressionError`."""
+    """`template` with each `${{ }}` replaced by its value, or the first `Unknown` it needs. Raises `ExpressionError`."""
     evaluator = Evaluator(scope)
     return _rendered(_fragments(template, evaluator), evaluator)
 
 
 def value_of(template: str, scope: Scope) -> Value:
-    """As `render`, but what is exactly one `${{ }}` keeps the type of its value. Raises `ExpressionError`."""
+    """As `render`, but a template that is exactly one `${{ }}` keeps the type of its value. Raises `ExpressionError`."""
     evaluator = Evaluator(scope)
     pieces = _fragments(template, evaluator)
     if len(pieces) == 1 and isinstance(pieces[0], Expression):
@@ -60,9 +60,9 @@ def value_of(template: str, scope: Scope) -> Value:
 
 
 def condition(text: str | None, scope: Scope) -> bool | Unknown:
-    """Whether an `if:` holds: `success() &&` goes before one that calls no status function. Raises `ExpressionError`.
+    """Whether an `if:` holds. A condition without a status function is read as `success() && …`. Raises `ExpressionError`.
 
-    A `${{ }}` with more text around it makes a text, as at GitHub: one that is not empty, so that it always holds.
+    As on GitHub, a `${{ }}` with more text around it becomes a non-empty string, so the condition always holds.
     """
     if text is None or not text.strip():
         return scope.status == "success"
@@ -83,7 +83,7 @@ def _parse(text: str, evaluator: Evaluator) -> Expression:
 
 def _fragments(template: str, evaluator: Evaluator) -> list[str | Expression]:
     pieces = split(template)
-    # GitHub makes one call of `format` of several pieces: the limit is that of one expression.
+    # GitHub turns several pieces into one call of `format`, so the limit of one expression applies.
     size = sum(len(piece) + sum(map(piece.count, "'{}")) for piece in pieces[0::2])
     size += sum(len("{0}, ") + len(piece.strip()) for piece in pieces[1::2])
     if size > LENGTH_LIMIT and sum(map(bool, pieces)) > 1:
@@ -93,7 +93,7 @@ def _fragments(template: str, evaluator: Evaluator) -> list[str | Expression]:
 
 
 def split(template: str) -> list[str]:
-    """Text and expressions by turns: the pieces with odd indexes stand inside `${{ }}`. Raises `ExpressionError`."""
+    """Alternating text and expressions: the pieces at odd indexes are inside `${{ }}`. Raises `ExpressionError`."""
     pieces: list[str] = []
     at = 0
     while (start := template.find("${{", at)) >= 0:
@@ -104,7 +104,7 @@ def split(template: str) -> list[str]:
 
 
 def _closing(template: str, start: int) -> int:
-    """Where the `}}` of the expression that opens at `start` stands; one in a text in single quotes does not count."""
+    """The position of the `}}` that closes the expression at `start`; a `}}` inside single quotes does not count."""
     at = start + 3
     while True:
         end = template.find("}}", at)
@@ -113,7 +113,7 @@ def _closing(template: str, start: int) -> int:
         quote = template.find("'", at, end)
         if quote < 0:
             return end
-        # A doubled quote closes one text and opens the next, which comes to the same.
+        # A doubled quote is read as closing one string and opening the next, which has the same effect.
         at = template.find("'", quote + 1) + 1
         if not at:
             raise ExpressionError("a ${{ is not closed by }}", template, start + 1)
@@ -133,7 +133,7 @@ def _rendered(pieces: list[str | Expression], evaluator: Evaluator) -> str | Unk
 
 
 class Evaluator:
-    """Evaluates expressions in one scope, on one meter."""
+    """Evaluates expressions in one scope, with one meter for their work."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope, self._meter = scope, Meter()
@@ -245,7 +245,7 @@ class Evaluator:
         return Filtered(members)
 
     def _member(self, base: Known, key: Known) -> Value:
-        """`_MISSING` where there is none."""
+        """The member, or `_MISSING` if there is none."""
         if isinstance(base, Mapping):
             if not is_primitive(key):
                 return _MISSING
@@ -270,7 +270,7 @@ class Evaluator:
         return self._keys[id(base)][1]
 
 
-_MISSING = Filtered()  # known by its identity alone
+_MISSING = Filtered()  # recognized by its identity only
 
 
 def _members(value: Known) -> list[Value]:

@@ -29,7 +29,7 @@ from agent.ci.expressions.values import (
 
 Arguments: TypeAlias = Sequence[Value]
 _MANY = 255
-# GitHub reads past whatever stands between the number and the closing brace.
+# GitHub ignores whatever is between the number and the closing brace.
 _PART = re.compile(r"(?P<plain>[^{}]+)|(?P<brace>\{\{|\}\})|\{(?P<number>[0-9]+)[^}]*\}")
 
 
@@ -43,18 +43,18 @@ def refusal(name: str, count: int) -> str | None:
     """Why the function `name` (in lower case) cannot be called with `count` arguments, as a clause."""
     function = _FUNCTIONS.get(name)
     if function is None:
-        return "is no function"
+        return "is not a function"
     if count < function.least:
-        return f"takes at least {function.least} arguments and is given {count}"
+        return f"takes at least {function.least} arguments but got {count}"
     if count > function.most:
-        return f"takes at most {function.most} arguments and is given {count}"
+        return f"takes at most {function.most} arguments but got {count}"
     if name == "case" and count % 2 == 0:
-        return "takes pairs of a condition and a value, and a value for every other case"
+        return "takes pairs of a condition and a value, then a default value"
     return None
 
 
 def call(name: str, arguments: Arguments, scope: Scope, meter: Meter) -> Value:
-    """Raises `ExpressionError` without a position."""
+    """Call the function `name`. Raises `ExpressionError` without a position."""
     meter.spend(sum(len(a) for a in arguments if isinstance(a, Sequence)))
     value = _FUNCTIONS[name].call(arguments, scope)
     meter.spend(len(value) if isinstance(value, Sequence) else 0)
@@ -88,7 +88,7 @@ def _both(arguments: Arguments, holds: Callable[[str, str], bool]) -> Value:
 
 
 def _texts(values: Arguments) -> list[str] | Unknown:
-    """The values as texts, or the first that is unknown."""
+    """The values as text, or the first unknown one."""
     texts: list[str] = []
     for value in values:
         if isinstance(value, Unknown):
@@ -98,7 +98,7 @@ def _texts(values: Arguments) -> list[str] | Unknown:
 
 
 def _format(arguments: Arguments, scope: Scope) -> Value:
-    """Replace `{0}` by the first value and `{{` by a brace; unknown where a used value is. Raises `ExpressionError`."""
+    """Replace `{0}` by the first value and `{{` by a brace; unknown if a used value is. Raises `ExpressionError`."""
     values = arguments[1:]
     if isinstance(arguments[0], Unknown):
         return Unknown(arguments[0].what)
@@ -108,7 +108,7 @@ def _format(arguments: Arguments, scope: Scope) -> Value:
     while at < len(template):
         found = _PART.match(template, at)
         if found is None:
-            raise ExpressionError(f"format is given {quoted(template)}, which has a brace without its partner or number")
+            raise ExpressionError(f"the format string {quoted(template)} has an unmatched brace or a field without a number")
         part = found["plain"] or (found["brace"] or "")[:1]
         if found["number"] is not None:
             value = _numbered(found["number"], values)
@@ -125,7 +125,7 @@ def _format(arguments: Arguments, scope: Scope) -> Value:
 def _numbered(digits: str, values: Sequence[Value]) -> Value:
     short = digits.lstrip("0") or "0"
     if len(short) > 4 or int(short) >= len(values):
-        raise ExpressionError(f"format is to put in value {quoted(digits)[1:-1]}, counted from 0, and is given {len(values)}")
+        raise ExpressionError(f"the format string uses value {quoted(digits)[1:-1]} (counted from 0) of {len(values)}")
     return values[int(short)]
 
 
@@ -165,7 +165,7 @@ def _case(arguments: Arguments, scope: Scope) -> Value:
         if isinstance(condition, Unknown):
             return Unknown(condition.what)
         if not isinstance(condition, bool):
-            raise ExpressionError("case is given a condition that is neither true nor false")
+            raise ExpressionError("a condition of case is neither true nor false")
         if condition:
             return value
     return arguments[-1]
@@ -195,7 +195,7 @@ STATUS_FUNCTIONS = frozenset({"always", "cancelled", "failure", "success"})
 
 
 def to_json(value: Known) -> str:
-    """JSON with two spaces for each level. Raises `ExpressionError` where the value is too large or too deep."""
+    """JSON indented by two spaces. Raises `ExpressionError` if the value is too large or too deep."""
     size = 0
     parts: list[str] = []
     for part in _json_parts(value, 0):
@@ -206,14 +206,14 @@ def to_json(value: Known) -> str:
 
 
 def from_json(text: str) -> Known:
-    """The value of a JSON text; of keys that differ by case alone the first counts. Raises `ExpressionError`."""
+    """The value of a JSON text. If keys differ only by case, the first counts. Raises `ExpressionError`."""
     if not text.strip():
-        raise ExpressionError("fromJSON is given an empty text")
+        raise ExpressionError("the argument of fromJSON is empty")
     try:
         return _settled(json.loads(text, parse_int=float, parse_float=float, parse_constant=_refuse), 0)
     except json.JSONDecodeError as error:
         raise ExpressionError(
-            f"fromJSON is given a text that is not JSON ({error.msg} at its character {error.pos + 1})"
+            f"the argument of fromJSON is not valid JSON ({error.msg} at character {error.pos + 1})"
         ) from None
     except RecursionError:
         raise _too_deep() from None
@@ -229,7 +229,7 @@ def _json_parts(value: Value, depth: int) -> Iterator[str]:
     elif isinstance(value, int | float):
         yield exact(real(value)) if math.isfinite(real(value)) else "null"
     elif isinstance(value, Unknown):
-        raise TypeError(value)  # callers have checked
+        raise TypeError(value)  # excluded by the callers
     else:
         opening, closing = "{}" if isinstance(value, Mapping) else "[]"
         yield opening
@@ -266,12 +266,12 @@ def _settled(value: object, depth: int) -> Known:
 
 
 def _paired(text: str) -> str:
-    """Without halves of surrogate pairs, which JSON can name and no file or process can take."""
+    """`text` with lone surrogates replaced: JSON can express them, but files and processes cannot take them."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _refuse(constant: str) -> float:
-    raise ExpressionError(f"fromJSON is given a text that is not JSON ({constant} is no number there)")
+    raise ExpressionError(f"the argument of fromJSON is not valid JSON ({constant} is not a JSON number)")
 
 
 def _too_deep() -> ExpressionError:

@@ -1,7 +1,7 @@
-"""`hashFiles`: whether its patterns match any file, by the rules of `actions/glob`, and a stand-in for the digest.
+"""`hashFiles`: whether its patterns match any file by the rules of `actions/glob`, with a placeholder for the digest.
 
-Workflows put the digest into cache keys, but ask in `if:` whether it is empty. So no file is read: with a match the result is
-`DIGEST`, else "". Patterns are hostile: their regular expressions use atomic groups, which do not backtrack.
+Workflows use the digest in cache keys, but an `if:` only asks whether it is empty. So no file is read: the result is `DIGEST`
+if a file matches, else "". Patterns are hostile: their regular expressions use atomic groups, which do not backtrack.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from agent.ci.expressions.values import ExpressionError, Unknown, quoted
 
-DIGEST = "0" * 64  # in the place of the SHA-256 digest of the files
+DIGEST = "0" * 64  # instead of the SHA-256 digest of the files
 LENGTH_LIMIT = 20_000  # characters of all patterns of one call
 SECONDS = 20.0  # for all calls; an answer that takes longer stays unknown
 _FOLLOW = "--follow-symbolic-links"
@@ -23,7 +23,7 @@ _MEMBER = re.compile(r"(\\.|.)(?:-(\\.|.))?", re.DOTALL)
 
 
 class MatchedFiles:
-    """`hashFiles` for the files of one workspace: `paths` relative to its root, the absolute path `workspace`."""
+    """`hashFiles` for one workspace: `paths` are relative to its root, and `workspace` is its absolute path."""
 
     def __init__(self, paths: Iterable[str], workspace: str) -> None:
         self._paths, self._workspace = tuple(paths), workspace
@@ -31,7 +31,7 @@ class MatchedFiles:
         self._seconds = SECONDS
 
     def __call__(self, patterns: Sequence[str], /) -> str | Unknown:
-        """May take `SECONDS`: not for the event loop."""
+        """Can take up to `SECONDS`, so do not call it on the event loop."""
         key = tuple(patterns)
         if key not in self._known:
             started = time.monotonic()
@@ -49,13 +49,13 @@ class MatchedFiles:
 
 
 def matches(patterns: Sequence[str], paths: Iterable[str], workspace: str, until: float = float("inf")) -> bool:
-    """Whether any of `paths` matches; each pattern may hold several lines, and the last line that matches a path decides.
+    """Whether any of `paths` matches. A pattern can have several lines; the last line that matches a path decides.
 
     Raises `ExpressionError` for a pattern that GitHub refuses or that is too long, `TimeoutError` after `until` (of
     `time.monotonic()`).
     """
     if sum(map(len, patterns)) > LENGTH_LIMIT:
-        raise ExpressionError(f"hashFiles is given patterns of more than {LENGTH_LIMIT} characters")
+        raise ExpressionError(f"the patterns of hashFiles have more than {LENGTH_LIMIT} characters")
     lines = [line.strip() for pattern in patterns for line in pattern.split("\n")]
     if lines and lines[0].startswith("--"):
         if lines[0].lower() != _FOLLOW:
@@ -73,7 +73,7 @@ def matches(patterns: Sequence[str], paths: Iterable[str], workspace: str, until
 
 
 def _pattern(line: str, workspace: str) -> tuple[re.Pattern[str], bool] | None:
-    """What the beginning of a path must match, and whether the line includes; None where it cannot match in the workspace."""
+    """An expression for the start of a path, and whether the line includes it; None if nothing in the workspace can match."""
     bare, included = line, True
     while bare.startswith("!"):
         bare, included = bare[1:].strip(), not included
@@ -87,15 +87,15 @@ def _pattern(line: str, workspace: str) -> tuple[re.Pattern[str], bool] | None:
     if bare.startswith(".") and names and names[0] == ".":
         del names[0]
     if not bare or "." in names or ".." in names:
-        raise ExpressionError(f"hashFiles is given the pattern {quoted(line)}, which is empty or has a '.' or '..' inside")
-    # "**" stands for any number of folders. The first place where the names after it match is as good as any later one.
+        raise ExpressionError(f"the hashFiles pattern {quoted(line)} is empty or contains a '.' or '..' segment")
+    # "**" stands for any number of folders. The first match of the names after it is as good as any later one.
     first, *rest = _runs(names)
     source = first + "".join(f"(?>(?:[^/]++/)*?{run})" for run in rest if run)
     return re.compile(source + ("[^/]" if bare.endswith("/") else "")), included
 
 
 def _runs(names: Sequence[str]) -> list[str]:
-    """The expressions of the names before, between and after each "**"."""
+    """The regular expressions for the names before, between and after each "**"."""
     runs = [""]
     for name in names:
         if name == "**":
@@ -106,7 +106,7 @@ def _runs(names: Sequence[str]) -> list[str]:
 
 
 def _name(name: str) -> str:
-    """The expression of one name of a path, with the slash behind it."""
+    """The regular expression for one segment of a path, including the slash after it."""
     parts = [""]  # between the stars
     for item in _ITEM.finditer(name):
         if item["any"]:

@@ -1,7 +1,7 @@
-"""Text to tokens to a tree, by precedence climbing.
+"""Turns text into tokens, and tokens into a tree by precedence climbing.
 
-Knows which names and how many arguments are allowed only as far as it is told. A chain of operators is one node, so that long
-texts make no deep trees.
+The caller says which names and how many arguments are allowed. A chain of operators is one node, so long texts do not make deep
+trees.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Logical:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`first` and then, from the left, each operator with what follows it; `position` is the first operator's."""
+    """`first`, then each operator with its right operand, from left to right; `position` is that of the first operator."""
 
     first: Node
     rest: tuple[tuple[str, Node], ...]
@@ -71,7 +71,7 @@ class Expression:
     calls: frozenset[str]  # the functions it names, in lower case
 
 
-LENGTH_LIMIT: Final = 21_000  # characters of one expression, as at GitHub
+LENGTH_LIMIT: Final = 21_000  # characters of one expression, as on GitHub
 
 _DOUBLE = ("==", "!=", "<=", ">=", "&&", "||")
 _SINGLE = "()[],!<>*"
@@ -92,7 +92,7 @@ class Token:
 
 
 def tokens(text: str) -> list[Token]:
-    """The tokens of `text`, closed by one of kind "end". Raises `ExpressionError`."""
+    """The tokens of `text`, followed by one of kind "end". Raises `ExpressionError`."""
     if len(text) > LENGTH_LIMIT:
         raise ExpressionError(f"the expression is longer than {LENGTH_LIMIT} characters", text, LENGTH_LIMIT + 1)
     found: list[Token] = []
@@ -136,7 +136,7 @@ def _text(text: str, at: int) -> Token:
     while True:
         end = text.find("'", end)
         if end < 0:
-            raise ExpressionError("a text in single quotes is not closed", text, at + 1)
+            raise ExpressionError("a string in single quotes is not closed", text, at + 1)
         if text[end + 1 : end + 2] != "'":
             break
         end += 2  # a doubled quote stands for one
@@ -147,7 +147,7 @@ def _unexpected(text: str, at: int, word: str) -> NoReturn:
     raise ExpressionError(f"unexpected {quoted(word)}", text, at + 1)
 
 
-DEPTH_LIMIT: Final = 50  # as at GitHub: groups, arguments, indexes, logical operators and negations inside each other
+DEPTH_LIMIT: Final = 50  # nested groups, arguments, indexes, logical operators and negations, as on GitHub
 
 _LEVELS = {"||": 1, "&&": 2, "==": 3, "!=": 3, "<": 4, "<=": 4, ">": 4, ">=": 4}
 
@@ -155,7 +155,7 @@ Arity = Callable[[str, int], str | None]  # why a function, named in lower case,
 
 
 def parse(text: str, contexts: Collection[str], arity: Arity) -> Expression:
-    """`contexts` in lower case. Raises `ExpressionError`."""
+    """Parse `text`; the names in `contexts` are in lower case. Raises `ExpressionError`."""
     return _Parser(text, contexts, arity).parse()
 
 
@@ -176,7 +176,7 @@ class _Parser:
             return self._operators(0)
 
     def _operators(self, above: int) -> Node:
-        """A chain of the operators that bind stronger than level `above`."""
+        """A chain of the operators that bind more tightly than level `above`."""
         left = self._unary()
         while (level := _LEVELS.get(self._next.kind, 0)) > above:
             position = self._next.position

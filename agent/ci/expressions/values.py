@@ -1,7 +1,7 @@
-"""The values of the language, how it converts and compares them, and what an expression can see and cost.
+"""The values of the language, how it converts and compares them, and what an expression can use and cost.
 
-Conversion and comparison are loose, and text is compared without regard to case. Logic is three-valued: types tell an `Unknown`
-from a value, so no caller can confuse them. Limits of syntax are in the parser.
+Conversion and comparison are loose, and text is compared without regard to case. Logic is three-valued: an `Unknown` has a type
+of its own, so no caller can confuse it with a value. The limits on syntax are in the parser.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Literal, TypeAlias
 
 _SHOWN = 60  # characters of the text, around the position
-TEXT_LIMIT = 1 << 20  # characters of one text; GitHub's own limit is as many bytes of memory
-_WORK_LIMIT = 4 << 20  # characters and members that are looked at
+TEXT_LIMIT = 1 << 20  # characters of one text; GitHub's own limit is the same number of bytes of memory
+_WORK_LIMIT = 4 << 20  # characters and members that are examined
 NESTING_LIMIT = 100  # of JSON
 
 
 class ExpressionError(ValueError):
     """An expression that GitHub would refuse too, or that would cost too much here.
 
-    `reason` is a clause; `position` counts characters of `text` from 1. `placed` adds a position that was unknown.
+    `reason` is a clause; `position` counts characters of `text` from 1. `placed` adds a missing position.
     """
 
     def __init__(self, reason: str, text: str = "", position: int = 0) -> None:
@@ -34,7 +34,7 @@ class ExpressionError(ValueError):
 
 
 def quoted(text: str) -> str:
-    """Hostile text, short and on one line."""
+    """Hostile text, shortened and on one line."""
     return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…")
 
 
@@ -65,7 +65,7 @@ def within(size: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """What only GitHub knows.
+    """A value that only GitHub knows.
 
     `what` is its name in the workflow ("secrets.TOKEN"). `truth` is its truth value, if that much is known.
     """
@@ -87,7 +87,7 @@ Status: TypeAlias = Literal["success", "failure", "cancelled"]
 
 
 Files: TypeAlias = Callable[[Sequence[str]], str | Unknown]
-"""What `hashFiles` returns for patterns: "" where no file matches (`hash_files.MatchedFiles`)."""
+"""What `hashFiles` returns for patterns: "" if no file matches (`hash_files.MatchedFiles`)."""
 
 
 def no_files(patterns: Sequence[str], /) -> Unknown:
@@ -96,7 +96,7 @@ def no_files(patterns: Sequence[str], /) -> Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """`contexts` by name: only these can be used; names and keys are case-insensitive.
+    """The `contexts` by name. An expression can use only these; names and keys are case-insensitive.
 
     A context, or any part of one, can be `Unknown`. Whole numbers can be `int`.
     """
@@ -132,7 +132,7 @@ def number(value: Known) -> float:
 
 
 def text(value: Known) -> str:
-    """As GitHub writes a value into text; arrays and objects only by their name."""
+    """The text that GitHub writes for a value; for an array or object, only "Array" or "Object"."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -145,12 +145,12 @@ def text(value: Known) -> str:
 
 
 def upper(value: str) -> str:
-    """For comparing without regard to case; GitHub leaves the dotless ı as it is."""
+    """`value` in upper case, for comparing without regard to case; as on GitHub, the dotless ı stays as it is."""
     return "ı".join(part.upper() for part in value.split("ı"))
 
 
 def equal(left: Known, right: Known) -> bool:
-    """Loosely, as `==`: different types are compared as numbers; an array or object equals only itself."""
+    """Loose equality, as `==`: different types are compared as numbers; an array or object equals only itself."""
     if isinstance(left, str) and isinstance(right, str):
         return upper(left) == upper(right)
     if left is None and right is None:
@@ -161,7 +161,7 @@ def equal(left: Known, right: Known) -> bool:
 
 
 def compare(left: Known, operator: Literal["<", ">"], right: Known) -> bool:
-    """Loosely, as `<` and `>`: never true of arrays, objects and what is no number."""
+    """Loose order, as `<` and `>`: never true of arrays, objects, and values that are not numbers."""
     if not (is_primitive(left) and is_primitive(right)) or (left is None and right is None):
         return False
     if isinstance(left, str) and isinstance(right, str):
@@ -198,7 +198,7 @@ _EXACT = Context(prec=60)
 
 
 def parsed_number(text: str) -> float:
-    """What `text` is as a number: 0 for an empty one, NaN for what is no number."""
+    """`text` as a number: 0 if it is empty, NaN if it is not a number."""
     text = text.strip(_SPACE)
     if not text:
         return 0.0
@@ -211,7 +211,7 @@ def parsed_number(text: str) -> float:
 
 
 def real(number: float) -> float:
-    """The nearest number of the language, infinite where Python's is too large."""
+    """The nearest number of the language; infinite if Python's number is too large."""
     try:
         return float(number)
     except OverflowError:
@@ -219,14 +219,14 @@ def real(number: float) -> float:
 
 
 def shown_number(number: float) -> str:
-    """As GitHub converts a number to text: at most 15 digits of a fraction."""
+    """The text that GitHub writes for a number, with at most 15 decimal places."""
     if math.isfinite(number) and abs(number) < 1e21:
         number = float(Decimal(number).quantize(_FRACTION, ROUND_HALF_UP, _EXACT))
     return exact(number)
 
 
 def exact(number: float) -> str:
-    """The shortest text that is read as the same number again (ECMA-262, Number::toString)."""
+    """The shortest text that reads back as the same number (ECMA-262, Number::toString)."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):

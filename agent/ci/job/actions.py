@@ -19,17 +19,17 @@ Kind = Literal["nothing", "sets_up", "runs", "unknown"]
 class Meaning:
     kind: Kind
     why: str  # a clause for people: "the repository is already checked out"
-    command: str = ""  # script of one that `runs`
+    command: str = ""  # its script, if `kind` is "runs"
     python: str | None = None  # the version that it sets up
     outputs: Mapping[str, str] = field(default_factory=dict)
     note: str = ""  # difference from CI
-    folder: str = ""  # into which it checks the repository out
+    folder: str = ""  # the folder into which it checks the repository out
     runtime: tuple[str, str] | None = None  # a language other than Python that it sets up, and the requested version
 
 
 @dataclass(frozen=True, slots=True)
 class _Linter:
-    """A script template over the step's inputs, with the action's own defaults."""
+    """A script template, filled in from the step's inputs and the action's own defaults."""
 
     command: str
     defaults: Mapping[str, str]
@@ -66,12 +66,12 @@ _TOOLCHAINS = {
     "wntrblm/nox": "nox",
     "gradle/actions/setup-gradle": "Gradle",
 }
-_VERSIONS = {"Node.js": "node-version", "Go": "go-version", "Java": "java-version", "Rust": "toolchain"}  # inputs
+_VERSIONS = {"Node.js": "node-version", "Go": "go-version", "Java": "java-version", "Rust": "toolchain"}  # their inputs
 _NOTHING = {
-    "actions/cache": "no GitHub cache here",
-    "actions/cache/restore": "no GitHub cache here",
-    "actions/cache/save": "no GitHub cache here",
-    "swatinem/rust-cache": "no GitHub cache here",
+    "actions/cache": "the GitHub cache is not available",
+    "actions/cache/restore": "the GitHub cache is not available",
+    "actions/cache/save": "the GitHub cache is not available",
+    "swatinem/rust-cache": "the GitHub cache is not available",
     "actions/upload-artifact": "nothing is uploaded",
     "actions/upload-pages-artifact": "nothing is uploaded",
     "codecov/codecov-action": "nothing is uploaded",
@@ -83,7 +83,7 @@ _NOTHING = {
     "jlumbroso/free-disk-space": "the sandbox is not a hosted runner",
 }
 _NO_HISTORY = (
-    "history and tags are missing, as after fetching only the last commit: `git describe` finds nothing, and versions made "
+    "history and tags are missing, as in a shallow clone: `git describe` finds nothing, and versions derived "
     "from tags become 0.1.dev… or similar"
 )
 _VARIANT = re.compile(r"pypy|graalpy|3\.\d+t\b", re.IGNORECASE)  # other interpreters that setup-python can install
@@ -151,7 +151,7 @@ def python_version(text: str) -> str | None:
 
 
 def _command(linter: _Linter, inputs: Mapping[str, str]) -> str:
-    """The script equivalent to the action; "" where an input has several lines."""
+    """The script equivalent to the action; "" if an input has several lines."""
     given = {**linter.defaults, **inputs}
     values = {name: given[name] for name in linter.defaults}
     if any("\n" in value.strip() for value in values.values()):

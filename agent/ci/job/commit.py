@@ -1,7 +1,7 @@
 """The workspace as `actions/checkout` leaves it: a git repository of one commit, without history and without tags.
 
-The sandbox's own git commits the archive's files before any code of the repository runs: git on this side never sees
-them, and a checkout's own `.git`, whose configuration may hold tokens, is never copied.
+The sandbox's own git commits the archive's files before any code of the repository runs: git on the host never sees them, and a
+checkout's own `.git`, whose configuration may hold tokens, is never copied.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9-]{1,39}/[\w.-]{1,100}", re.ASCII)
 WITHOUT = "the workspace is not a git repository here"
 
 # All content goes into one pack, as after a fetch. Candidates are copies with other inodes and change times, so git compares
-# size and modification time alone; otherwise commands that do not refresh the index would report changes.
+# size and modification time only; otherwise commands that do not refresh the index would report changes.
 _SCRIPT = f"""
 [ ! -e .git ] || exit {_ALREADY}
 git --version >/dev/null 2>&1 || exit {_NO_GIT}
@@ -58,9 +58,9 @@ _ENVIRONMENT = {
 
 
 async def commit_workspace(sandbox: Sandbox, run: Run) -> str:
-    """Commit the base. `run` gives its branch and repository, where known; without a branch, HEAD is detached.
+    """Commit the base. `run` gives its branch and repository, if known; without a branch, HEAD is detached.
 
-    Returns a note, or "". Raises `SandboxError`.
+    Returns a note if the commit failed, else "". Raises `SandboxError`.
     """
     branch = "" if run.event in PULLS else run.branch
     origin = f"https://github.com/{run.repository}" if _REPOSITORY.fullmatch(run.repository) else ""

@@ -1,6 +1,6 @@
-"""The contexts of a step's expressions: facts about the run, and what earlier steps left.
+"""The contexts of a step's expressions: facts about the run, and the results of earlier steps.
 
-Knows names and values, not files. What only GitHub knows is `Unknown`, never an empty text that might decide a condition.
+Knows names and values, not files. Values that only GitHub knows are `Unknown`: an empty text might decide a condition.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAMES = re.compile(r"\bGITHUB_[A-Z_]+\b")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What is known about the failed run besides its files; "" for unknown."""
+    """What is known about the failed run besides its files; "" if unknown."""
 
     workflow: str = ""  # name of the workflow
     job: str = ""  # id of the job
@@ -29,9 +29,9 @@ class Run:
     branch: str = ""
     repository: str = ""  # "owner/name"
     event: str = "push"
-    root: str = "."  # of the repository, as the steps see it
-    id: str = ""  # of the run, as GitHub numbers it
-    attempt: str = ""  # of the run: "1" for the first
+    root: str = "."  # path of the repository, as the steps see it
+    id: str = ""  # GitHub's id of the run
+    attempt: str = ""  # number of the attempt: "1" for the first
 
 
 def build_scope(run: Run, files: Files = no_files, *, action_path: str = "", **known: Mapping[str, Value]) -> Scope:
@@ -70,11 +70,11 @@ def default_variables(run: Run) -> dict[str, str]:
 
 
 def unknown_variables(text: str, env: Mapping[str, str]) -> list[str]:
-    """The variables of GitHub's runner that a step's `text` names and that are unknown here."""
+    """The variables of GitHub's runner that a step's `text` names and whose values are unknown here."""
     return sorted({name for name in _NAMES.findall(text) if name.partition("_")[2].lower() in _SHOWN and name not in env})
 
 
-# The keys of the `github` context that are variables too; others are set where a step starts.
+# The keys of the `github` context that are also variables; others are set when a step starts.
 _SHOWN = frozenset({
     "actor", "actor_id", "api_url", "base_ref", "event_name", "event_path", "graphql_url", "head_ref", "job", "ref", "ref_name",
     "ref_protected", "ref_type", "repository", "repository_id", "repository_owner", "repository_owner_id", "retention_days",

@@ -1,4 +1,4 @@
-"""What is replayed, what CI reports about its steps, and the result of traversing them: values for readers, replays, pages."""
+"""What is replayed, what CI reports about its steps, and the result of traversing them. Plain values."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Leg:
     source: str  # for people: "workflow ci.yml, job tests (3.12)"
     run: Run = field(default_factory=Run)
     matrix: Mapping[str, Value] = field(default_factory=dict)
-    inputs: Mapping[str, Value] = field(default_factory=dict)  # of a called workflow
+    inputs: Mapping[str, Value] = field(default_factory=dict)  # inputs of a called workflow
     wanted: JobServices = field(default_factory=JobServices)  # its services
-    failed_step: str | None = None  # as GitHub shows it; None: unknown
-    conclusions: tuple[tuple[str, str], ...] = ()  # of the steps in CI: the names that GitHub shows, in their order
-    needs: str = ""  # what its services need and only GitHub has
+    failed_step: str | None = None  # its name as GitHub shows it; None: unknown
+    conclusions: tuple[tuple[str, str], ...] = ()  # of the steps in CI: name that GitHub shows, conclusion
+    needs: str = ""  # a value that its services need and only GitHub has
     notes: tuple[str, ...] = ()  # guesses, and differences from CI
-    image: str | None = None  # of its container
-    python: str | None = None  # of that image
-    is_windows: bool = False  # in CI
+    image: str | None = None  # image of its container
+    python: str | None = None  # Python version of that image
+    is_windows: bool = False  # whether the job runs on Windows in CI
 
 
 class Target(Enum):
@@ -45,8 +45,8 @@ class Target(Enum):
 
     NAMED = "the step that CI names"
     WITHIN = "the first failing step of the action that CI names"
-    TESTS = "the first step with tests, as the one that CI names only installs"
-    RED = "the first failing step, as CI names none"
+    TESTS = "the first step with tests, because the step that CI names only installs packages"
+    RED = "the first failing step, because CI names none"
 
     @property
     def is_any_red(self) -> bool:
@@ -63,7 +63,7 @@ class ReportedSteps:
     note: str = ""  # why the name of the failing step matches nothing
 
     def runs(self, number: int) -> bool | None:
-        """Whether the step ran; None where CI does not say."""
+        """Whether the step ran; None if CI does not say."""
         return self.conclusions[number] != "skipped" if number in self.conclusions else None
 
 
@@ -78,13 +78,13 @@ def match_steps(leg: Leg, render: Callable[[str], str | Unknown]) -> ReportedSte
         return ReportedSteps(conclusions, red)
     found = find_step(leg.job, leg.failed_step, render)
     if isinstance(found, WorkflowProblem):
-        return ReportedSteps(conclusions, note=f"{leg.source}: {str(found).rstrip('.')}; each step is tried")
+        return ReportedSteps(conclusions, note=f"{leg.source}: {str(found).rstrip('.')}; each step is tried instead")
     return ReportedSteps(conclusions, found.number)
 
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """What happens to one step, for people. `number` is "3", or "3.1" within an action of the repository."""
+    """The outcome of one step, for people. `number` is "3", or "3.1" within an action of the repository."""
 
     number: str
     title: str
@@ -93,7 +93,7 @@ class StepOutcome:
 
 
 class Performed(NamedTuple):
-    """The run of a step, and what it left for later steps."""
+    """The run of a step, and what it passes to later steps."""
 
     run: CheckRun
     outputs: Mapping[str, Value]
@@ -105,7 +105,7 @@ class Performed(NamedTuple):
 
 
 class RunRequest(NamedTuple):
-    """The next step to run, in the workspace of the earlier ones; with `is_fresh`, together with them in a new one."""
+    """The next step to run, in the workspace of the earlier steps; if `is_fresh`, together with them in a new workspace."""
 
     check: Check
     is_fresh: bool
@@ -124,7 +124,7 @@ class FailingStep:
 class RunRequired:
     """Only running the steps can show `what`."""
 
-    what: str  # for people, behind "to see"
+    what: str  # for people, after "to see"
 
 
 @dataclass(frozen=True, slots=True)

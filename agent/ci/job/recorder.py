@@ -54,7 +54,7 @@ class StepRecorder:
         return FailingStep(self.joined(failing), failing.tool, failing.seen)
 
     def joined(self, tried: CheckStep) -> Check:
-        """The check preceded by the earlier steps, without those that leave nothing behind for it."""
+        """The check preceded by the earlier steps, except those that it does not need."""
         kept = [one for one in self._before(tried) if not _spares(one.check, tried.check)]
         return replace(tried.check, before=tuple(map(_as_step, kept)))
 
@@ -78,7 +78,7 @@ class StepRecorder:
 
 
 def _spares(earlier: Check, check: Check) -> bool:
-    """Whether a check can do without an earlier linter or test step, unless another tool reports on its results."""
+    """Whether a check can do without an earlier linter or test step. It needs the tests if it may report on their results."""
     return only_looks(earlier.command) and (earlier.reader == "findings" or check.runs_tests)
 
 

@@ -1,4 +1,4 @@
-"""Why a step or a job cannot run here as in CI, in words for the reader of the result. Pure."""
+"""Endings that tell people why a step or a job cannot run here as in CI. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class JobRefused(Exception):
 
 
 def checkout_elsewhere(title: str, folder: str) -> Ending:
-    """The repository is in a folder of the workspace in CI."""
+    """CI checks the repository out into a folder of the workspace."""
     return Ending(
         Outcome.REFUSED,
         f"The step `{title}` checks the repository out into the folder `{folder}` (`path` of actions/checkout). The sandbox "
@@ -59,7 +59,7 @@ def step_unavailable(title: str, what: str, kind: str = "step") -> Ending:
 
 
 def condition_unknown(title: str, what: str) -> Ending:
-    """Only this step fails here."""
+    """Only this step fails here, but CI may not run it."""
     return Ending(
         Outcome.NOT_REPRODUCED,
         f"Only the step `{title}` fails here, but whether CI runs it depends on `{what}`, which is unknown here.",
@@ -81,7 +81,7 @@ def invalid_workflow(why: str) -> Ending:
 
 
 def unreadable_workflow(problem: str) -> Ending:
-    """The only workflow that could hold the tests. `problem` names the file, the line and the reason."""
+    """The only workflow that could contain the tests cannot be read. `problem` names the file, the line and the reason."""
     return Ending(
         Outcome.REFUSED,
         f"The workflow cannot be read: {problem.rstrip('.')}.",

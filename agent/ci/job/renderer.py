@@ -1,6 +1,6 @@
-"""Fills in the templates of steps from the leg, the steps before and what they export.
+"""Renders the templates of steps from the leg, the earlier steps and their exports.
 
-Nothing is made up: what only GitHub knows raises `Unavailable`, and what needs an earlier step to run raises `RunNeeded`.
+No value is invented: if only GitHub knows it, `Unavailable` is raised; if an earlier step must produce it, `RunNeeded`.
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ class StepFrame:
 
 
 class Renderer:
-    """Renders the templates of one leg. `runs`: the steps run, and are not only read."""
+    """Renders the templates of one leg. `runs`: whether the steps are run, not only read."""
 
     def __init__(self, leg: Leg, files: Files, *, runs: bool) -> None:
         self.leg, self.files, self.runs = leg, files, runs
         self.exported: dict[str, str] = {}
-        self.unseen: set[str] = set()  # ids of steps whose outputs only a run shows; "env"
+        self.unseen: set[str] = set()  # ids of steps whose outputs only a run shows; also "env"
         self.notes: list[str] = []
 
     def render(self, template: str, frame: StepFrame) -> str:
-        """Raises `Unavailable` for what only GitHub knows, and `RunNeeded` for what a run would show."""
+        """Raises `Unavailable` for values that only GitHub knows, and `RunNeeded` for values that only a run shows."""
         if "env" in self.unseen and "env." in template:
             self.require_known("env")
         scope = self.scope(frame)
@@ -103,7 +103,7 @@ class Renderer:
         return {name: self.render(text, frame) for name, text in step.env.items()}
 
     def require_known(self, what: str) -> None:
-        """Raises `RunNeeded` where running the steps so far would show `what`."""
+        """Raises `RunNeeded` if running the steps so far would show `what`."""
         context, _, rest = what.lower().partition(".")
         if not self.runs and (what == "env" or (context == "steps" and rest.partition(".")[0] in self.unseen)):
             raise RunNeeded(what)
@@ -151,7 +151,7 @@ class Renderer:
         return posixpath.normpath(cwd or ".")
 
     def _outer(self, env: Mapping[str, str], templates: Mapping[str, str]) -> dict[str, str]:
-        """Add the variables of a workflow or a job; an unknown one is left out, as most steps do not need it."""
+        """Add the variables of a workflow or a job; an unknown one is left out, because most steps do not need it."""
         found = dict(env)
         for name, template in templates.items():
             text = self.render_known(template, StepFrame(found, self.leg.inputs, ".", SHELL))
@@ -167,7 +167,7 @@ def unknown_outputs(step: WorkflowStep) -> Unknown:
 
 
 def check_shell(shell: str) -> str:
-    """`shell` as a step names it, if Linux runners and the sandbox have it. Raises `Unavailable`, `ExpressionError`.
+    """`shell` as the step names it, if Linux runners and the sandbox have it. Raises `Unavailable`, `ExpressionError`.
 
     https://docs.github.com/actions/reference/workflow-syntax-for-github-actions#jobsjob_idstepsshell
     """
@@ -184,7 +184,7 @@ def check_shell(shell: str) -> str:
 
 
 def as_bash(shell: str, text: str) -> str:
-    """The shell that runs `text` here: bash for default PowerShell, where the text means the same in both."""
+    """The shell that runs `text` here: bash instead of default PowerShell, if the text means the same in both."""
     return SHELL if shell == POWERSHELL and not _OTHERWISE.search(text) else shell
 
 

@@ -1,8 +1,8 @@
 """Runs the steps of a job in one workspace, one after the other, up to the one that fails.
 
-For jobs whose failing step only a run shows, or whose scripts need the output of earlier steps. The result is a check like any
-other, reproduced later in fresh workspaces. State outside the workspace (files in `/tmp`, rows of a database) is lost between
-steps that run alone; the traversal then runs them together.
+This is for jobs whose failing step only a run shows, or whose scripts need the output of earlier steps. The result is a check
+like any other, reproduced later in fresh workspaces. State outside the workspace (files in `/tmp`, rows of a database) is lost
+between steps that run alone; the traversal then runs them together.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from agent.contract.verdicts import Check, CheckRun
 from agent.guest.supervise import steps
 from sandbox.base import MIB, LimitExceeded, Sandbox, Workspace
 
-LEFT_LIMIT = 4 * MIB  # characters that the steps of a job may leave in `GITHUB_ENV`, `GITHUB_OUTPUT` and `GITHUB_PATH`
+LEFT_LIMIT = 4 * MIB  # characters that the steps of a job may write to `GITHUB_ENV`, `GITHUB_OUTPUT` and `GITHUB_PATH`
 Ran = Callable[[Check, CheckRun], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Replayer:
-    """Replays jobs. `ran` is called after every step; `until` is of `time.monotonic()`."""
+    """Replays jobs. `ran` is called after every step; `until` is a time of `time.monotonic()`."""
 
     sandbox: Sandbox
     runner: Runner
@@ -49,7 +49,7 @@ class Replayer:
 
 
 class Replay:
-    """One workspace, with the PATH that steps have extended."""
+    """One workspace, with the PATH entries that steps have added."""
 
     def __init__(self, replayer: Replayer, workspace: Workspace) -> None:
         self.replayer, self.workspace = replayer, workspace
@@ -57,7 +57,7 @@ class Replay:
         self.room = LEFT_LIMIT
 
     async def perform(self, check: Check, is_fresh: bool) -> Performed:
-        """Raises `LimitExceeded` where the steps of a job leave too much, and `SandboxError`."""
+        """Raises `LimitExceeded` if the steps of a job export too much, and `SandboxError`."""
         seconds = max(1.0, min(check.timeout, self.replayer.until - time.monotonic()))
         runner = self.replayer.runner
         if is_fresh:

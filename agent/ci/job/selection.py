@@ -27,28 +27,28 @@ from agent.guest.text import one_line
 
 @dataclass(frozen=True, slots=True)
 class FailedJob:
-    """A job that failed in CI. Its texts come from outside and are data only."""
+    """A job that failed in CI. Its texts are untrusted data."""
 
     name: str  # as GitHub shows it, "tests (3.11)"
     workflow: str | None  # text of its workflow file at the failing commit
     workflow_path: str = ""
-    failed_step: str | None = None  # as GitHub shows it; None: unknown
-    conclusions: tuple[tuple[str, str], ...] = ()  # of its steps: the names that GitHub shows, in their order
+    failed_step: str | None = None  # its name as GitHub shows it; None: unknown
+    conclusions: tuple[tuple[str, str], ...] = ()  # of its steps: name that GitHub shows, conclusion
     run: Run = field(default_factory=Run)
-    reported_ids: tuple[str, ...] = ()  # that its log reports
-    seed: int | None = None  # of random numbers, from its log
-    started: datetime | None = None  # its failing step
+    reported_ids: tuple[str, ...] = ()  # test ids that its log reports
+    seed: int | None = None  # random seed, from its log
+    started: datetime | None = None  # when its failing step started
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenJob:
     """A job that a person names, with values of its matrix."""
 
-    workflow: str  # text
+    workflow: str  # text of the workflow file
     workflow_path: str
     job: str | None = None  # id, or the name that GitHub shows; None: the only one
     matrix: Mapping[str, str] = field(default_factory=dict)
-    step: str | None = None  # that fails, as GitHub shows it; None: unknown
+    step: str | None = None  # the failing one, as GitHub shows it; None: unknown
     run: Run = field(default_factory=Run)
 
 
@@ -59,7 +59,7 @@ def read_image(asked: FailedJob | ChosenJob) -> str | None:
 
 
 def select_leg(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg | WorkflowProblem:
-    """The leg that is asked for; `root` is the path of the repository as its steps see it."""
+    """The requested leg; `root` is the path of the repository as its steps see it."""
     if asked.workflow is None:
         return WorkflowProblem("The workflow file is unknown.")
     workflow = read_workflow(asked.workflow)
@@ -111,7 +111,7 @@ def select_leg(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg
 
 
 def _shown(chain: Sequence[JobLeg], evaluate: Evaluate, inputs: Mapping[str, Value]) -> str:
-    """As GitHub shows it: "caller / called (3.12)"."""
+    """The name that GitHub shows: "caller / called (3.12)"."""
     names = [name_of(one.job, one.leg, evaluate, inputs if one is chain[-1] else {}) for one in chain]
     return " / ".join(
         name if isinstance(name, str) else f"{one.job.id} ({', '.join(one.leg.shown)})" if one.leg.shown else one.job.id
@@ -126,12 +126,12 @@ def _python(image: str) -> str | None:
 
 
 def _event(workflow: Workflow) -> str:
-    """The most usual event that starts the workflow."""
+    """The most common event that starts the workflow."""
     return next((event for event in ("push", "pull_request", *workflow.events) if event in workflow.events), "push")
 
 
 def _services(target: JobLeg, evaluate: Evaluate, inputs: Mapping[str, Value]) -> JobServices:
-    """The job's services, evaluated. Raises `Unavailable`: an unknown password or image cannot be made up."""
+    """The job's services, evaluated. Raises `Unavailable`: an unknown password or image cannot be invented."""
 
     def render(template: str) -> str:
         value = evaluate(template, {"matrix": target.leg.values, "inputs": inputs})

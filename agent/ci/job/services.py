@@ -15,7 +15,7 @@ from typing import Literal
 from agent.contract.verdicts import Service
 from agent.guest.text import one_line
 
-SERVICES = 20  # that one job may ask for
+SERVICES = 20  # maximum for one job
 NAME_LIMIT, VALUE_LIMIT = 100, 4000  # characters
 Kind = Literal["postgresql", "mysql", "redis"]
 PORTS: Mapping[Kind, int] = {"postgresql": 5432, "mysql": 3306, "redis": 6379}
@@ -38,7 +38,7 @@ _BITNAMI = {
     "POSTGRESQL_PASSWORD": "POSTGRES_PASSWORD",
     "POSTGRESQL_DATABASE": "POSTGRES_DB",
 }
-_FREE_PORTS = 20_000  # from here on, where GitHub would choose a port
+_FREE_PORTS = 20_000  # ports from here on are used if GitHub would choose one
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +56,19 @@ class JobServices:
 
     @property
     def sentence(self) -> str:
-        """Why the job cannot be replayed, or "" where it can."""
+        """Why the job cannot be replayed, or "" if it can."""
         named = ", ".join(f"{name} ({why})" for name, why in self.refusals.items())
         return f"The job needs services that the sandbox does not have: {named}." if named else ""
 
 
 def read_services(mapping: object, *, in_container: bool = False) -> JobServices:
-    """`mapping` is the value of `services:`, resolved. In a container's job they are reached by name, at their own ports."""
+    """`mapping` is the evaluated `services:`. In a container job, services are reached by name, at their own ports."""
     if not mapping:
         return JobServices()
     if not isinstance(mapping, Mapping):
         return JobServices(refusals={"services": "`services:` is not a mapping"})
     if len(mapping) > SERVICES:
-        return JobServices(refusals={"services": f"more than {SERVICES} of them"})
+        return JobServices(refusals={"services": f"more than {SERVICES} are not supported"})
     reading = _ServiceReader(in_container)
     for name, asked in mapping.items():
         reading.add(one_line(str(name), NAME_LIMIT), asked)
@@ -76,7 +76,7 @@ def read_services(mapping: object, *, in_container: bool = False) -> JobServices
 
 
 class _ServiceReader:
-    """The services of one job, one after the other: no two share a port."""
+    """Reads the services of one job in order; no two share a port."""
 
     def __init__(self, in_container: bool) -> None:
         self.in_container = in_container
@@ -111,7 +111,7 @@ class _ServiceReader:
             self.notes.append(f"service {name}: its volumes are ignored")
 
     def _port(self, name: str, kind: Kind, asked: object) -> int | None:
-        """The port to listen on. A server here has one; in a container job it is the default port."""
+        """The port to listen on. A server here has only one; in a container job it is the default port."""
         own = PORTS[kind]
         listed = asked if isinstance(asked, list) else [] if asked is None else [asked]
         pairs = [pair for pair in map(_pair, listed[:SERVICES]) if pair is not None]
@@ -122,7 +122,7 @@ class _ServiceReader:
         if self.in_container:
             pairs = [(own, own)]
         elif not pairs:
-            self.notes.append(f"service {name}: the workflow gives it no ports; it listens on {own}")
+            self.notes.append(f"service {name}: the workflow maps no ports for it; it listens on {own}")
             pairs = [(own, own)]
         inside, outside = next((pair for pair in pairs if pair[0] == own), pairs[0])
         free = (own, *range(_FREE_PORTS, _FREE_PORTS + SERVICES))
@@ -131,7 +131,7 @@ class _ServiceReader:
             self.refusals[name] = f"another service uses port {port}"
             return None
         if len(pairs) > 1:
-            self.notes.append(f"service {name}: only its port {inside} is reachable, as {port}")
+            self.notes.append(f"service {name}: only its port {inside} is reachable, on port {port}")
         self.ports[name] = {"ports": {str(inside): str(port)}}
         return port
 
@@ -145,7 +145,7 @@ def _repository(image: str) -> tuple[str, str]:
 
 
 def _pair(port: object) -> tuple[int, int | None] | None:
-    """Container port and port on localhost, None where GitHub chooses one: `5433:5432/tcp` → (5432, 5433)."""
+    """Container port and port on localhost, None if GitHub chooses one: `5433:5432/tcp` → (5432, 5433)."""
     found = re.fullmatch(r"(?:\d+(?:\.\d+){3}:)?(?:(\d{1,5}):)?(\d{1,5})(?:/tcp)?", _text(port).strip())
     if found is None:
         return None

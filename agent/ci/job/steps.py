@@ -26,7 +26,7 @@ from agent.contract.verdicts import Check
 from agent.guest.text import one_line
 from sandbox.base import Packages
 
-DEPTH = 10  # actions within actions, as at GitHub
+DEPTH = 10  # nested actions, as on GitHub
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class StepReader:
 
     def __init__(self, project: Project, renderer: Renderer) -> None:
         self.project, self.renderer = project, renderer
-        self.is_there = False  # the repository, checked out at the root
+        self.is_there = False  # whether the repository is checked out at the root
         self.steps = Steps()  # budget for following runners, shared by all scripts of the leg
 
     def read(self, current: CurrentStep, python: str | None) -> StepMeaning:
@@ -106,18 +106,18 @@ class StepReader:
         if uses.startswith("./"):
             return self._own_action(uses, current)
         rendered = {name: self.renderer.render_known(text, current.frame) for name, text in current.step.inputs.items()}
-        # An unknown input of a known action is empty, as it rarely matters.
+        # An unknown input of a known action counts as empty, because it rarely matters.
         inputs = {name: "" if isinstance(text, Unknown) else text for name, text in rendered.items()}
         meaning = meaning_of(uses, inputs)
         if meaning.kind == "runs":
-            # `defaults.run` applies to `run` steps alone.
+            # `defaults.run` applies only to `run` steps.
             return self._script(meaning.command, replace(current, frame=replace(current.frame, cwd=".", shell=SHELL)), python)
         if meaning.folder and not self.is_there:
             raise JobRefused(checkout_elsewhere(current.title, one_line(meaning.folder, 100)))
         self.is_there = self.is_there or (is_checkout(uses) and meaning.kind == "nothing")
         if meaning.kind == "unknown" and meaning.note:
             raise Unavailable(_named(uses), f"step {current.number}: {meaning.note}")
-        if meaning.kind == "unknown" or current.is_target:  # only what it does at GitHub can fail
+        if meaning.kind == "unknown" or current.is_target:  # it can only have failed in what it does on GitHub
             raise Unavailable(_named(uses))
         version = meaning.python
         if version is None and "python-version-file" in inputs:
@@ -131,7 +131,7 @@ class StepReader:
         paths = (posixpath.normpath(posixpath.join(folder, name)) for name in ("action.yml", "action.yaml"))
         text = next((self.project.texts[path] for path in paths if path in self.project.texts), None)
         if text is None:
-            raise Unavailable(_named(uses), f"{uses}: there is no such action in the repository")
+            raise Unavailable(_named(uses), f"{uses}: the action is not in the repository")
         action = read_action(text)
         if isinstance(action, WorkflowProblem):
             raise Unavailable(_named(uses), f"{uses}: {action}")
@@ -146,7 +146,7 @@ class StepReader:
         return CompositeStep(action, StepFrame(env, inputs, ".", SHELL, folder, f"{current.number}.", frame.depth + 1), folder)
 
     def _script(self, text: str, current: CurrentStep, python: str | None) -> InstallStep | RunStep:
-        """`text` is rendered."""
+        """`text` is already rendered."""
         renderer, frame, leg = self.renderer, current.frame, self.renderer.leg
         shell = check_shell(as_bash(renderer.render(current.step.shell or frame.shell, frame), text))
         cwd = renderer.relative_path(renderer.render(current.step.working_directory or frame.cwd, frame))
@@ -155,14 +155,14 @@ class StepReader:
         found = Followed(text, Packages(), env, cwd)
         if shell.split()[0] in ("bash", "sh"):
             found = follow_script(text, self.project, env, cwd, python, steps=self.steps)
-        missing = [f"{name} is unknown here and not set" for name in unknown_variables(text, env)]
+        missing = [f"the value of {name} is not known here, so it is not set" for name in unknown_variables(text, env)]
         notes = tuple(f"step {current.number}: {note}" for note in (*missing, *found.notes))
         additions = Additions(found.packages, found.python, notes)
         if not found.command.strip():
             return InstallStep(text, additions)
         reading = read_command(found.command, self._file(found.cwd))
         if reading.tool in ("tox", "nox") and (detected := detection.detect_check(self.project)) is not None:
-            # The tool would build its own environments from an index.
+            # The tool would build its own environments from a package index.
             tests = in_one_line(detected.command, 120)
             note = f"`{in_one_line(found.command, 80)}` is approximated by the detected tests, `{tests}`"
             packages = merge(found.packages, detection.detect_packages(self.project))

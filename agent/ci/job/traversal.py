@@ -1,7 +1,7 @@
 """Traverses the steps of one leg of a job, as the runner of GitHub Actions would, up to the one that fails.
 
 The same traversal reads steps (what they print or export is then unknown) and runs them: it is a generator that asks its caller
-(`replay`) to run one step after the other. It waits for nothing itself; hostile files can make reading a step seconds of work.
+(`replay`) to run one step after the other. It never waits itself, but reading a step can take seconds if the files are hostile.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from agent.report.endings import Ending, stopped_before
 
 Stop = CheckStep | Ending | NoCheck  # the failing step, why it cannot be reached, or no check at all
 T = TypeVar("T")
-# Each request is answered by the run; None requests that the project's open questions are answered.
+# Each request is answered by the run; None asks for answers to the project's open questions.
 Running: TypeAlias = Generator[RunRequest | None, Performed | None, T]
 
 
 def read_steps(leg: Leg, project: Project, files: Files, *, until: float = math.inf) -> TraversalResult:
-    """What the steps show without being run. Never raises for what the files hold.
+    """What the steps show without being run. Never raises because of the files' content.
 
     After `until` (of `time.monotonic()`) no further step starts, and the traversal ends.
     """
@@ -60,7 +60,7 @@ def read_steps(leg: Leg, project: Project, files: Files, *, until: float = math.
 
 
 def advance(traversal: Running[TraversalResult], performed: Performed | None = None) -> RunRequest | TraversalResult | None:
-    """The next request of a traversal after the answer to the one before, or its result."""
+    """The next request of a traversal, given the answer to the previous one; or its result."""
     try:
         return traversal.send(performed)
     except StopIteration as ended:
@@ -80,7 +80,7 @@ def traverse(leg: Leg, project: Project, files: Files, *, runs: bool, until: flo
 
 
 class _Traversal:
-    """Its methods return where the traversal stops, or None to continue."""
+    """Its methods return why the traversal stops, or None to continue."""
 
     def __init__(self, project: Project, renderer: Renderer, until: float) -> None:
         self.leg, self.renderer, self.runs, self.until = renderer.leg, renderer, renderer.runs, until
@@ -94,7 +94,7 @@ class _Traversal:
         self.together = False  # steps depend on state outside the workspace, so each runs together with the earlier ones
 
     def result(self, stop: Stop) -> TraversalResult:
-        """A need for a run outranks whatever reading on without it found."""
+        """If a run is needed, that takes precedence over what was found by reading on without it."""
         return self.recorder.result(RunRequired(self.asks) if self.asks else self._end(stop), self.renderer.notes)
 
     def job(self) -> Running[Stop]:
@@ -161,7 +161,7 @@ class _Traversal:
             self.renderer.require_known(holds.what)
             self.doubts[current.number] = holds.what
             self.recorder.notes.append(
-                f"whether `{current.title}` runs depends on `{holds.what}`, which is unknown here: it runs"
+                f"whether `{current.title}` runs depends on `{holds.what}`, which is unknown here, so it is run"
             )
         except RunNeeded as asks:
             self._need_run(asks.what)
@@ -245,7 +245,7 @@ class _Traversal:
         if not self.together and not done.is_red:
             self.together = True
             self.recorder.notes.append(
-                f"step {current.number}, `{current.title}`, needs what earlier steps leave outside the repository: "
+                f"step {current.number}, `{current.title}`, needs what earlier steps leave outside the repository, so "
                 "from here on, each step ran together with the earlier ones"
             )
         return done
@@ -271,7 +271,7 @@ class _Traversal:
         return stop
 
     def _stop_without_failure(self, tried: Sequence[CheckStep]) -> Stop:
-        """Nothing failed: repeat the first step with tests, unless a step that could have failed was left out."""
+        """Nothing failed: take the first step with tests, unless a step that could have failed was left out."""
         if self.missed is not None or not tried:
             return self.missed or NoCheck()
         return self._require_services(next((one for one in tried if one.check.runs_tests), tried[-1]))
@@ -286,7 +286,7 @@ class _Traversal:
         return tried
 
     def _leave_out(self, current: CurrentStep, needs: Unavailable) -> Stop | None:
-        """Ends the traversal if CI says that this step fails; otherwise skip it."""
+        """End the traversal if CI reports that this step failed; otherwise leave the step out."""
         self.recorder.notes += [needs.note] if needs.note else []
         ending = step_unavailable(current.title, needs.what)
         if current.is_target:
@@ -307,4 +307,4 @@ class _Traversal:
         return out_of_time(self.leg.source, len(self.recorder.steps), ran=self.runs)
 
     def _need_run(self, what: str) -> None:
-        self.asks = self.asks or what  # a run reaches the first one first
+        self.asks = self.asks or what  # the first need is the first one that a run reaches

@@ -1,4 +1,4 @@
-"""Reads the log of a failed job: what failed, in which class, by which line.
+"""Reads the log of a failed job: what failed, its class, and the line that shows it.
 
 A log is a hint for the repair, never a verdict.
 """

@@ -2,12 +2,12 @@
 
 The first that applies decides:
 1. a test runner that finished and named failing tests: `test`, whatever they printed (a test that cannot connect still fails);
-2. the job's runner, where it reports why it ended the job (time limit, shutdown, lost, disk);
+2. the job's runner, if it reports why it ended the job (time limit, shutdown, lost, disk);
 3. a process killed for its memory or time (a runtime's message, or exit codes 137, 124, 143), or a test runner that timed out;
 4. tools that point at lines of files (types, lint, format, build), in their order in the log;
 5. a test run whose failures passed on a rerun: `flaky`;
 6. the infrastructure table, for lines near the end of the step that no test runner owns;
-7. installers that could not resolve: `dependency`, or `infrastructure` where the step reported network trouble before;
+7. installers that could not resolve: `dependency`, or `infrastructure` if the step reported network trouble before;
 8. any other report, else `unknown`.
 """
 
@@ -26,7 +26,7 @@ _AT_PLACES = (Cause.TYPES, Cause.LINT, Cause.FORMAT, Cause.BUILD)
 
 
 def read_log(log: str) -> LogReading:
-    """The reading of a whole log (of a very long one: of its head and tail). Never raises for what a log holds."""
+    """The reading of a whole log (of a very long one: of its head and tail). Never raises because of its content."""
     step = failed_step(read_steps(log))
     reports, free = _read_reports(step.lines)
     decider, evidence = _decide(step, reports, free)
@@ -52,7 +52,7 @@ def _read_reports(lines: Sequence[str]) -> tuple[list[ToolReport], list[str]]:
 
 
 def _decide(step: LogStep, reports: Sequence[ToolReport], free: Sequence[str]) -> tuple[ToolReport, str]:
-    """The report that decides, or one of the machine with its evidence."""
+    """The report that decides, or a report that blames the machine, with its evidence."""
     naming = [each for each in reports if each.ids]
 
     def first(*causes: Cause, among: Sequence[ToolReport] = naming, settled: bool = True) -> ToolReport | None:

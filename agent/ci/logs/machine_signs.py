@@ -18,7 +18,7 @@ _DAEMON = r"(?:toomanyrequests|pull rate limit|Client\.Timeout exceeded|(?:TLS h
 
 
 def _signs(text: str) -> re.Pattern[str]:
-    """One expression for the beginnings of lines in `text`, one a line."""
+    """One regular expression that matches any of the line beginnings in `text`, which lists one per line."""
     return re.compile("|".join(text.strip("\n").split("\n")).replace("DAEMON", _DAEMON))
 
 
@@ -80,7 +80,7 @@ go: .{1,300}(?:dial tcp: lookup .{1,200}: |i/o timeout|TLS handshake timeout)
 go: .{1,300}50[0-4] (?:Bad Gateway|Service Unavailable|Internal Server Error|Gateway Timeout)
 (?:Failed to (?:CreateArtifact|GetSignedArtifactURL)|Unable to download artifact)\b.{0,300}(?:5\d\d|ECONNRESET|timed? ?out)
 """)
-# Trouble that a client reports and that alone ends nothing.
+# Trouble that a client reports but that does not end a step by itself.
 _TROUBLE = _signs(r"""
 WARNING: Retrying \(Retry\(total=\d+.{0,200} after connection broken by[ ]
 npm (?:warn|WARN) .{0,200}(?:ECONNRESET|ETIMEDOUT|EAI_AGAIN|network)

@@ -9,9 +9,9 @@ from enum import StrEnum
 
 from agent.guest.text import clean
 
-FAILURES = 500  # of one reading
+FAILURES = 500  # maximum for one reading
 PATH = 500
-# Where runners of GitHub and containers check a repository out.
+# The folders into which CI runners and containers check a repository out.
 _ROOTS = re.compile(
     r"^(?:file://)?(?:/home/runner/work/[^/]+/[^/]+|/Users/runner/work/[^/]+/[^/]+|/__w/[^/]+/[^/]+|/github/workspace|/builds/[^/]+/[^/]+"
     r"|[A-Z]:[\\/]a[\\/][^\\/]+[\\/][^\\/]+)[\\/]"
@@ -21,12 +21,12 @@ _ROOTS = re.compile(
 class Cause(StrEnum):
     """The class of a failure."""
 
-    TEST = "test"  # tests, their collection, their threshold of coverage
+    TEST = "test"  # tests, their collection, or a coverage threshold
     LINT = "lint"
     FORMAT = "format"
     TYPES = "types"
     BUILD = "build"
-    DEPENDENCY = "dependency"  # could not be resolved, found, built or is not installed
+    DEPENDENCY = "dependency"  # cannot be resolved, found or built, or is not installed
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out-of-memory"
     INFRASTRUCTURE = "infrastructure"  # not the repository's fault
@@ -39,13 +39,13 @@ class LogReading:
     """What a log shows. An id names a failure, to compare with those that a sandbox reproduces.
 
     It is a pytest node id, "suite > test" (JavaScript), "package TestX/sub" (Go), "module.Class.test" (unittest, Java),
-    "path:line:col CODE" (linters, type checkers, compilers; without ":col" where the tool prints none), "path format"
-    (formatters), or the requirement that cannot be met. Paths are relative where the log shows the repository's root.
+    "path:line:col CODE" (linters, type checkers, compilers; without ":col" if the tool prints none), "path format"
+    (formatters), or the requirement that cannot be met. Paths are relative if the log shows the repository's root.
     """
 
     cause: Cause
     ids: tuple[str, ...] = ()  # at most FAILURES
-    evidence: str = ""  # where the machine is the cause: the line that shows it
+    evidence: str = ""  # the line that shows it, if the machine is the cause
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +62,7 @@ class ToolReport:
 
 
 Reader = Callable[[Sequence[str]], tuple[ToolReport, ...]]
-"""From the cleaned lines of a step ("" where another reader owns the line) to a tool's reports, in their order."""
+"""Turns the cleaned lines of a step ("" if another reader owns the line) into a tool's reports, in order."""
 
 
 def by_cause(found: Iterable[tuple[Cause, str]]) -> tuple[ToolReport, ...]:
@@ -81,7 +81,7 @@ def located(at: re.Match[str], code: str) -> str:
 
 
 def relative(path: str) -> str:
-    """`path` relative to the repository, with slashes, where it is in a runner's usual folder."""
+    """`path` relative to the repository, with slashes, if it is in a runner's usual folder."""
     path = clean(path[: 2 * PATH], PATH).strip().replace("\n", " ")
     found = _ROOTS.match(path)
     path = path[found.end() :].replace("\\", "/") if found else path

@@ -1,7 +1,7 @@
 """Splits a raw job log into steps and lines, without time stamps, colours and marks. Knows GitHub's log format, and no tool.
 
 Of a long log only the head and the tail are read. A carriage return ends a line, since the overwritten text may matter.
-`excerpt` cuts a log to a hint for people and models. The log is data from outside: cleaned, bounded, never trusted.
+`excerpt` shortens a log to a hint for people and models. The log is untrusted data: cleaned and bounded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ENDINGS = re.compile(
     r"The (?:hosted |self-hosted )?runner\b|The job running on runner|The action .{1,300} has timed out|"
     r"Docker .{1,80} failed with exit code)"
 )
-# Where the part of a step that is worth reading starts, best first.
+# The line at which the part of a step that is worth reading starts, best first.
 _HEADS = (
     re.compile(r"^=+ (?:FAILURES|ERRORS) =+$"),
     re.compile(r"^=+ short test summary info =+$"),
@@ -44,15 +44,15 @@ class LogStep:
     """One step: what it printed, without the lines in which the runner shows the command itself."""
 
     lines: list[str] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)  # what was marked as an error
-    ended: bool = False  # by the runner, as failed
+    errors: list[str] = field(default_factory=list)  # lines that are marked as errors
+    ended: bool = False  # whether the runner ended it as failed
     exit_code: int | None = None
 
 
 def read_steps(log: str) -> list[LogStep]:
     """The steps of a log in their order; a log without GitHub's marks is one step."""
     steps = [LogStep()]
-    pending: list[str] = []  # of a group that may be a step's beginning: its title and lines
+    pending: list[str] = []  # title and lines of a group that may be a step's beginning
     for line in _lines(log):
         marked = _MARK.match(line)
         mark = marked[1] if marked else ""
@@ -108,7 +108,7 @@ def read_seed(log: str) -> int | None:
 
 
 def _begins_step(shown: list[str]) -> bool:
-    """Tools print groups of their own: a step's shows its shell, or is an action."""
+    """Whether a group begins a step: it names an action or shows a shell. Tools print groups of their own."""
     return _ACTION.match(shown[0]) is not None or any(line.startswith("shell: ") for line in shown[1:])
 
 

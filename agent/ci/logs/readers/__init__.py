@@ -14,4 +14,4 @@ READERS: tuple[Reader, ...] = (
     test_runners.read_cargo, test_runners.read_surefire, findings.read_tsc, findings.read_eslint, findings.read_python,
     findings.read_unformatted, findings.read_compilers, running.read_hooks, dependencies.read,
 )  # fmt: skip
-LAST: tuple[Reader, ...] = (running.read_summaries, running.read_traceback)  # where no other reader reports a failure
+LAST: tuple[Reader, ...] = (running.read_summaries, running.read_traceback)  # used if no other reader reports a failure

@@ -1,4 +1,4 @@
-"""Reads the errors of installers (pip, uv, poetry, npm, Maven) and of shells that miss a program."""
+"""Reads the errors of installers (pip, uv, poetry, npm, Maven) and of shells that cannot find a program."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Reads what points at lines of files: linters, type checkers, formatters in check mode, compilers.
+"""Reads tools whose errors point at lines of files: linters, type checkers, formatters in check mode, compilers.
 
-`agent/checks/findings.py` knows the shape of a Python tool's line.
+`agent/checks/findings.py` defines the line format of Python tools.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ESLINT_COUNT = re.compile(r"^✖ \d+ problems? \(\d+ errors?, \d+ warnings?\)$"
 
 
 def read_eslint(lines: Sequence[str]) -> tuple[ToolReport, ...]:
-    """eslint's stylish form: a file, then its findings indented below."""
+    """eslint's stylish format: a file, then its findings indented below."""
     if not any(map(_ESLINT_COUNT.match, lines)):
         return ()
     ids: list[str] = []
@@ -54,7 +54,7 @@ _MYPY_CODE = re.compile(r"\[(?P<code>[a-z][a-z0-9-]*)\]$")
 _MYPY_ENDS = re.compile(r"^Found \d+ errors? in \d+ files? ")
 _PYRIGHT = re.compile(r"^ +\S.*:\d+:\d+ - error: ")
 _PYRIGHT_CODE = re.compile(r"\((?P<code>report\w+)\)$")
-# ruff's full form: "F401 [*] `os` imported but unused", then " --> app/a.py:1:8".
+# ruff's full format: "F401 [*] `os` imported but unused", then " --> app/a.py:1:8".
 _RUFF_FULL = re.compile(r"^(?P<code>[A-Z]{1,10}\d{1,6}|invalid-syntax):?(?: \[\*\])? \S")
 _RUFF_ENDS = re.compile(r"^Found \d+ errors?|^\[\*\] \d+ fixable")
 _SOURCES = (".py", ".pyi", ".ipynb", ".pyx")
@@ -133,7 +133,7 @@ _GO_COMPILER = re.compile(
 
 def read_compilers(lines: Sequence[str]) -> tuple[ToolReport, ...]:
     """gcc and clang, the linker, rustc and clippy, javac and Maven, Go's compiler, vet and golangci-lint."""
-    # `go vet` and the compiler print the same format: vet marks its packages, and lacks the compiler's messages.
+    # `go vet` and the compiler print the same format: vet marks its packages and prints none of the compiler's messages.
     is_vet = any(line.startswith(("vet: ", "# [")) for line in lines) or not any(
         _GO_COMPILER.search(found["text"]) for line in lines if ".go:" in line and (found := _GO.match(line))
     )

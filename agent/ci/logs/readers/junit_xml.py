@@ -1,4 +1,4 @@
-"""Reads JUnit XML that a job printed: ids in the form of the tool that wrote it."""
+"""Reads JUnit XML that a job printed; ids have the form that the tool itself uses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from defusedxml import DefusedXmlException, ElementTree
 from agent.ci.logs.model import Cause, ToolReport
 
 LIMIT = 2 * 1024 * 1024  # characters of one report
-REPORTS = 200  # that are parsed of one log
+REPORTS = 200  # maximum that is parsed from one log
 _BEGIN = re.compile(r"<(?P<root>testsuites?)\b")
 
 
@@ -28,7 +28,7 @@ def read(lines: Sequence[str]) -> tuple[ToolReport, ...]:
             continue
         closing = f"</{begin['root']}>"
         stop = next((line for line in islice(closings, bisect_left(closings, at), None) if closing in lines[line]), None)
-        if stop is None:  # a suite that is never closed: no later one with this root is either
+        if stop is None:  # the suite is never closed, so no later one with this root is either
             break
         text = "\n".join(lines[at : stop + 1])[begin.start() : LIMIT]
         red = parsed < REPORTS and ("<failure" in text or "<error" in text)
@@ -71,7 +71,7 @@ def _id(case: Element, suites: tuple[str, ...]) -> str:
 
 
 def _node_id(group: str, name: str, path: str) -> str:
-    """pytest's class names are dotted modules with the classes behind; xunit1 has the file too."""
+    """pytest's class names are a dotted module followed by the classes; xunit1 also has the file."""
     path = path or _module(group)
     if not group:
         return name or path
@@ -80,7 +80,7 @@ def _node_id(group: str, name: str, path: str) -> str:
 
 
 def _module(group: str) -> str:
-    """Classes begin with a capital; what stands before them is the module."""
+    """Class names begin with a capital letter; the part before them is the module."""
     parts = group.split(".")
     own = next((at for at, part in enumerate(parts) if part[:1].isupper()), len(parts))
     return "/".join(parts[:own]) + ".py" if own else group

@@ -1,4 +1,4 @@
-"""Reads the two formats of node's test runner: the tree of its spec reporter, and TAP (of any tool that nests it so)."""
+"""Reads the two formats of node's test runner: the tree of its spec reporter, and TAP (of any tool that nests it this way)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from agent.ci.logs.model import FAILURES, Cause, ToolReport
 
-DEPTH = 50  # suites within suites
+DEPTH = 50  # nested suites
 _NODE = re.compile(r"^(?P<indent> *)(?P<mark>[▶✖✔﹣]) (?P<name>\S.*?)(?P<time> \(\d+(?:\.\d+)?ms\))?(?: # .*)?$")
 _COUNT = re.compile(r"^(?:ℹ|#) (?P<what>tests|fail|pass|duration_ms) \d+(?:\.\d+)?$")
 _TAP = re.compile(r"^(?P<indent> *)(?P<ok>not ok|ok) \d+(?: -)? (?P<name>\S.*)$")

@@ -1,4 +1,4 @@
-"""Reads what pytest prints: its short summary, the sections of failures, verbose progress, and its ends without any of them.
+"""Reads what pytest prints: its short summary, failure sections, verbose progress, and runs that end without any of these.
 
 The last summary counts: a test can print a lookalike, but only before it.
 """
@@ -37,7 +37,7 @@ def read(lines: Sequence[str]) -> tuple[ToolReport, ...]:
 
 
 def _sessions(lines: Sequence[str]) -> Iterator[tuple[range, str]]:
-    """The lines of each session, and the line of its counts; "" where it was cut off."""
+    """The lines of each session, and the line with its counts ("" if it was cut off)."""
     started: int | None = None
     for at, line in enumerate(lines):
         if _START.match(line):
@@ -96,7 +96,7 @@ def _early(lines: Sequence[str]) -> str | None:
 
 
 def _hanging(lines: Sequence[str]) -> list[str] | None:
-    """The test that runs where pytest-timeout ends the process: with a banner, stacks, and no summary."""
+    """The test that was running when pytest-timeout ended the process: with a banner and stacks, but no summary."""
     for at, line in enumerate(islice(lines, 200_000)):
         banner = _HANGS.match(line) if line.endswith("+ Timeout ++++") or " Timeout +++" in line else None
         if banner:
@@ -156,7 +156,7 @@ def _node_id(rest: str, titles: Collection[str], verbose: Collection[str]) -> st
 
 
 def _title(name: str) -> str:
-    """The title of the section of a node id: "TestA.test_b[x::y]" for "a.py::TestA::test_b[x::y]"."""
+    """The section title for a node id: "TestA.test_b[x::y]" for "a.py::TestA::test_b[x::y]"."""
     plain, bracket, parameters = name.partition("[")
     parts = plain.split("::")
     return ".".join(parts[1:]) + bracket + parameters if len(parts) > 1 else name

@@ -1,4 +1,4 @@
-"""Reads tools that run other tools: pre-commit's hooks, the summaries of tox and nox, make; and tracebacks of scripts."""
+"""Reads the output of tools that run other tools (pre-commit, tox, nox, make), and tracebacks of scripts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read_hooks(lines: Sequence[str]) -> tuple[ToolReport, ...]:
 
 
 def read_summaries(lines: Sequence[str]) -> tuple[ToolReport, ...]:
-    """The failed environments, sessions or targets, where no tool in them could be read."""
+    """The failed environments, sessions or targets, if the output of no tool in them could be read."""
     for tool, shape in (("tox", _TOX), ("nox", _NOX), ("make", _MAKE)):
         if ids := [f"{tool} {found['name']}" for line in lines[-300:] if (found := shape.match(line))]:
             return (ToolReport(Cause.UNKNOWN, ids),)
@@ -56,7 +56,7 @@ def read_summaries(lines: Sequence[str]) -> tuple[ToolReport, ...]:
 
 
 def read_traceback(lines: Sequence[str]) -> tuple[ToolReport, ...]:
-    """The last Python traceback: the last frame outside of Python and its packages, and the error's class."""
+    """The last Python traceback: the last frame outside Python and installed packages, and the error's class."""
     start = next((at for at in range(len(lines) - 1, -1, -1) if lines[at] == _TRACEBACK), None)
     if start is None:
         return ()

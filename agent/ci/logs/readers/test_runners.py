@@ -1,4 +1,4 @@
-"""Reads test runners in few lines each: unittest, doctest, jest, vitest, mocha, `go test`, `cargo test`, Maven's surefire."""
+"""Reads test runners with simple output: unittest, doctest, jest, vitest, mocha, `go test`, `cargo test`, Maven's surefire."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise, takewhile
 
 from agent.ci.logs.model import Cause, ToolReport, relative
 
-MOCHA_RUNS = 20  # of one step; each is read to its end
+MOCHA_RUNS = 20  # maximum in one step; each is read to its end
 _COVERAGE = re.compile(
     r"^(?:(?:ERROR: |FAIL )(?:Required test coverage of|Coverage failure:)|Coverage failure: total of|"
     r"Jest: .{1,300} coverage threshold for .{1,80} not met|"
@@ -17,7 +17,7 @@ _COVERAGE = re.compile(
 
 
 def read_coverage(lines: Sequence[str]) -> tuple[ToolReport, ...]:
-    """A missed threshold: of pytest-cov, coverage.py, jest, vitest or nyc."""
+    """A missed coverage threshold of pytest-cov, coverage.py, jest, vitest or nyc."""
     return (ToolReport(Cause.TEST, ["coverage"]),) if any(map(_COVERAGE.match, lines)) else ()
 
 
@@ -139,9 +139,9 @@ def read_mocha(lines: Sequence[str]) -> tuple[ToolReport, ...]:
 
 
 def _mocha_ids(lines: Sequence[str], at: int) -> tuple[list[str], int]:
-    """A number, the titles of suites and test each deeper than the one before, the last with a colon; then the error.
+    """A section: a number, the titles of suites and test (each indented deeper, the last with a colon), the error.
 
-    An error's text may stand at any depth: a section ends where the next number stands, the last one with its last frame.
+    An error's text can have any indentation: a section ends at the next number, the last one at its last frame.
     """
     starts: list[int] = []
     for index in range(at, len(lines)):

@@ -38,7 +38,7 @@ SCOPE = Scope(
         (f"fromJSON('{'[' * 200}{']' * 200}')", "deeper than 100 levels"),
         (f"fromJSON('{'[' * 9000}{']' * 9000}')", "deeper than 100 levels"),
         ("fromJSON('" + '{"a":' * 3000 + "1" + "}" * 3000 + "')", "deeper than 100 levels"),
-        ("fromJSON('1" + "0" * 9000 + "x')", "not JSON"),
+        ("fromJSON('1" + "0" * 9000 + "x')", "not valid JSON"),
     ],
 )
 def test_what_costs_too_much_is_refused(text: str, message: str) -> None:
@@ -114,15 +114,15 @@ def test_a_message_names_the_place_and_stays_short_on_hostile_texts() -> None:
     [
         ("github.ref ==", "unexpected end, at character 14 of 'github.ref =='"),
         ("1 + 1", r"unexpected '\+', at character 3"),
-        ("'abc", "a text in single quotes is not closed, at character 1"),
-        ("nope(1)", "'nope' is no function, at character 1"),
-        ("1 == contains('a')", "'contains' takes at least 2 arguments and is given 1, at character 6"),
-        ("join(1, 2, 3)", "'join' takes at most 2 arguments and is given 3"),
+        ("'abc", "a string in single quotes is not closed, at character 1"),
+        ("nope(1)", "'nope' is not a function, at character 1"),
+        ("1 == contains('a')", "'contains' takes at least 2 arguments but got 1, at character 6"),
+        ("join(1, 2, 3)", "'join' takes at most 2 arguments but got 3"),
         ("case(true, 1)", "'case' takes at least 3 arguments"),
         ("case(true, 1, false, 2)", "'case' takes pairs of a condition and a value"),
-        ("1 == fromJSON('{')", "fromJSON is given a text that is not JSON .*at character 6 of"),
-        ("format('{0} {1}', 1)", "format is to put in value 1, counted from 0, and is given 1, at character 1"),
-        ("format('{', 1)", "a brace without its partner"),
+        ("1 == fromJSON('{')", "the argument of fromJSON is not valid JSON .*at character 6 of"),
+        ("format('{0} {1}', 1)", r"the format string uses value 1 \(counted from 0\) of 1, at character 1"),
+        ("format('{', 1)", "has an unmatched brace"),
     ],
 )
 def test_a_refusal_is_one_sentence_with_the_place(text: str, message: str) -> None:

@@ -52,10 +52,10 @@ def test_what_differs_from_the_image_is_told() -> None:
         "volumes": ["./sql:/docker-entrypoint-initdb.d"],
     }
     assert read_services({"db": asked, "cache": "acme/redis"}).notes == (
-        "service db: only its port 5432 is reachable, as 5432",
+        "service db: only its port 5432 is reachable, on port 5432",
         "service db: the extension PostGIS of postgis/postgis:15-3.3 may be missing",
         "service db: its volumes are ignored",
-        "service cache: the workflow gives it no ports; it listens on 6379",
+        "service cache: the workflow maps no ports for it; it listens on 6379",
         "service cache: acme/redis is treated as a plain redis",
     )
 

@@ -548,4 +548,6 @@ async def test_a_variable_that_only_github_knows_is_told_where_a_step_names_it(w
     result = await walks.read(
         workflow('- {name: Go, run: "echo $GITHUB_RUN_NUMBER $GITHUB_WORKFLOW $GITHUB_MINE"}'), failed="Go"
     )
-    assert [note for note in result.notes if "GITHUB" in note] == ["step 1: GITHUB_RUN_NUMBER is unknown here and not set"]
+    assert [note for note in result.notes if "GITHUB" in note] == [
+        "step 1: the value of GITHUB_RUN_NUMBER is not known here, so it is not set"
+    ]
