@@ -120,9 +120,7 @@ async def files(root: Path, commit: str) -> dict[str, File]:
     asked = "".join(f"{blob}\n" for _, blob, _ in entries).encode()
     told = await _git(root, "cat-file", "--batch", "--buffer", stdin=asked)
     if listed.returncode != 0 or told.returncode != 0 or listed.truncated or told.truncated:
-        raise NotPosed(
-            f"the files of commit {commit[:12]} cannot be read: git failed, or they exceed {LARGEST // MIB} MiB"
-        )
+        raise NotPosed(f"the files of commit {commit[:12]} cannot be read: git failed, or they exceed {LARGEST // MIB} MiB")
     return dict(zip((path for path, _, _ in entries), _contents(told.stdout, [mode for _, _, mode in entries]), strict=True))
 
 

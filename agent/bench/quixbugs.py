@@ -1,4 +1,4 @@
-"""QuixBugs (Python): forty small algorithms with a bug on one line each, read from a checkout of the public layout.
+"""QuixBugs (Python): forty small algorithms, each with a bug on one line, read from a checkout of the public layout.
 
     python_programs/NAME.py            the broken program, with a function NAME
     json_testcases/NAME.json           cases, `[arguments, expected]` one after the other; missing for graph programs

@@ -79,7 +79,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     intervals: Mapping[str, Share]
     groups: Mapping[str, Mapping[str, Share]]
     rungs: Mapping[str, int]  # repairs by rung
-    without_model: int  # repairs by rungs that ask no model; the rest of the plausible ones needed one
+    without_model: int  # repairs by rungs without a model; the other plausible ones needed one
     reliability: Sequence[Band]
 
 

@@ -92,4 +92,4 @@ async def exercise(
     try:
         return msgspec.json.decode(reply.output, type=Observations)
     except (ValueError, msgspec.ValidationError):
-        return Observations(unavailable="the run of the changed functions gave no answer")
+        return Observations(unavailable="the run of the changed functions gave no valid result")

@@ -47,7 +47,7 @@ class TestFindings:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What the model is shown. Without `diff` it does not see the change; `tried` are earlier tests."""
+    """What the model sees. Without `diff` it does not see the change; `tried` are earlier tests."""
 
     functions: tuple[str, ...]  # the changed ones: "parse", "Parser.feed"
     specification: str

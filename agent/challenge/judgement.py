@@ -21,7 +21,7 @@ UNSETTLED = 0.1  # a doubt if the winner differs from most plausible changes on 
 
 @dataclass(frozen=True, slots=True)
 class Challenged:
-    """What the second oracle found about the winner; `confidence` uses it. `objection` is a clause, or empty."""
+    """The second oracle's findings about the winner; `confidence` uses them. `objection` is a clause, or empty."""
 
     objection: str = ""
     doubts: tuple[str, ...] = ()  # a clause each

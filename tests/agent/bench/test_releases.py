@@ -107,7 +107,7 @@ async def test_a_repair_is_set_beside_the_authors_fix(labs: Labs, bug: dict[str,
 
 async def test_a_fix_that_does_not_turn_its_target_is_no_task(labs: Labs, bug: dict[str, object], tmp_path: Path) -> None:
     bench = loaded(tmp_path, {**bug, "fail_to_pass": ["tests/test_shop.py::test_double"]})
-    with pytest.raises(NotPosed, match="the fix does not turn .*test_double from failing to passing"):
+    with pytest.raises(NotPosed, match=r"the fix does not turn .*test_double from failing to passing"):
         async with bench.trial("shop-a", labs):
             pass
     bench = loaded(tmp_path, {**bug, "fix": {"unified_diff": str(bug["fix"]).replace("a - b", "a % b")}})
