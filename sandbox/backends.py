@@ -52,7 +52,7 @@ async def open_sandboxes(
             f"the `{sandboxes.isolation.name}` sandbox cannot isolate untrusted code here: declare every repository's code "
             "trusted, or use `local`"
         )
-    # Clean up after killed workers now: this one may never open a sandbox.
+    # Clean up after killed workers now, because this worker may never open a sandbox.
     await asyncio.to_thread(folders.sweep, folder / _OPEN)
     await asyncio.to_thread(store.clear)
     return sandboxes

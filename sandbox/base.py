@@ -1,17 +1,17 @@
 """The interface of all sandboxes, and their errors.
 
 A sandbox isolates one attempt. It holds a *base* (the repository with its dependencies installed, prepared once) and creates
-*candidates*: copy-on-write workspaces that start as the base and are thrown away. It knows nothing of repairs.
+*candidates*: copy-on-write workspaces that start as copies of the base and are discarded. It knows nothing about repairs.
 
 Errors mean infrastructure and are never a verdict about the code under test:
 
     SandboxError
     ├── SandboxUnavailable    could not be opened                 retry_after: seconds | None
-    ├── SandboxLost           died during use                     command: the one that was running
-    ├── DeadlinePassed        our own limit on one command        seconds, stdout, stderr so far
+    ├── SandboxLost           died during use                     command that was running
+    ├── DeadlinePassed        a command exceeded its timeout      seconds, stdout and stderr so far
     ├── LimitExceeded         memory | disk | output | processes  which, limit
-    ├── UnsafeArchive         an archive that would write outside, or is too large    reason
-    └── InstallFailed         the dependencies could not be installed                 reason, output
+    ├── UnsafeArchive         the archive was refused             reason
+    └── InstallFailed         the installation failed             reason, output
 
 A command that exits non-zero is an ordinary `Completed`.
 """
@@ -28,7 +28,7 @@ MIB = 1024 * KIB
 
 
 class SandboxError(Exception):
-    """Infrastructure failed; says nothing about the code under test."""
+    """Infrastructure failed. This says nothing about the code under test."""
 
 
 class SandboxUnavailable(SandboxError):
@@ -64,7 +64,7 @@ class LimitExceeded(SandboxError):
 
 
 class UnsafeArchive(SandboxError):
-    """The archive is refused: a path that leads outside, a device, a bomb, or not an archive."""
+    """The archive was refused: it is invalid or too large, or contains a device or a path that points outside."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -72,7 +72,7 @@ class UnsafeArchive(SandboxError):
 
 
 class InstallFailed(SandboxError):
-    """The dependencies could not be installed; `output` is the installer's, bounded."""
+    """The dependencies could not be installed. `output` is the installer's output, limited in size."""
 
     def __init__(self, reason: str, output: str = "") -> None:
         super().__init__(reason)
@@ -88,8 +88,8 @@ class Command:
     cwd: str = "."  # relative to the workspace's root
     env: Mapping[str, str] = field(default_factory=dict)  # in addition to the sandbox's own small environment
     stdin: bytes = b""
-    output_limit: int = MIB  # bytes kept per stream: first and last half; the rest is dropped
-    hosts: tuple[str, ...] = ()  # more names for the sandbox itself, where the backend supports that
+    output_limit: int = MIB  # bytes kept per stream, half from its start and half from its end; the rest is dropped
+    hosts: tuple[str, ...] = ()  # additional host names of the sandbox itself, if the backend supports them
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +101,14 @@ class Completed:
     stderr: bytes
     seconds: float
     truncated: bool = False  # some output was dropped
-    out_of_memory: bool = False  # a process was killed for lack of memory: results are inconclusive
+    out_of_memory: bool = False  # a process was killed for lack of memory, so results are inconclusive
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Limits of one sandbox. Zero never means unlimited."""
 
-    memory: int = 4096 * MIB  # bytes for all processes together, where enforceable
+    memory: int = 4096 * MIB  # bytes for all processes together, if this can be enforced
     processes: int = 512
     file_size: int = 1024 * MIB  # bytes of one file
     open_files: int = 4096
@@ -120,8 +120,8 @@ class Limits:
 class Packages:
     """What the install step installs: names and paths, never commands.
 
-    Paths are relative to the repository's root. `projects` are installed editable, with their extras ("." or "sub[test]");
-    `node` are folders with a `package.json` for npm.
+    Paths are relative to the repository's root. `projects` are installed in editable mode, with their extras ("." or
+    "sub[test]"). `node` lists the folders with a `package.json` for npm.
     """
 
     requirements: tuple[str, ...] = ()  # PEP 508
@@ -130,7 +130,7 @@ class Packages:
     groups: tuple[str, ...] = ()  # dependency groups of the root pyproject.toml
     projects: tuple[str, ...] = ()
     node: tuple[str, ...] = ()
-    python: str | None = None  # wanted version, "3.12"; `Installed` names the nearest one, which is used
+    python: str | None = None  # requested version, "3.12"; the nearest available one is used and reported in `Installed`
 
     def __bool__(self) -> bool:
         return bool(self.requirements or self.requirement_files or self.groups or self.projects or self.node)
@@ -142,14 +142,14 @@ class Installed:
 
     python: str
     seconds: float
-    built: tuple[str, ...] = ()  # names without a wheel, built inside
+    built: tuple[str, ...] = ()  # packages without a wheel, built inside the sandbox
     output: str = ""
     notes: tuple[str, ...] = ()  # for people: "Unpinned dependencies resolved as of …"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One regular file of a workspace (symlinks are listed with `link` set, never followed)."""
+    """A regular file or a symlink of a workspace. A symlink has `link` set and is never followed."""
 
     path: str  # POSIX, relative to the root
     size: int  # bytes
@@ -158,8 +158,8 @@ class Entry:
 
 
 Promise = Literal["files", "network", "processes", "disk", "memory"]
-"""What isolation differs in: no access to this machine's files, no network, and limits on processes, disk and total memory.
-Everything else is guaranteed by every sandbox (`tests/sandbox/contract`)."""
+"""Guarantees that differ between sandboxes: no access to this machine's files, no network, and limits on processes, disk and
+total memory. Every sandbox gives all other guarantees (`tests/sandbox/contract`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,38 +175,38 @@ class Isolation:
 class Workspace(Protocol):
     """A repository's files inside the sandbox, and commands on them.
 
-    Paths given to `read`, `write` and `remove` are POSIX and relative; one that leaves the root or passes a symlink
+    Paths given to `read`, `write` and `remove` are POSIX and relative. A path that leaves the root or passes through a symlink
     raises `ValueError`. There is no network.
     """
 
     @property
     def root(self) -> str:
-        """Absolute path of the repository inside."""
+        """Absolute path of the repository inside the sandbox."""
 
     @property
     def python(self) -> str:
-        """Path inside of the interpreter with the dependencies (after `install`)."""
+        """Path of the Python interpreter inside the sandbox; after `install`, it has the dependencies."""
 
     async def run(self, command: Command) -> Completed:
-        """Raises `DeadlinePassed`, `LimitExceeded`, `SandboxLost`."""
+        """Run a command. Raises `DeadlinePassed`, `LimitExceeded`, `SandboxLost`."""
 
     async def read(self, path: str, limit: int = 16 * MIB) -> bytes:
-        """Raises `FileNotFoundError`, `LimitExceeded` for more than `limit` bytes, `ValueError`."""
+        """Return a file's content. Raises `FileNotFoundError`, `LimitExceeded` for more than `limit` bytes, `ValueError`."""
 
     async def write(self, path: str, content: bytes, *, executable: bool | None = None) -> None:
         """Create or replace a regular file and its folders; `executable=None` keeps the mode. Raises `ValueError`."""
 
     async def remove(self, path: str) -> None:
-        """Remove one file; a missing one is no error. Raises `ValueError`."""
+        """Remove one file; a missing file is no error. Raises `ValueError`."""
 
     async def files(self) -> tuple[Entry, ...]:
         """Every file, sorted by path, without `.git` and installed dependencies."""
 
     async def install(self, packages: Packages) -> Installed:
-        """Install an environment for this workspace, from its own files; otherwise a candidate uses its base's.
+        """Create an environment for this workspace from its own files. Without one, a candidate uses the base's environment.
 
-        This tries a change of dependencies: write it, plan again, install, run. During the install only the installer reaches
-        the package index. Raises `InstallFailed`, `SandboxError`.
+        To test a change of dependencies, write it, plan again, install, and run. During the install, only the installer can
+        reach the package index. Raises `InstallFailed`, `SandboxError`.
         """
 
 
@@ -221,25 +221,25 @@ class Sandbox(Protocol):
         """The prepared repository. Use candidates for commands that may change files."""
 
     async def unpack(self, archive: AsyncIterator[bytes]) -> None:
-        """Fill the base from a gzipped tar whose single top folder is dropped (GitHub's tarball). Raises `UnsafeArchive`."""
+        """Unpack a gzipped tar (GitHub's tarball) into the base, without its single top folder. Raises `UnsafeArchive`."""
 
     async def amend(self, command: Command) -> Completed:
-        """Run one command of ours, not the repository's, that may change the base, before any candidate exists.
+        """Run one of Selfheal's own commands, which may change the base. Call this before any candidate exists.
 
         Raises `DeadlinePassed`, `LimitExceeded`, `SandboxLost`.
         """
 
     async def install(self, packages: Packages) -> Installed:
-        """Install the base's dependencies, once. Raises `InstallFailed`, `SandboxError`.
+        """Install the base's dependencies. Call this once. Raises `InstallFailed`, `SandboxError`.
 
-        Without packages it still prepares the interpreter.
+        Without packages, it still prepares the interpreter.
         """
 
     async def provide(self, name: str, content: bytes) -> str:
-        """Add a read-only tool; returns its path inside, the same for every workspace."""
+        """Add a read-only tool; returns its path inside the sandbox, which is the same in every workspace."""
 
     def candidate(self) -> AbstractAsyncContextManager[Workspace]:
-        """A copy-on-write workspace that starts as the base; its processes and files are removed at exit."""
+        """A copy-on-write workspace that starts as a copy of the base; its processes and files are removed at exit."""
 
 
 @runtime_checkable
@@ -247,7 +247,7 @@ class ImageSandboxes(Protocol):
     """`Sandboxes` whose code runs in an image that can be chosen."""
 
     def with_image(self, image: str) -> Sandboxes | None:
-        """The same with another image; None if the operator does not allow it. Raises `SandboxUnavailable` for a bad name."""
+        """The same sandboxes with another image; None if it is not allowed. Raises `SandboxUnavailable` for a bad name."""
 
 
 class Sandboxes(Protocol):

@@ -1,8 +1,8 @@
-"""Docker or Podman: sandboxes in an existing container engine, reached over its API.
+"""Sandboxes in an existing container engine, Docker or Podman, through its API.
 
-A sandbox is a few volumes (repository, tools, environment) and one fresh container per command (`containers.spec`). A candidate
-is a volume of its own, copied from the base, limited in size where the engine can do that, and mounted at the same path as
-every other. Python and programs are the image's.
+A sandbox is a few volumes (repository, tools, environment) and one fresh container per command (`containers.command`). Each
+candidate has its own volume: a copy of the base, limited in size if the engine supports that, and mounted at the same path as
+the others. Python and other programs come from the image.
 
 It is not a virtual machine: the kernel is shared.
 """
@@ -104,11 +104,11 @@ class ImagePolicy:
 
 
 class DockerSandboxes:
-    """Opens sandboxes in the engine at `address`. Locked subfolders of `folder` show which workers live."""
+    """Opens sandboxes in the engine at `address`. Locked subfolders of `folder` show which workers are alive."""
 
     def __init__(self, folder: Path, store: PackageStore, policy: ImagePolicy, address: str, info: EngineInfo) -> None:
         self._folder, self._store, self._policy, self._address, self._info = folder, store, policy, address, info
-        self._chosen: str | None = None  # full name of a repository's choice
+        self._chosen: str | None = None  # full name of the image that a repository chose
         self._pulled: dict[str, str] = {}  # full name → id
         self._images: dict[str, Image] = {}
 
@@ -167,7 +167,7 @@ class DockerSandboxes:
         return DockerSandbox(context, self.isolation, base, helper)
 
     async def _pull(self, engine: Engine, name: str) -> str:
-        """Pull it once per worker: the engine's own image of that name may be anything."""
+        """Pull the image once per worker, because the engine's own image of that name may be a different one."""
         if name not in self._pulled:
             self._pulled[name] = await engine.pulled(name)
         return self._pulled[name]
@@ -206,5 +206,5 @@ def isolation_of(info: EngineInfo) -> Isolation:
         "memory": info.bounds_memory,
     }
     promises = frozenset(promise for promise, holds in kept.items() if holds)
-    # Untrusted code needs the filter; a full disk or memory is only a nuisance to the engine's host.
+    # Untrusted code needs the system call filter; a full disk or memory is only a nuisance to the engine's host.
     return Isolation("docker", untrusted=info.filters, shortcomings=tuple(shortcomings), promises=promises)

@@ -32,7 +32,7 @@ class SandboxFolder:
     lock: int
 
     def record_group(self, group: cgroup.Group) -> None:
-        """Record its control group's path: a sweeper in another group could not derive it."""
+        """Record the control group's path, because a sweeper in another group could not derive it."""
         (self.path / GROUP).write_text(f"{group.memory}\n{group.pids}\n")
 
     def remove(self) -> None:
@@ -65,7 +65,7 @@ def _make_both(parent: Path, label: str, limits: Limits | None) -> tuple[Sandbox
         if planned := cgroup.find(name):
             folder.record_group(planned)  # before creating it, so that a crash leaves no unknown group
         return folder, cgroup.make(name, limits)
-    except BaseException:  # such as a full disk: no sweeper removes what a live worker holds
+    except BaseException:  # such as a full disk; no sweeper removes a folder that a live worker has locked
         folder.remove()
         raise
 
@@ -89,7 +89,7 @@ def make(parent: Path, label: str) -> SandboxFolder:
 
 
 def is_in_use(path: Path) -> bool:
-    """Whether a live worker holds the folder at `path`. Blocks."""
+    """Whether a live worker has locked the folder at `path`. Blocks."""
     if (lock := lock_if_abandoned(path)) is not None:
         os.close(lock)
         return False

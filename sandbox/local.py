@@ -1,8 +1,8 @@
 """The local sandbox: bubblewrap on this machine.
 
-A sandbox is a folder (repository, dependencies, tools), a private mount namespace and, where available, a control group and a
-uid of its own. Inside, the repository is always at /repo, dependencies at /env and tools at /tools, the last two read-only. A
-candidate is an overlay over the base whose changes live in memory, with a size limit. The host reaches a candidate's files
+A sandbox is a folder (repository, dependencies, tools), a private mount namespace and, if available, a control group and a uid
+of its own. Inside, the repository is always at /repo, dependencies at /env and tools at /tools, the last two read-only. A
+candidate is an overlay over the base; its changes are kept in memory, with a size limit. The host reaches a candidate's files
 through the descriptor of the mounted overlay, so only the kernel merges the layers.
 
 It is not a virtual machine: the kernel is shared.
@@ -133,7 +133,7 @@ class LocalSandboxes:
             yield sandbox
 
     async def _find_toolchains(self) -> tuple[Toolchain, ...]:
-        """Search once: the programs are run, which takes as long as opening a stage."""
+        """Search once, because the search runs programs, which takes as long as opening a stage."""
         if self._toolchains is None:
             self._toolchains = await toolchains.find((self._folder, self._store.cache))
         return self._toolchains
@@ -144,7 +144,7 @@ class LocalSandboxes:
             return
         if not bubblewrap.is_installed():
             raise SandboxUnavailable("bubblewrap is not installed; install it with: apt-get install bubblewrap")
-        # Finding libseccomp starts programs of its own.
+        # At the same time, because finding libseccomp starts other programs.
         version, filtering = await asyncio.gather(
             launch.run(launch.Launch((bubblewrap.BWRAP, "--version"), {}, 10.0)),
             asyncio.to_thread(seccomp.program),
@@ -156,7 +156,7 @@ class LocalSandboxes:
             raise SandboxUnavailable(f"{version.stdout.decode().strip()} is too old; version 0.8 or newer is needed")
         if isinstance(filtering, (ImportError, RuntimeError, OSError)):
             raise SandboxUnavailable(
-                f"cannot create the kernel filter ({filtering}); apt-get install libseccomp2"
+                f"cannot create the kernel filter ({filtering}); install libseccomp with: apt-get install libseccomp2"
             ) from filtering
         if isinstance(filtering, BaseException):
             raise filtering

@@ -1,9 +1,8 @@
 """A plain subprocess with limits, for trusted code only: the demo's sample, or a person's own checkout.
 
-It isolates nothing: the code has this user's files and network. It does have limits, a deadline, a kill of the whole process
-tree, and copies: base and candidates are separate folders. They take turns at one path (a rename before and after each
-command), so that editable installs and paths in tracebacks are the same in all of them. Commands of one sandbox therefore never
-run in parallel.
+It isolates nothing: the code can use this user's files and network. It does have limits, a deadline, and a kill of the whole
+process tree. Base and candidates are separate folders. They take turns at one path (a rename before and after each command), so
+that editable installs and paths in tracebacks are the same in all of them. So commands of one sandbox never run in parallel.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ ISOLATION = Isolation(
     untrusted=False,
     shortcomings=(
         "the code runs as this user, with this user's files and network",
-        "disk is not limited; memory and processes only where a control group is available",
+        "disk use is not limited; memory and processes are limited only if a control group is available",
         "a process that hides its environment and leaves its process group may outlive its command",
     ),
 )
@@ -85,7 +84,7 @@ class ProcessWorkspace(FolderWorkspace):
         return await self.execute(replace(command, cwd=cwd), self.env)
 
     async def execute(self, command: Command, programs: Path) -> Completed:
-        """Run `command` in turn, with an environment's programs; it is cancelled when the workspace closes."""
+        """Run `command` when it is its turn, with an environment's programs; it is cancelled when the workspace closes."""
         env = environment(str(self._sandbox.folder / "home"), f"{programs}/bin") | dict(command.env)
         return await self._run_tracked(command.argv, self._take_a_turn(command, self._sandbox.active / command.cwd, env))
 
@@ -151,7 +150,7 @@ class ProcessSandbox:
             await asyncio.shield(asyncio.to_thread(folders.remove, home))
 
     async def execute(self, command: Command, cwd: Path, env: Mapping[str, str]) -> Completed:
-        """Run one command. Raises `DeadlinePassed`, `SandboxUnavailable`."""
+        """Run one command in `cwd`. Raises `DeadlinePassed`, `SandboxUnavailable`."""
         mark = token_hex(8)
         group = None if self._group is None else await asyncio.to_thread(self._group.child, mark)
         try:
@@ -182,8 +181,8 @@ class ProcessSandbox:
 class _ProcessInstallBackend:
     """One install step of one workspace (`install.backend.InstallBackend`)."""
 
-    shared_environments = None  # untrusted code could write to what others use
-    proxy_folder = None  # the code has the network anyway
+    shared_environments = None  # untrusted code could write to shared environments
+    proxy_folder = None  # the code has network access anyway
 
     def __init__(self, workspace: ProcessWorkspace, env: Path) -> None:
         self._workspace, self._env = workspace, env
@@ -226,7 +225,7 @@ class ProcessSandboxes:
 
 
 def _kill_marked(mark: str) -> None:
-    """Kill processes that left the group but carry our mark in their environment; twice, to catch new children."""
+    """Kill processes that left the process group but have our mark in their environment; twice, to catch new children."""
     wanted = f"{MARK}={mark}".encode()
     for _ in range(2):
         for entry in os.scandir("/proc"):

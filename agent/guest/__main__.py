@@ -1,4 +1,4 @@
-"""`python guest.pyz NAME`: runs one function of this package."""
+"""`python guest.pyz NAME`: runs one subcommand of this package."""
 
 from __future__ import annotations
 

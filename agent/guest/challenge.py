@@ -1,4 +1,4 @@
-"""Runs changed functions beyond the tests: their docstrings' examples, calls that tests make, and variations of those calls.
+"""Tries changed functions beyond the tests: runs their docstrings' examples, calls that tests make, and variations of those.
 
 stdin: one JSON request {reader, args, cwd, red, green, seconds, functions: [[path, qualified name, first line]], documented:
 [[path, qualified name]], variants: [{path: text}]}; the first variant is the unchanged code. stdout: one JSON line {functions,
@@ -29,14 +29,14 @@ from .trial import collection, examples
 from .trial.forks import Fork, TimeLimit, bound_memory
 from .trial.inputs import CallRecorder, RecordedCall, as_text, fits, variations
 
-TESTS = 30  # run to record their calls
+TESTS = 30  # tests that are run to record their calls
 VARIATIONS = 60
 CALL = 0.15  # CPU seconds of one call
 SHOWN = 300  # characters of a value or a call that people see
 
 
 def main() -> int:
-    return answer_from_tests(_challenge, "the calls could not be repeated in time")
+    return answer_from_tests(_challenge, "the recorded calls could not be repeated in time")
 
 
 def _challenge(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _examples(text: str | None, name: str) -> list[Any]:
 
 
 def _calls_in(source: str, name: str, function: Any) -> list[str]:
-    """The calls with plain arguments that an example makes of this function, as text like those of tests."""
+    """The calls of this function in an example, if the arguments are plain, in the same notation as the calls of tests."""
     made: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
@@ -159,7 +159,7 @@ def _keep_identities(before: dict[str, Any], after: dict[str, Any]) -> None:
 
 
 def _take_over(old: Any, new: types.FunctionType) -> bool:
-    """Give the old function the new code; False where it would keep its old closure."""
+    """Give the old function the new code; False if it would keep its old closure."""
     free = new.__code__.co_freevars
     if not isinstance(old, types.FunctionType) or old.__code__.co_freevars != free or set(free) - {"__class__"}:
         return False
@@ -169,13 +169,13 @@ def _take_over(old: Any, new: types.FunctionType) -> bool:
 
 
 def _plain(member: Any) -> Any:
-    """The function inside a static method, a class method, a property."""
+    """The function inside a static method, a class method or a property."""
     member = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
     return inspect.unwrap(member) if callable(member) else member
 
 
 def _function(module: types.ModuleType | None, name: str) -> types.FunctionType | None:
-    """The function of a qualified name without its decorators; None when it is not there."""
+    """The function with this qualified name, without its decorators; None if there is none."""
     found: Any = module
     try:
         for part in name.split("."):
@@ -188,13 +188,13 @@ def _function(module: types.ModuleType | None, name: str) -> types.FunctionType 
 
 def _hint(function: types.FunctionType | None) -> Any:
     try:
-        return typing.get_type_hints(function).get("return", object)  # None raises, too
+        return typing.get_type_hints(function).get("return", object)  # None as the function raises too
     except Exception:
         return object
 
 
 def _answer(function: types.FunctionType, hint: Any, call: RecordedCall, limit: TimeLimit) -> list[Any]:
-    """The result of a call that is made twice."""
+    """The answer to a call, which is made twice."""
     first = _once(function, hint, call, limit)
     return first if first[0] == "hung" or _once(function, hint, call, limit)[:2] == first[:2] else ["unsteady", "", None, False]
 

@@ -1,8 +1,8 @@
 """Answers questions about the repository's files.
 
-`python guest.pyz digests ROOT` prints `SHA256 PATH` for each regular file, to compare two states. `python guest.pyz grep` finds
-the lines that contain a text or match a regular expression: stdin is one JSON request {pattern, regex, limit}, stdout one JSON
-list of [path, line, text], files in order, or {error: why}.
+`python guest.pyz digests ROOT` prints `SHA256 PATH` for each regular file, to compare two states of the repository. `python
+guest.pyz grep` finds the lines that contain a text or match a regular expression: stdin is one JSON request {pattern, regex,
+limit}, stdout one JSON list of [path, line, text], files in order, or {error: why}.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def grep() -> int:
 
 
 def _files(root: str, left_out: tuple[str, ...], ending: str) -> Iterator[tuple[str, bytes]]:
-    """Path and content of each regular file, in order. Folders that are named so, or end so, are left out."""
+    """Path and content of each regular file, in order. Skips folders with a name in `left_out`, or with this ending."""
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(n for n in folders if n not in _LEFT_OUT and n not in left_out and not n.endswith(ending))
         for name in sorted(names):

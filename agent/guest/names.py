@@ -1,7 +1,7 @@
-"""`python guest.pyz names`: finds where names can be imported from: the repository, the standard library, installed modules.
+"""`python guest.pyz names`: finds where names can be imported from (repository, standard library, installed modules).
 
-Reads a JSON request `{root, names, modules, uses}` from stdin, writes one JSON object. Code of the repository is parsed, never
-imported; only modules of the standard library are imported, to see what they define.
+Reads a JSON request `{root, names, modules, uses}` from stdin and writes one JSON object. Code of the repository is parsed,
+never imported. Only modules of the standard library are imported, to see what they define.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 FILES, LARGEST = 4000, 524288  # files of the repository, and bytes of one
 MOST = 40  # answers per name
 _LEFT_OUT = ("node_modules", "__pycache__", "venv", "site-packages", "build", "dist")
-# Modules with side effects on import, or of no use here.
+# Modules that have side effects on import, or are of no use here.
 _NOT_IMPORTED = frozenset("antigravity this test idlelib turtledemo turtle lib2to3 tkinter ensurepip distutils".split())
 
 
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def repository(root: str, names: Sequence[str]) -> dict[str, Any]:
-    """What its files import and define under these names, and its modules with their paths."""
+    """What the repository's files import and define under these names, and its modules with their paths."""
     imports: dict[str, dict[str, int]] = {}
     defined: dict[str, list[list[str]]] = {name: [] for name in names}
     modules: dict[str, str] = {}
@@ -88,7 +88,7 @@ def _sources(root: str) -> Iterator[str]:
 
 
 def _module(root: str, path: str) -> str:
-    """The name that a file is imported by: from the folder above its outermost package, or from the root."""
+    """The name under which a file is imported: from the folder above its outermost package, or from the root."""
     parts = path[:-3].split("/")
     top = len(parts) - 1
     while top and os.path.exists(os.path.join(root, *(parts[:top] + ["__init__.py"]))):
@@ -137,7 +137,7 @@ def _definitions(tree: ast.Module) -> Iterator[str]:
 
 
 def standard(name: str, uses: Sequence[str]) -> list[str]:
-    """Modules of the standard library that define this name with these attributes, its home first."""
+    """Modules of the standard library that define this name with these attributes, the name's own module first."""
     found: list[tuple[bool, bool, int, int, str]] = []
     for module in _standard_modules():
         if not _mentions(module, name):
@@ -186,7 +186,7 @@ _texts: dict[str, str | None] = {}
 
 
 def _mentions(module: str, name: str) -> bool:
-    """Whether a module's source contains the word; True where there is no source (importing it shows)."""
+    """Whether a module's source contains the word; True if there is no source (importing it will show)."""
     if module not in _texts:
         path = os.path.join(os.path.dirname(os.__file__), *module.split("."))
         _texts[module] = None
@@ -197,12 +197,12 @@ def _mentions(module: str, name: str) -> bool:
             except OSError:
                 continue
     text = _texts[module]
-    # Star imports bring names that the source does not contain.
+    # Star imports define names that the source does not contain.
     return text is None or "import *" in text or re.search(r"\b%s\b" % re.escape(name), text) is not None
 
 
 def installed(name: str, modules: Iterable[str]) -> list[str]:
-    """Public modules of the named packages that define `name`, nearest to the package's top first; nothing is imported."""
+    """Public modules of the named packages that define `name`, nearest to the package's top first. Nothing is imported."""
     word = re.escape(name)
     pattern = re.compile(r"(?m)^(?:class|def|async def)\s+%s\b|^%s\s*(?::[^=\n]*)?=" % (word, word))
     found: list[tuple[int, str]] = []
@@ -229,7 +229,7 @@ def installed(name: str, modules: Iterable[str]) -> list[str]:
 
 
 def kind(module: str) -> str:
-    """Returns "standard", "installed", or "" where nothing by that name can be imported."""
+    """Returns "standard", "installed", or "" if nothing by that name can be imported."""
     top = module.split(".")[0]
     known = getattr(sys, "stdlib_module_names", None) or sys.builtin_module_names
     try:

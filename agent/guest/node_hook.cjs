@@ -1,7 +1,7 @@
-// Preloaded into every Node process of a check (NODE_OPTIONS): finds the one that runs tests and has it report their results
-// over the supervisor's socket. Processes that a test runner starts only report tampering with what tests decide with.
+// Preloaded into every Node process of a check (NODE_OPTIONS): finds the one that runs tests and makes it report their results
+// over the supervisor's socket. Processes that a test runner starts only report tampering with the tools of tests.
 //
-// Standard library only, Node 16 and later. Nothing in here is secret from code in its own process.
+// Standard library only, Node 16 and later. Nothing here is hidden from code in the same process.
 "use strict";
 
 const fs = require("fs");
@@ -24,10 +24,10 @@ const RUNNERS = [
 ];
 const STARTER = /[\\/]mocha[\\/]bin[\\/]mocha(?:\.c?js)?$/; // runs the tests itself, or in a new process if Node has options
 const STARTED = /[\\/]mocha[\\/]lib[\\/]cli[\\/]cli\.js$/;
-// With one of these options a runner runs no test, and so reports no end.
+// With one of these options a runner runs no tests, so it reports no end.
 const IDLE = /^(?:-h|--help|-v|-V|--version|--clearCache|--showConfig|--listTests|--list-(?:files|reporters|interfaces)|--init|init|list)$/;
 
-/** The sending end: JSON lines, each with the key of the first one. Every line is written before `send` returns. */
+/** The sending end: JSON lines, each with the key from the first one. Every line is written before `send` returns. */
 class Channel {
   #socket;
   #key = randomBytes(12).toString("hex");
@@ -56,7 +56,7 @@ class Channel {
 let channel = null;
 let isAwaited = false; // another process can still become the one that runs the tests
 module.exports = {
-  /** The channel of the process that runs the tests; null in any other. Its reporter takes it once. */
+  /** The channel of the process that runs the tests; null in any other process. The reporter takes it once. */
   take() {
     if (isAwaited) greet("mocha");
     const taken = channel;
@@ -83,18 +83,18 @@ function begin(folder) {
   if (runner === "mocha") addReporter([], [], path.join(__dirname, "node_mocha.cjs"));
 }
 
-/** Runs before anything else in this process: messages that another session sends later, from here or a child, are not believed. */
+/** Runs before anything else in this process: messages of a later session, from this process or a child, are not believed. */
 function greet(runner) {
   isAwaited = false;
   const own = new Channel(folder);
   channel = own;
   process.env[INSIDE] = "1";
-  if (runner === "mocha") forget(own.request); // its tests run in this very process
+  if (runner === "mocha") forget(own.request); // its tests run in this process
   own.send("hello", { runner, idle: process.argv.slice(2).some((one) => IDLE.test(one)) });
   process.on("exit", () => own.send("bye"));
 }
 
-/** Greet once this process runs the tests itself; if it starts another process for them, that one is recognised by its name. */
+/** Greet when this process starts to run the tests itself. A process that it starts for them is recognised by its name. */
 function awaitMocha() {
   const load = Module._extensions[".js"];
   isAwaited = true;
@@ -122,7 +122,7 @@ function runnerOfThisProcess() {
   return found ? found[0] : null;
 }
 
-/** `node --test` reads its reporters from its options before our code runs: run it again with one more. */
+/** `node --test` reads its reporters from its options before our code runs, so run it again with one more reporter. */
 function startAgain() {
   const options = process.execArgv;
   const count = (name) => options.filter((one) => one === name || one.startsWith(`${name}=`)).length;
@@ -136,18 +136,18 @@ function startAgain() {
   process.exit(ended.status === null ? 1 : ended.status);
 }
 
-/** Adds a reporter to the command's options: `named` are the options that name reporters, `usual` the default without any. */
+/** Adds a reporter to the command's options: `named` are the options that name reporters, `usual` is the default. */
 function addReporter(named, usual, reporter) {
   const argv = process.argv;
-  if (argv.some((one) => one.endsWith(reporter))) return; // by the process that started this one
+  if (argv.some((one) => one.endsWith(reporter))) return; // added by the process that started this one
   const isNamed = argv.some((one) => named.some((option) => one === option || one.startsWith(`${option}=`)));
   const option = named.length ? named[named.length - 1] : "--reporter";
   const end = argv.indexOf("--");
-  // Last, as an option that takes a list would swallow what follows it.
+  // Last, because an option that takes a list would consume what follows it.
   argv.splice(end < 0 ? argv.length : end, 0, ...(isNamed ? [] : usual), `${named.length ? named[0] : option}=${reporter}`);
 }
 
-/** The environment that the command would have without us. */
+/** Restore the environment that the command would have without us. */
 function forget(request) {
   delete process.env[FOLDER];
   delete process.env[INSIDE];
@@ -155,7 +155,7 @@ function forget(request) {
   else process.env.NODE_OPTIONS = request.restore.NODE_OPTIONS;
 }
 
-/** In a process or thread that runs tests: reports when what tests decide with is replaced. */
+/** In a process or thread that runs tests: reports when the tools of tests are replaced. */
 function detectTampering(folder) {
   const assert = require("assert");
   const guarded = { assert, "assert.strict": assert.strict, Object, Array, Number, JSON, Reflect, Promise, Error, process: { exit: 1, reallyExit: 1 } };
@@ -202,7 +202,7 @@ function detectTampering(folder) {
   setImmediate(check).unref();
 }
 
-/** Reports an assignment to a member at once: it could be undone before the next check. */
+/** Reports an assignment to a member at once, because it could be undone before the next check. */
 function guardMembers(name, owner, report) {
   for (const key of Object.keys(owner)) {
     let { value, configurable } = Reflect.getOwnPropertyDescriptor(owner, key);

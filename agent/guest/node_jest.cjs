@@ -30,7 +30,7 @@ module.exports = class Reporter {
   getLastError() {}
 };
 
-/** jest carries errors as text, which includes the compared values. */
+/** jest reports errors as text, which includes the compared values. */
 function error(details, messages) {
   const text = String((messages || [])[0] || "").replace(/\u001b\[[0-9;]*m/g, "");
   const known = (details || [])[0];

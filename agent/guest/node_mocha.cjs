@@ -1,4 +1,4 @@
-// The reporter for mocha: in the process of the tests, unless they run in parallel. Prints what the spec reporter prints.
+// The reporter for mocha: runs in the tests' process, unless they run in parallel. Prints what the spec reporter prints.
 "use strict";
 
 const path = require("path");

@@ -18,7 +18,7 @@ class ResultSender {
     this.channel.send("ready", { runner });
   }
 
-  /** `tests/a.test.js::suite > name`; a file as a whole is named by its path alone. */
+  /** `tests/a.test.js::suite > name`; a whole file is named by its path alone. */
   id(file, names) {
     const inside = file ? relative(this.root, file) || path.basename(file) : "";
     return names.length ? `${inside}::${names.join(" > ")}` : inside;
@@ -28,7 +28,7 @@ class ResultSender {
     if (this.channel) this.channel.send("start", { id });
   }
 
-  /** It ended without a verdict of its own: a group, a file. */
+  /** A group or file ended without a verdict of its own. */
   over(id) {
     if (this.channel) this.channel.send("over", { id });
   }
@@ -51,7 +51,7 @@ function relative(root, file) {
   return found.startsWith("..") || /(^|\/)node_modules\//.test(found) ? "" : found;
 }
 
-/** `error` is an error, a plain object that was one in another process, text, or anything that was thrown. */
+/** `error` is an error, a plain object that was an error in another process, text, or anything else that was thrown. */
 function describe(root, error) {
   const isObject = error !== null && typeof error === "object";
   const stack = isObject ? String(error.stack || "") : String(error);

@@ -5,7 +5,7 @@ const { ResultSender } = createRequire(import.meta.url)("./node_sender.cjs");
 
 export default async function* report(events) {
   const sender = new ResultSender("node:test");
-  // File → names of the nested tests. `reported` follows the reports, which come in order; `running` follows the starts.
+  // File → names of the nested tests. `reported` tracks the reports, which come in order; `running` tracks the starts.
   const reported = new Map();
   const running = new Map();
   const named = (above, { name, nesting }, file) => {
@@ -18,7 +18,7 @@ export default async function* report(events) {
     const isFile = data.nesting === 0 && (data.name === file || (!file && /\.[cm]?[jt]sx?$/.test(data.name)));
     const whole = sender.id(isFile ? data.name : file, []);
     if (type === "test:dequeue") {
-      // A test that blocks its event loop keeps its process from reporting its start: then its file counts as running.
+      // A test that blocks its event loop keeps its process from reporting the start; its file then counts as running.
       const names = isFile ? [] : named(running, data, file);
       if (names.length) sender.over(sender.id(file, names.slice(0, -1)));
       sender.start(sender.id(isFile ? data.name : file, names));
@@ -31,7 +31,7 @@ export default async function* report(events) {
     sender.over(id);
     if (!isFile) sender.start(whole);
     const { duration_ms: ms, error, type: kind } = data.details || {};
-    const isBelow = error && error.failureType === "subtestsFailed"; // the failed test is reported by its own name
+    const isBelow = error && error.failureType === "subtestsFailed"; // the failed test is reported under its own name
     if (data.skip !== undefined || data.todo !== undefined) sender.verdict(id, "skipped", ms);
     else if (type === "test:fail" && !(isBelow && kind === "suite")) {
       sender.verdict(id, isFile || kind === "suite" ? "error" : "failed", ms, (error && error.cause) || error);

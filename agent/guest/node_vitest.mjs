@@ -1,4 +1,4 @@
-// The reporter for vitest, whose tests run in threads or processes of their own. Old versions report everything at the end.
+// The reporter for vitest, which runs tests in separate threads or processes. Old versions report everything at the end.
 import { createRequire } from "node:module";
 
 const { ResultSender } = createRequire(import.meta.url)("./node_sender.cjs");

@@ -1,6 +1,6 @@
-"""Runs nox, and prints what its sessions would install and run instead of doing it, as JSON behind a NUL.
+"""Runs nox and prints what its sessions would install and run, without doing it, as JSON after a NUL.
 
-Stands alone: run by `python -c` in an environment that has nox.
+Self-contained: run by `python -c` in an environment that has nox.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _recording(kind: str) -> Callable[..., Any]:
 
 
 def _output(words: tuple[Any, ...]) -> str:
-    """What a session reads from a program, such as the version of its Python."""
+    """The output that a session gets from a program, such as the version of its Python."""
     argv = [sys.executable if word == "python" else os.fspath(word) for word in words]
     try:
         return subprocess.run(argv, capture_output=True, check=False, text=True).stdout
@@ -94,7 +94,7 @@ def _output(words: tuple[Any, ...]) -> str:
 
 
 def _relative(text: str) -> str:
-    """Paths in the repository as seen from here, and programs of the environment by their names."""
+    """Paths in the repository relative to this folder, and programs of the environment by their names."""
     text = text.replace(os.path.join(sys.prefix, "bin") + os.sep, "")
     back = os.path.relpath(HOME, os.getcwd())
     text = re.sub(rf"(?<![\w.~/-]){re.escape(HOME)}/", "" if back == "." else f"{back}/", text)

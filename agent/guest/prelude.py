@@ -1,4 +1,4 @@
-"""Runs what comes before a check's tests, for subcommands that run the tests in their own way. Output is discarded."""
+"""Runs the servers and steps before a check's tests, for subcommands that run the tests themselves. Discards their output."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class PreludeFailed(Exception):
 
 
 def answer_from_tests(work: Callable[[dict[str, Any], str, dict[str, Any]], Any], nothing: str) -> int:
-    """All of a subcommand that asks the tests: one JSON request from stdin, one JSON line to stdout.
+    """The body of a subcommand that needs the tests: one JSON request from stdin, one JSON line to stdout.
 
     `work(request, root, tests)` gives the answer, in a fork that has collected the tests; it has until `request["until"]`
-    (monotonic seconds). {unavailable: why} is the answer where that failed; `nothing` is why, where none came in time.
+    (monotonic seconds). If that fails, the answer is {unavailable: why}; if nothing comes in time, `nothing` is the reason.
     """
     request = json.loads(sys.stdin.buffer.read().decode())
     output, root = reserve_output()
@@ -56,8 +56,8 @@ def answer_from_tests(work: Callable[[dict[str, Any], str, dict[str, Any]], Any]
 def running(request: dict[str, Any], root: str) -> Iterator[None]:
     """Start the servers, run the steps, and give this process the environment of the tests.
 
-    `request` has what `prelude_of` returns, and `seconds` for everything, from which the time spent here is subtracted.
-    Raises PreludeFailed.
+    `request` has the keys from `prelude_of`, and `seconds` for everything, from which the time spent here is subtracted. Raises
+    PreludeFailed.
     """
     conditions = request["conditions"]
     if conditions["clock"] is not None:
@@ -101,7 +101,7 @@ def _run(step: dict[str, Any], starter: ProgramStarter, servers: services.Servic
     finally:
         process.kill()
         process.wait()
-        peers.kill_descendants(servers.pids())  # and what it left running
+        peers.kill_descendants(servers.pids())  # and processes that it left running
         peers.set_subreaper(False)
     if process.returncode and not step["may_fail"]:
         raise PreludeFailed("the step %s before the tests failed" % step["name"])

@@ -1,8 +1,8 @@
-"""`python guest.pyz run`: runs one shell command and reports what its tests did; never imports code of the repository.
+"""`python guest.pyz run`: runs one shell command and reports its tests' results; never imports the repository's code.
 
 Reads a JSON request from stdin, writes one line `NONCE JSON` to stdout. The command cannot write there: it gets its own pipes,
-and this process is closed to other processes of the same user. Test results arrive over the private channel as they happen, so
-that a timeout or a crash keeps the earlier ones; `supervise/results.py` decides which to believe.
+and other processes of the same user cannot access this one. Test results arrive over the private channel at once, so a timeout
+or a crash does not lose earlier ones; `supervise/results.py` decides which to believe.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ DRAIN = 1.0  # seconds to wait for output after the command has ended
 
 def main() -> int:
     request = json.loads(sys.stdin.buffer.read().decode("utf-8"))
-    request["root"] = os.path.realpath(request["root"])  # as tracebacks will name it
+    request["root"] = os.path.realpath(request["root"])  # the form that tracebacks use
     closed = _close_to_peers()
     out = os.fdopen(os.dup(1), "wb")  # a new descriptor is not inherited
     os.dup2(2, 1)
     report = Supervisor(request).run()
-    if not closed:  # another process could have written the answer
+    if not closed:  # another process could have forged the answer
         report.update(ending="crashed", verdicts={}, failures={})
-        report["notes"].append("this Python cannot close the supervisor to its peers (ctypes is missing)")
+        report["notes"].append("this Python cannot protect the supervisor from other processes (ctypes is missing)")
     out.write(request["nonce"].encode("ascii") + b" " + json.dumps(report).encode("ascii") + b"\n")
     out.flush()
     return 0
 
 
 def _close_to_peers() -> bool:
-    """Not dumpable: /proc/PID/fd and /proc/PID/mem of this process are closed to other processes of the same user."""
+    """Make this process not dumpable: others of the same user cannot open its /proc/PID/fd and /proc/PID/mem."""
     if not sys.platform.startswith("linux"):
-        return True  # no such files; nothing untrusted runs there
+        return True  # no such files, and nothing untrusted runs on such a system
     prctl = peers.prctl()
     return prctl is not None and prctl(4, 0, 0, 0, 0) == 0  # PR_SET_DUMPABLE
 
@@ -59,7 +59,7 @@ class Supervisor:
     def __init__(self, request: dict[str, Any]) -> None:
         self.request = request
         self.limit = int(request["output_limit"])
-        self.output = bytearray()  # its end
+        self.output = bytearray()  # the end of the output
         self.is_node = request["reader"] == "javascript"
         self.results = results.ResultCollector(self.is_node, float(request["timeout"]))
         self.notes: list[str] = []
@@ -99,7 +99,7 @@ class Supervisor:
         }
 
     def _run_all(self, deadline: float) -> tuple[Popen[bytes] | None, bool, str]:
-        """Servers, steps, check, in this order. Returns the last process (None: a server failed), timed out, what failed."""
+        """Run servers, steps and check. Returns the last process (None: a server failed), if it timed out, and what failed."""
         failed = self._start_services(deadline) if self.request["services"] else ""
         if failed:
             return None, time.monotonic() >= deadline, "service " + failed
@@ -115,7 +115,7 @@ class Supervisor:
             return process, self._listen(listener, process, deadline), ""
 
     def _run_steps(self, deadline: float) -> tuple[Popen[bytes] | None, bool, str]:
-        """Run each step after everything the earlier ones left running was killed; record their changes to decisive files."""
+        """Run the steps; kill what each leaves running before the next starts. Record their changes to decisive files."""
         from .supervise import decisive_files  # few runs need it
 
         starter, request = self.starter, self.request
@@ -128,7 +128,7 @@ class Supervisor:
             process = starter.start_step(step)
             timed_out = self._listen(None, process, min(deadline, time.monotonic() + step["timeout"]))
             alone = is_subreaper and peers.kill_descendants(self.services.pids() if self.services is not None else ())
-            peers.set_subreaper(False)  # else orphans of the tests would become our children
+            peers.set_subreaper(False)  # otherwise orphans of the tests would become our children
             failed = (timed_out or process.returncode) and not step["may_fail"]
             late = time.monotonic() >= deadline
             if failed or late or not alone:
@@ -141,7 +141,7 @@ class Supervisor:
         return process, False, ""
 
     def _marks(self) -> set[str]:
-        """A file that a step made may be made from the changed code, so its marks also count without a file's name."""
+        """The marks. Steps can generate files from changed code, so marks of such files are added without the file's name."""
         marks, files = self.results.marks, self.decisive_files
         if files is None:
             return marks
@@ -149,7 +149,7 @@ class Supervisor:
 
     def _start_services(self, deadline: float) -> str:
         """Start the servers; returns the name of the one that could not be started, or ""."""
-        from .supervise import services  # few runs need any, and the import takes time
+        from .supervise import services  # few runs need services, and the import takes time
 
         self.services = services.Services()
         try:
@@ -189,7 +189,7 @@ class Supervisor:
                     elif key.data == "ended":
                         selector.unregister(ended)
                         if not over:
-                            _kill(process)  # what it left running
+                            _kill(process)  # and processes that it left running
                             over, deadline = True, time.monotonic() + DRAIN
                     else:
                         data = os.read(key.fd, 65536) if key.data == "output" else _receive(file)
@@ -212,13 +212,13 @@ class Supervisor:
         if not self.is_node:
             return self.results.add_session()
         pid = peers.pid_of(connection)
-        # Every earlier connection, as its first message may still be on its way.
+        # Accept every earlier connection, as its first message can still be on its way.
         earlier = [other.pid for other in self.results.sessions]
         return self.results.add_session(pid, peers.is_runner(pid, process.pid, earlier))
 
 
 def _kill(process: Popen[bytes]) -> None:
-    """Kill the command and what it left running in its session."""
+    """Kill the command and the processes that it left running in its session."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

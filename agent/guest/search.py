@@ -1,8 +1,8 @@
 """Tries many small changes against tests in processes that have already collected them.
 
-stdin: one JSON line with the plan, then one JSON line for each change, best first.
-stdout: JSON lines `ready`, `plausible` …, `done`. Code under test never gets that descriptor: it runs in forks of a *server*,
-which is a fork of the driver. A fork that hangs, exits, crashes or writes nonsense only loses its own attempt.
+stdin: one JSON line with the plan, then one JSON line for each change, best first. stdout: JSON lines `ready`, `plausible` …,
+`done`. Code under test never gets stdout: it runs in forks of a *server*, which is a fork of the driver. A fork that hangs,
+exits, crashes or writes invalid messages loses only its own attempt.
 
     driver (output) ── server (has collected) ─┬─ one fork for many changes, swapped in one after the other
                     │                          └─ one fork for each change that passed there
@@ -25,15 +25,15 @@ from .trial.forks import Fork, TimeLimit, Write, bound_memory
 from .trial.server import affordable, attempt, outcome_of, serve
 
 IMPORTING = 10.0  # seconds of wall time for collecting in a fresh process
-DOUBTED = 5  # factor on the search time after a hit that breaks examples in docstrings
-BETTER = 5.0  # seconds at most for likelier changes that wait, once something was found
-INSIDE = 30  # tests to run of files that could not be collected before
+DOUBTED = 5  # factor for the remaining search time after a hit that breaks examples in docstrings
+BETTER = 5.0  # seconds at most for waiting changes with a higher score, once something was found
+INSIDE = 30  # tests to run in files that could not be collected before
 
 
 def with_fresh_import(
     plan: dict[str, Any], root: str, candidate: dict[str, Any], names: list[str], costs: dict[str, float]
 ) -> Callable[[Write], None]:
-    """The work of a fork that has imported nothing of the repository: imports the changed file as if it were on disk."""
+    """The work of a fork that has not imported the repository's code: imports the changed file as if it were on disk."""
 
     def work(write: Write) -> None:
         bound_memory()
@@ -61,7 +61,7 @@ def with_fresh_import(
 
 
 class Driver:
-    """Owns the output and the clock; imports nothing of the repository, only its test runner."""
+    """Owns the output and the clock; never imports the repository's code, only its test runner."""
 
     def __init__(self, plan: dict[str, Any], root: str, candidates: list[dict[str, Any]], output: int) -> None:
         self.plan, self.root, self.output = plan, root, output
@@ -71,8 +71,8 @@ class Driver:
         self.red: list[str] = []
         self.needed: list[str] = []
         self.costs: dict[str, float] = {}
-        hidden = any(self.is_file(name) for name in plan["red"])  # the server has not collected that file
-        self.waiting = [c for c in candidates if hidden or not c["line"]]  # for a fresh import
+        hidden = any(self.is_file(name) for name in plan["red"])  # the server could not collect that file
+        self.waiting = [c for c in candidates if hidden or not c["line"]]  # changes that wait for a fresh import
         self.frontier = 1.0  # score of what the server tries now
         self.batched: list[float] = [0, 0.0]  # changes, seconds
         self.forked: list[float] = [0, 0.0]
@@ -86,10 +86,10 @@ class Driver:
         return round(time.monotonic() - self.started, 3)
 
     def start(self, server: Fork) -> dict[str, Any]:
-        """Wait until the server has collected and measured; returns the event to report."""
+        """Wait until the server has collected and measured the tests; returns the event to report."""
         message = server.receive(self.deadline)
         if not isinstance(message, list) or message[0] != "ready":
-            if any(self.is_file(name) for name in self.plan["red"]):  # then collecting it is what has to be repaired
+            if any(self.is_file(name) for name in self.plan["red"]):  # then a repair has to make it collectable
                 self.red = self.needed = self.plan["red"]
                 return {"event": "ready", "items": 0, "red": self.red, "green": 0, "missing": []}
             is_reason = isinstance(message, list) and message[0] == "unavailable"
@@ -115,7 +115,7 @@ class Driver:
                 if not is_over:
                     message = server.receive(time.monotonic() if due else min(self.deadline, time.monotonic() + 0.5))
                     if message is None and server.is_closed:
-                        is_over, exhausted = True, False  # it died
+                        is_over, exhausted = True, False  # the server died
                     elif isinstance(message, list) and message:
                         if message[0] == "done":
                             is_over, exhausted = True, bool(message[1])
@@ -129,7 +129,7 @@ class Driver:
         self.report_done(exhausted)
 
     def is_better_waiting(self) -> bool:
-        """Whether something was found but a likelier change still waits for its import."""
+        """Whether something was found but a change with a higher score still waits for its import."""
         in_time = time.monotonic() < min(self.plan["until"], self.deadline + BETTER)
         return in_time and self.best is not None and bool(self.waiting) and self.waiting[0]["score"] > self.best
 
@@ -145,7 +145,7 @@ class Driver:
     def report_hit(self, ids: list[int], tests: int, kept: list[int]) -> None:
         self.report({"event": "plausible", "id": ids[0], "also": ids[1] if len(ids) > 1 else -1, "tests": tests,
                      "kept": kept[0], "promised": kept[1], "seconds": self.elapsed()})  # fmt: skip
-        # If it breaks an example, the right change is probably still to come.
+        # If it breaks an example, a better change probably comes later.
         self.best = max(self.best or 0.0, self.candidates[ids[0]]["score"])
         patience = self.plan["after_hit"] * (1 if kept[0] == kept[1] else DOUBTED)
         self.deadline = min(self.deadline, time.monotonic() + patience)

@@ -1,6 +1,6 @@
-"""Text that comes from code under test, made safe to keep and to show: no escapes, no control characters, bounded.
+"""Makes text from code under test safe to store and to show: no escapes, no control characters, bounded.
 
-Used on both sides of the sandbox: inside, so that ids match; outside, because nothing from inside is trusted.
+Used inside the sandbox, so that ids match, and outside, because nothing from inside is trusted.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 
 ID_LIMIT = 1000  # characters of one verdict id
-LINE_LIMIT = 2000  # characters of a line that are searched: an endless line must cost little
+LINE_LIMIT = 2000  # characters of a line that are searched, so that an endless line costs little
 _ESCAPES = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[PX^_][^\x1b]*(?:\x1b\\\\)?|[ -/]*[0-~])")
-# Control characters but tab and newline, lone surrogates, bidirectional and invisible ones, line separators, byte order mark.
+# Control characters except tab and newline, lone surrogates, bidirectional and invisible characters, line separators, BOM.
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
@@ -38,7 +38,7 @@ def one_line(text: str, limit: int) -> str:
 
 
 def identity(text: str) -> str:
-    """A verdict id as both sides know it: one line, cleaned; a digest replaces the end of one that is too long."""
+    """A verdict id as used inside and outside the sandbox: one line, cleaned; a digest replaces the end of a long one."""
     if len(text) > ID_LIMIT:
         import hashlib
 

@@ -1,6 +1,6 @@
-"""What all commands share: reading settings, running a coroutine, and exiting with a code and an error message.
+"""Shared by all commands: reading settings, running a coroutine, and exiting with a code and an error message.
 
-Exit codes: 0 success, 1 failure or a negative answer, 2 wrong use or an invalid setting, 130 stopped by a signal.
+Exit codes: 0 success, 1 failure or a negative answer, 2 usage error or an invalid setting, 130 stopped by a signal.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run(
     wrong: tuple[type[Exception], ...] = (),
     new_loop: Callable[[], AbstractEventLoop] | None = None,
 ) -> T:
-    """Run a command to its end. An `expected` exception, and one that means wrong use, becomes an error message.
+    """Run a command to its end. `expected` exceptions and usage errors become error messages.
 
     `new_loop` creates the event loop, instead of asyncio's default.
     """

@@ -39,7 +39,7 @@ JobName = Annotated[
     str | None, typer.Option("--job", metavar="NAME", help="Job to replay: its id, or the name that GitHub shows.")
 ]
 Matrix = Annotated[
-    list[str] | None, typer.Option("--matrix", metavar="KEY=VALUE", help="Matrix value of the job; repeat for each key.")
+    list[str] | None, typer.Option("--matrix", metavar="KEY=VALUE", help="Matrix value of the job; repeatable, once per key.")
 ]
 StepName = Annotated[
     str | None,
@@ -83,7 +83,7 @@ def fix(
         str | None, typer.Option("--model", metavar="NAME", help="LiteLLM name of the model, or `none` to use no model.")
     ] = None,
     max_iterations: Annotated[
-        int | None, typer.Option("--max-iterations", min=1, help="Maximum rounds of propose, verify and reflect.")
+        int | None, typer.Option("--max-iterations", min=1, help="Maximum number of iterations (propose, verify, reflect).")
     ] = None,
     apply: Annotated[
         bool, typer.Option("--apply", help="Write the verified repair to the checkout. Default: change nothing.")
@@ -143,7 +143,7 @@ def serve() -> None:
 
 @app.command()
 def worker() -> None:
-    """Run a worker process, which works on the requested repairs. Start as many as you like."""
+    """Run a worker process, which carries out the requested repairs. Start as many as you like."""
     settings = load_settings()
     from app.service import run as service
 
@@ -152,7 +152,7 @@ def worker() -> None:
 
 @app.command()
 def dev() -> None:
-    """Run web process, worker and embedded Redis together, to try Selfheal on one machine."""
+    """Run the web process, a worker and an embedded Redis together, to try Selfheal on one machine."""
     settings = load_settings()
     from app.service import run as service
 
@@ -161,7 +161,7 @@ def dev() -> None:
 
 @app.command()
 def migrate() -> None:
-    """Migrate the database to this version and exit. `serve` and `worker` also do this when they start."""
+    """Migrate the database to this version of Selfheal and exit. `serve` and `worker` also do this when they start."""
     settings = load_settings()
     from app.clock import SystemClock
     from app.store.checkpoints.checkpoints import open_checkpoints
@@ -213,7 +213,7 @@ def health() -> None:
 def _selection(
     path: Path, test: str | None, workflow: str | None, job: str | None, matrix: list[str] | None, step: str | None
 ) -> JobSelection:
-    """Checks the arguments that name a checkout and what to run in it; exits if they are wrong."""
+    """The selected job or command; exits with a usage error if the arguments are invalid."""
     if not path.is_dir():
         wrong_use(f"{path} is not a folder; pass the folder of a checkout")
     if test is not None and not 0 < len(test.strip()) <= LONGEST_COMMAND:

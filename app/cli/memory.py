@@ -52,14 +52,14 @@ def list_memories(
 
 @memory.command()
 def forget(
-    number: Annotated[int | None, typer.Argument(metavar="ID", help="Id of the memory, as shown by `memory list`.")] = None,
+    number: Annotated[int | None, typer.Argument(metavar="ID", help="ID of the memory, as shown by `memory list`.")] = None,
     repository: Annotated[
-        str | None, typer.Option("--repository", metavar="OWNER/NAME", help="All memories of this repository.")
+        str | None, typer.Option("--repository", metavar="OWNER/NAME", help="Delete all memories of this repository.")
     ] = None,
 ) -> None:
     """Delete one memory, or all memories of a repository."""
     if (number is None) == (repository is None):
-        wrong_use("pass either the ID of a memory, or --repository OWNER/NAME")
+        wrong_use("pass either the ID of a memory or --repository OWNER/NAME")
     settings = load_settings()
     from app.clock import SystemClock
     from app.store.database.address import StoreError

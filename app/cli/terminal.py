@@ -20,5 +20,5 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def plain(text: object, style: str = "") -> Text:
-    """Text without markup or control sequences, safe for text from repositories, models and GitHub."""
+    """The text without markup or control sequences; for text from repositories, models and GitHub."""
     return Text(clean(str(text), _LONGEST), style=style)

@@ -1,7 +1,7 @@
 """Records a webhook's decision in the tables, inside the caller's transaction.
 
-Two processes may do the same at the same time: a unique constraint then refuses one, whose transaction is run again. The
-frequent decisions (failing runs, ignored events) are recorded in batches: many deliveries in few statements.
+If two processes do the same at the same time, a unique constraint rejects one, whose transaction is run again. The frequent
+decisions (failing runs, ignored events) are recorded in batches: many deliveries in few statements.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from webhooks.intake import (
 _INSTALLATION_STATES = {"deleted": "removed", "suspend": "suspended"}
 
 BatchItem = tuple[Delivery, RepairRequest | Ignored]
-"""Requests are automatic ones here: their head is known."""
+"""The requests in a batch are automatic ones, whose head is known."""
 
 _Head = tuple[int, str]  # repository, commit
 
-# Built once: SQLAlchemy caches what it compiles with the statement.
+# Built once: SQLAlchemy caches the compiled SQL with the statement.
 _DELIVERIES = select(DeliveryRow.guid, DeliveryRow.attempt_id).where(DeliveryRow.guid.in_(bindparam("guids", expanding=True)))
 _ATTEMPTS = select(
     AttemptRow.repository_id, AttemptRow.head_sha, AttemptRow.automatic_sha, AttemptRow.number, AttemptRow.id
@@ -78,7 +78,7 @@ async def _one(
 
 
 async def _command(session: AsyncSession, request: RepairRequest, now: datetime) -> str:
-    """The id of the attempt that a comment asks for."""
+    """The id of the attempt that a comment requests, created if it is new."""
     await record_repository(session, request.installation_id, request.repository, now)
     # The GUID is not signed: a comment delivered under another GUID is still the same command.
     known: str | None = await session.scalar(
@@ -156,15 +156,15 @@ async def find_or_create_installation(session: AsyncSession, installation_id: in
 
 
 async def record_repository(session: AsyncSession, installation_id: int, repository: RepositoryRef, now: datetime) -> None:
-    """Record the repository as GitHub names it now. An installation that sends events is installed."""
+    """Record the repository under its current name. An installation that sends events counts as installed."""
     connection = await session.connection()
     await connection.run_sync(record_repositories, {repository.id: (installation_id, repository)}, now)
 
 
 def record_repositories(connection: Connection, named: Mapping[int, tuple[int, RepositoryRef]], now: datetime) -> None:
-    """As `record_repository`, for many installations and repositories by the latter's ids.
+    """Like `record_repository`, for many installations and repositories; `named` is keyed by repository id.
 
-    Writes only changes, as writing takes the rows' locks.
+    Writes only changes, because writing locks the rows.
     """
     known = {row.id: row for row in connection.execute(_REPOSITORIES, {"ids": list(named)})}
     rows = [{**asdict(repository), "installation_id": owner, "removed": False} for owner, repository in named.values()]
@@ -208,7 +208,7 @@ def record_batch(connection: Connection, batch: Sequence[BatchItem], now: dateti
 
 
 def _attempts(connection: Connection, requests: Sequence[RepairRequest], now: datetime) -> dict[_Head, str]:
-    """The automatic attempt of each head; created where there is none."""
+    """The automatic attempt of each head, created if there is none."""
     if not requests:
         return {}
     record_repositories(
@@ -241,7 +241,7 @@ def _head(request: RepairRequest) -> _Head:
 
 
 def _attempt_row(request: RepairRequest, number: int | None, now: datetime) -> dict[str, Any]:
-    """The row of a new attempt; `number` counts the attempts of its head, if that is known."""
+    """The row of a new attempt; `number` is its number among its head's attempts, if the head is known."""
     return {
         "id": _new_id(now),
         "repository_id": request.repository.id,

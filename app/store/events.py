@@ -38,7 +38,7 @@ class StoredEvent:
 
 
 def is_kept(event: AnyEvent) -> bool:
-    """`Ended` and `Answered` are written where they happen (`leases.changes`)."""
+    """Whether to store the engine's event. `leases.changes` itself writes `Ended` and `Answered`."""
     return not isinstance(event, Ended | Answered)
 
 
@@ -74,7 +74,7 @@ def _cut(value: Any) -> Any:
 
 
 def decode(body: str) -> AnyEvent | UnknownEvent:
-    """Decode an event, also one of another version: web and workers are not upgraded at the same moment."""
+    """Decode an event, even from another version: web and workers are not upgraded at the same moment."""
     try:
         return _decoder.decode(body)
     except msgspec.ValidationError:

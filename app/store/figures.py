@@ -1,4 +1,4 @@
-"""Totals over the tables at one moment, for `/metrics`, and the stored counters among them (`meters`).
+"""Totals over the tables at one moment, for `/metrics`, including the stored counters (`meters`).
 
 Attempts and deliveries are never deleted, so counters only grow. Meters are incremented by timeline events in the transaction
 that stores the event: so every process reports the same numbers, they survive kills, and they agree with the timeline. Labels
@@ -36,7 +36,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Counters since the first day, except those marked "now"."""
+    """Counters over all time, except those marked "now"."""
 
     deliveries: Mapping[str, int]  # by decision
     created: Mapping[str, int]  # attempts by trigger
@@ -158,7 +158,7 @@ async def count(session: AsyncSession, event: AnyEvent) -> None:
 
 
 def increments(event: AnyEvent) -> Mapping[Key, float]:
-    """Which counters an event increments, by how much; pure."""
+    """The counters that an event increments, and by how much. Pure."""
     match event:
         case ModelCalled(model=model):
             return {

@@ -1,7 +1,7 @@
-"""What later attempts of a repository can learn from earlier ones: `agent.contract.memory.Memory` in the database.
+"""The lessons of a repository's earlier attempts for later ones: `agent.contract.memory.Memory` in the database.
 
 Its content comes from hostile sources (code, logs, models): it never leaves its repository and is treated as data. Signatures
-are short and a repository has few of them, so they are compared here, with no search of the database.
+are short and a repository has few of them, so they are compared here, without a search in the database.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from app.store.queries import is_named
 
 SIMILAR = 0.5  # minimum similarity of words (Dice coefficient) of two failures
 NEAR = 0.25  # maximum cosine distance of their vectors
-_COMPARED = 2_000  # memories, the newest of a repository
-_CANDIDATES = 20  # of either comparison
+_COMPARED = 2_000  # newest memories of a repository
+_CANDIDATES = 20  # best candidates of each comparison
 _RETRY_SECONDS = 30.0  # to retry an unavailable database
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _FRAME = frozenset({"assert", "assertionerror", "error", "py", "src", "test", "tests"})
@@ -93,7 +93,7 @@ class RepositoryMemory:
         return tuple(_recollection(rows[id_], closed=rows[id_].attempt_id in closed) for id_ in best)
 
     async def keep(self, recollection: Recollection) -> None:
-        """Store one; replaces an earlier one of the same attempt."""
+        """Store a memory; replaces an earlier one from the same attempt."""
         vector = await self._vector(recollection.signature)
         await retried(lambda: self._keep(recollection, vector), _RETRY_SECONDS)
 
@@ -110,7 +110,7 @@ class RepositoryMemory:
             row.created_at = self.clock.now()
 
     async def _vector(self, signature: str) -> Vector | None:
-        """None without a model, or if it does not answer."""
+        """The text's embedding; None without a model, or if it does not answer."""
         if self.embedder is None:
             return None
         try:
@@ -131,7 +131,7 @@ async def list_memories(session: AsyncSession, repository: str | None, limit: in
 
 
 async def forget(session: AsyncSession, *, memory_id: int | None = None, repository: str | None = None) -> int:
-    """Drop one memory, or all of a repository (full name, in any case); returns how many."""
+    """Delete one memory, or all of a repository (full name, in any case); returns how many were deleted."""
     if memory_id is None and repository is None:
         raise ValueError("name a memory or a repository")
     query = select(MemoryRow.id).join(RepositoryRow, RepositoryRow.id == MemoryRow.repository_id)
@@ -145,7 +145,7 @@ async def forget(session: AsyncSession, *, memory_id: int | None = None, reposit
 
 
 def _ranked(known: Sequence[Row[Any]], signature: str, vector: Vector | None) -> list[int]:
-    """Ids of the memories that are similar by words or near by vector, best first. Takes long: runs in a thread."""
+    """Ids of the memories that are similar by words or near by vector, best first. Slow, so it runs in a thread."""
     words = _words(signature)
     rows = [(_words(row.signature), row.id) for row in known]
     similar = ((2 * len(words & theirs) / max(1, len(words) + len(theirs)), id_) for theirs, id_ in rows)
@@ -164,7 +164,7 @@ def _fused(id_: int, *rankings: Sequence[int]) -> float:
 
 
 def _words(signature: str) -> set[str]:
-    """The words by which failures are compared: lower case, without those that every failing test has."""
+    """The words by which failures are compared: in lower case, without words that every failing test has."""
     return {word for word in re.findall(r"\w+", signature.lower()) if word not in _FRAME}
 
 
@@ -186,7 +186,7 @@ async def _closed(session: AsyncSession, attempts: list[str]) -> set[str]:
 
 
 def _recollection(row: MemoryRow, *, closed: bool) -> Recollection:
-    """Leaves out a rejected repair, but keeps the lessons of its attempt."""
+    """The memory for later attempts: without the repair if that was rejected, but with the attempt's lessons."""
     outcome = f"{Outcome(row.outcome).value}, but its pull request was closed unmerged" if closed else row.outcome
     title, diff = ("", "") if closed else (row.title, row.diff)
     return Recollection(row.attempt_id, row.signature, outcome, tuple(row.lessons), title, diff)

@@ -1,6 +1,6 @@
 """The tables: the service's source of truth; Redis only carries ids of `attempts`.
 
-They work on SQLite and PostgreSQL alike: constraints, not locks, decide races.
+They work the same on SQLite and PostgreSQL: constraints, not locks, resolve races.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from app.store.text import storable
 
 
 class Utc(TypeDecorator[datetime]):
-    """An aware time in UTC, also on SQLite, which stores no time zone."""
+    """A timezone-aware time in UTC, even on SQLite, which stores no time zone."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -42,7 +42,7 @@ class Utc(TypeDecorator[datetime]):
         if value is None:
             return None
         if value.tzinfo is None:
-            raise ValueError("a time without a zone cannot be stored")
+            raise ValueError("a time without a time zone cannot be stored")
         return value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
@@ -52,7 +52,7 @@ class Utc(TypeDecorator[datetime]):
 
 
 class Words(TypeDecorator[str]):
-    """Text of any origin, made storable; `length` limits it where the database enforces lengths."""
+    """Text of any origin, made storable; `length` limits it if the database enforces lengths."""
 
     impl = String
     cache_ok = True
@@ -85,7 +85,7 @@ _Serial = BigInteger().with_variant(Integer(), "sqlite")
 
 
 class InstallationRow(Base):
-    """The App on one account. `id` is GitHub's."""
+    """The App's installation on one account. `id` is GitHub's."""
 
     __tablename__ = "installations"
 
@@ -97,7 +97,7 @@ class InstallationRow(Base):
 
 
 class RepositoryRow(Base):
-    """`id` is GitHub's; it stays when the repository is renamed."""
+    """A repository. `id` is GitHub's; it stays the same when the repository is renamed."""
 
     __tablename__ = "repositories"
 
@@ -126,7 +126,7 @@ class DeliveryRow(Base):
 
 
 class AttemptRow(Base):
-    """One try to heal one commit of one repository."""
+    """One attempt to heal one commit of one repository."""
 
     __tablename__ = "attempts"
     __table_args__ = (
@@ -137,7 +137,7 @@ class AttemptRow(Base):
         UniqueConstraint("repository_id", "head_sha", "number"),
         Index("ix_attempts_status_lease_expires_at", "status", "lease_expires_at"),
         Index("ix_attempts_status_outcome", "status", "outcome"),
-        # For every sweep. No status in the condition: it is a parameter there, and the index might not match.
+        # For every sweep. The condition names no status: queries pass it as a parameter, so the index might not match.
         Index("ix_attempts_untold", "created_at", sqlite_where=text("told IS 0"), postgresql_where=text("told IS false")),
         Index(
             "ix_attempts_unforgotten",
@@ -165,13 +165,13 @@ class AttemptRow(Base):
     cancel_reason: Mapped[str | None]
     told: Mapped[bool] = mapped_column(default=False)  # GitHub shows the outcome, or never showed the start
 
-    question: Mapped[str | None]  # an encoded `agent.contract.question.Question`, from when it is asked until the attempt ends
+    question: Mapped[str | None]  # an encoded `agent.contract.question.Question`; kept from the question until the attempt ends
     asking: Mapped[str | None] = mapped_column(Words(64))  # identifies the question that the reply answers
-    reply: Mapped[str | None]  # an encoded `agent.contract.question.Reply`; stays, as only the graph knows when it is used
+    reply: Mapped[str | None]  # an encoded `agent.contract.question.Reply`; kept, as only the graph knows when it is used
     answered_at: Mapped[datetime | None]
 
     forked_from: Mapped[str | None] = mapped_column(ForeignKey("attempts.id"), index=True)
-    from_iteration: Mapped[int | None]  # the fork's first own round
+    from_iteration: Mapped[int | None]  # the first iteration that the fork runs itself
     model: Mapped[str | None]  # chosen by a person for this attempt
     forgotten: Mapped[bool] = mapped_column(default=False, server_default=false())  # its checkpoints were dropped
 
@@ -184,7 +184,7 @@ class AttemptRow(Base):
     heartbeat_at: Mapped[datetime | None]
 
     pull_request_id: Mapped[int | None] = mapped_column(ForeignKey("pull_requests.id"))
-    confidence: Mapped[float | None]  # of the repair, 0..1, to compare with the pull request's fate
+    confidence: Mapped[float | None]  # of the repair, 0..1, to compare with whether the pull request is merged
     event_count: Mapped[int] = mapped_column(default=0)
     tokens_in: Mapped[int] = mapped_column(default=0)
     tokens_out: Mapped[int] = mapped_column(default=0)
@@ -229,7 +229,7 @@ class RequestRow(Base):
 
 
 class RerunRow(Base):
-    """A workflow run whose failed jobs are rerun: written before GitHub is asked, so that it is asked once."""
+    """A workflow run whose failed jobs are rerun; written before the request to GitHub, so that it is sent only once."""
 
     __tablename__ = "reruns"
 
@@ -240,7 +240,7 @@ class RerunRow(Base):
 
 
 class EventRow(Base):
-    """The timeline; append-only."""
+    """An event of an attempt's timeline; append-only."""
 
     __tablename__ = "events"
 
@@ -274,7 +274,7 @@ class MeterRow(Base):
 
 
 class MemoryRow(Base):
-    """What later attempts of a repository can learn from one."""
+    """The lessons of one attempt for later attempts of its repository."""
 
     __tablename__ = "memories"
 
@@ -292,7 +292,7 @@ class MemoryRow(Base):
 
 
 class PullRequestRow(Base):
-    """One of our pull requests: one per head, whichever attempt opened it."""
+    """One of our pull requests. Each head has at most one, whichever attempt opened it."""
 
     __tablename__ = "pull_requests"
     __table_args__ = (UniqueConstraint("repository_id", "number"), UniqueConstraint("repository_id", "head_sha"))

@@ -36,7 +36,7 @@ class Queries:
             return await read_attempt(session, attempt_id)
 
     async def origin(self, attempt_id: str) -> str | None:
-        """GUID of the first delivery that asked for the attempt; None for a fork and an unknown attempt."""
+        """GUID of the first delivery that requested the attempt; None for a fork or an unknown attempt."""
         query = select(DeliveryRow.guid).where(DeliveryRow.attempt_id == attempt_id)
         async with self.database.read() as session:
             guid: str | None = await session.scalar(query.order_by(DeliveryRow.received_at, DeliveryRow.guid).limit(1))
@@ -76,7 +76,7 @@ class Queries:
             return [attempt_of(row) for row in (await session.scalars(newest_first)).unique()]
 
     async def versions(self, attempt_ids: Collection[str]) -> dict[str, AttemptVersion]:
-        """The version of each of these attempts: a cheap way to see which changed. Unknown ids are left out."""
+        """The version of each of these attempts: a cheap way to see which ones changed. Unknown ids are left out."""
         columns = (AttemptRow.id, AttemptRow.event_count, AttemptRow.status, AttemptRow.tokens_out, AttemptRow.pull_request_id)
         found: dict[str, AttemptVersion] = {}
         ids = list(attempt_ids)
@@ -87,7 +87,7 @@ class Queries:
         return found
 
     async def pull_request_results(self, *, repository: str | None = None) -> list[PullRequestResult]:
-        """Every pull request with a known confidence; of several attempts that updated one, the last counts."""
+        """Every pull request with a known confidence; if several attempts updated one, the last of them counts."""
         query = (
             select(AttemptRow.pull_request_id, AttemptRow.confidence, PullRequestRow.state)
             .join(AttemptRow.repository)
@@ -110,8 +110,8 @@ class Queries:
 async def due(session: AsyncSession, now: datetime, keep: timedelta, limit: int = 500) -> list[str]:
     """Ids of attempts that wait for a worker, oldest first; then those whose checkpoints are older than `keep`.
 
-    They are queued, or running with an expired lease, or ended with an outcome that nobody is reporting. Each kind has a
-    query and an index of its own: every worker asks every few seconds, over all attempts.
+    They are queued, or running with an expired lease, or ended with an outcome that nobody is reporting. Each kind has its own
+    query and index: every worker searches all attempts every few seconds.
     """
     is_due = or_(AttemptRow.due_at.is_(None), AttemptRow.due_at <= now)
     queued = and_(AttemptRow.status == "queued", is_due)
@@ -129,10 +129,10 @@ async def due(session: AsyncSession, now: datetime, keep: timedelta, limit: int 
 
 
 def stale(now: datetime, keep: timedelta) -> ColumnElement[bool]:
-    """Attempts whose checkpoints can be dropped; not while a fork keeps its own, as it uses file contents of its source."""
+    """Attempts whose checkpoints can be dropped: not while a fork's are kept, as a fork uses its source's file contents."""
     fork = aliased(AttemptRow)
     is_used = select(fork.id).where(fork.forked_from == AttemptRow.id, fork.forgotten.is_(False)).exists()
-    # Implied by the end, and covered by the index.
+    # The last condition follows from the one before it, and the index covers it.
     is_over = and_(AttemptRow.told.is_(True), AttemptRow.ended_at <= now - keep, AttemptRow.created_at <= now - keep)
     return and_(is_over, AttemptRow.forgotten.is_(False), ~is_used)
 

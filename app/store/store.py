@@ -71,7 +71,7 @@ class Blobs:
 
 
 class Store(Queries):
-    """Everything that is stored. Opened by `open_store`."""
+    """Access to everything that is stored; opened by `open_store`."""
 
     def __init__(self, database: Database, clock: Clock, terms: Terms) -> None:
         super().__init__(database)
@@ -92,17 +92,17 @@ class Store(Queries):
         return Store(self.database.for_pages(_PAGE_READERS), self.clock, self._terms)
 
     async def figures(self) -> Figures:
-        """Totals of all attempts and deliveries. Reads every attempt: too slow for each request."""
+        """Totals of all attempts and deliveries. Reads every attempt, so it is too slow to run for each request."""
         async with self.database.read() as session:
             return await figures.read(session, self.clock.now())
 
     async def due(self) -> list[str]:
-        """Ids of attempts that a worker should take, oldest first: also to report an outcome or to drop old checkpoints."""
+        """Ids of attempts for a worker to run, to report or to drop old checkpoints of, oldest first."""
         async with self.database.read() as session:
             return await queries.due(session, self.clock.now(), self._terms.keep)
 
     async def reply(self, attempt_id: str, approved: bool, why: str = "") -> str | None:
-        """Answer an attempt that waits for a person and queue it again; otherwise a sentence why not."""
+        """Answer an attempt that waits for a person, and queue it again; returns a sentence if that is not possible."""
         async with self.database.write() as session:
             return await changes.reply(session, attempt_id, approved, why, self.clock.now())
 
@@ -140,7 +140,7 @@ class Store(Queries):
             return await memories.list_memories(session, repository, limit)
 
     async def forget_memories(self, *, memory_id: int | None = None, repository: str | None = None) -> int:
-        """Drop one memory, or all of a repository; returns how many."""
+        """Delete one memory, or all of a repository; returns how many were deleted."""
         async with self.database.write() as session:
             return await memories.forget(session, memory_id=memory_id, repository=repository)
 
@@ -155,7 +155,7 @@ class Store(Queries):
 
 
 def terms_of(settings: Settings) -> Terms:
-    # The budget ends an attempt; a try that outlives it by so much is broken.
+    # The budget ends an attempt; a try that exceeds it by this much is broken.
     longest = settings.max_seconds * 1.5 + 600
     return Terms(settings.lease_seconds, longest, settings.max_tries, keep=timedelta(days=settings.keep_days))
 
@@ -165,7 +165,7 @@ async def open_store(settings: Settings, clock: Clock, *, migrate: bool = True) 
     """Open the database, migrate it, and close it at the end. Raises `StoreError`.
 
     Commands that inspect a service or record decisions pass `migrate=False`: migrating would keep an older service from
-    starting again. Then nothing is created; raises `SettingsError` where there is no database.
+    starting again. Then nothing is created, and a missing database raises `SettingsError`.
     """
     try:
         database = await Database.open(settings.database, migrate=migrate)

@@ -1,4 +1,4 @@
-"""Text that every database can store: PostgreSQL refuses characters that Python allows."""
+"""Makes text storable in every database: PostgreSQL rejects characters that Python allows."""
 
 from __future__ import annotations
 

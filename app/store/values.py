@@ -1,4 +1,4 @@
-"""What the store hands out: frozen values, free of any session."""
+"""The values that the store returns: frozen, and independent of any database session."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class AttemptQuery:
-    """Which attempts to list, and older than which; None or "" means any.
+    """Which attempts to list; only those older than `before`. None or "" means any.
 
     `repository` is a part of a full name, in any case.
     """
@@ -57,7 +57,7 @@ class AttemptQuery:
 
 @dataclass(frozen=True, slots=True)
 class AttemptVersion:
-    """Equal versions of an attempt mean that nothing changed that pages show."""
+    """An attempt's version: if two versions are equal, nothing that pages show has changed."""
 
     events: int
     status: str
@@ -98,13 +98,13 @@ class Attempt:
     outcome: Outcome | None
     reason: str | None
     next_step: str | None
-    is_reported: bool  # GitHub shows the end, or never showed the start
+    is_reported: bool  # GitHub shows the outcome, or never showed the start
     tries: int
     worker: str | None
-    question: Question | None  # for a person, while it waits
+    question: Question | None  # for a person, while the attempt waits
     reply: Reply | None  # a person's last reply
     answered_at: datetime | None
-    forked_from: str | None  # id of the attempt whose rounds before `from_iteration` this one shares
+    forked_from: str | None  # id of the attempt whose iterations before `from_iteration` this one shares
     from_iteration: int | None
     model: str | None  # chosen by a person for this attempt
     confidence: float | None  # of its repair, 0..1

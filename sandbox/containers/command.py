@@ -1,9 +1,9 @@
-"""The confinement of one command's container, and its run from create to remove.
+"""Confines one command's container and runs it, from its creation to its removal.
 
 Each command gets a fresh container: no network, no capabilities and no way to gain any, a read-only root file system, an
-unprivileged user, the engine's system call filter, and limits on every resource. Of the host it sees only `binds`. Process 1 is
-a script of ours: background processes die with the command, signal numbers survive, and memory kills are reported even where
-the engine does not report them. Cancelling the call removes the container; the sweeper removes those of a killed worker.
+unprivileged user, the engine's system call filter, and limits on every resource. Of the host, it sees only `binds`. Process 1
+is Selfheal's own script: background processes die with the command, signal numbers are kept, and memory kills are reported
+even if the engine does not. Cancelling the call removes the container; the sweeper removes the containers of a killed worker.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sandbox.containers.engine import CALL_SECONDS, Engine, engine_errors
 from sandbox.host.job import Job, Mount
 from sandbox.host.launch import BoundedOutput
 
-USER = 65532  # unused elsewhere: with a rootful engine it is the same number on the host
+USER = 65532  # unused elsewhere, because with an engine that runs as root the host uses the same number
 TMP_BYTES = 512 * MIB
 FIRST = """
 cd -- "$1" || exit 126
@@ -52,7 +52,7 @@ class ContainerSpec:
     limits: Limits
     processors: float
     labels: Mapping[str, str]
-    volumes: Sequence[str] = ()  # declared by the image; mounted in memory, with a size, instead of on the engine's disk
+    volumes: Sequence[str] = ()  # declared by the image; mounted in memory, with a size limit, instead of on the engine's disk
 
     def create_body(self, job: Job, mark: str, binds: Sequence[Mount] = ()) -> dict[str, Any]:
         """The body of `POST /containers/create`; `binds` are host folders, mounted read-only."""
@@ -85,8 +85,8 @@ class ContainerSpec:
             "cpu": limits.cpu_seconds,
             "core": 0,
             "memlock": 65536,
-            # Counts the user's processes in all sandboxes, so `PidsLimit` is the real bound. Without a value Podman requests a
-            # million, which fails where it may not raise limits.
+            # Counts the user's processes in all sandboxes, so `PidsLimit` is the real limit. Without a value, Podman requests a
+            # million, which fails if it may not raise limits.
             "nproc": max(8192, limits.processes),
         }
         return {
@@ -128,7 +128,7 @@ CHUNK = 1 << 16
 
 
 async def run(engine: Engine, spec: ContainerSpec, job: Job, binds: Sequence[Mount] = ()) -> Completed:
-    """Raises `DeadlinePassed`, `SandboxLost`."""
+    """Run `job` in a new container. Raises `DeadlinePassed`, `SandboxLost`."""
     mark = f"memory-{token_hex(8)}"
     container = await engine.create(spec.create_body(job, mark, binds))
     try:
@@ -142,7 +142,7 @@ async def run(engine: Engine, spec: ContainerSpec, job: Job, binds: Sequence[Mou
 async def _run(engine: Engine, container: DockerContainer, job: Job, mark: bytes) -> Completed:
     out, err = BoundedOutput(job.output_limit), BoundedOutput(job.output_limit)
     feeding: asyncio.Task[None] | None = None
-    # Attach before the start, so that no output is lost.
+    # Attach before starting the container, so that no output is lost.
     async with following(container) as stream:
         try:
             if job.stdin:
@@ -170,7 +170,7 @@ async def _run(engine: Engine, container: DockerContainer, job: Job, mark: bytes
 async def following(container: DockerContainer) -> AsyncIterator[Stream]:
     """The output stream of a container that has not started yet."""
     stream = container.attach(stdout=True, stderr=True)
-    with engine_errors("follow a command"):
+    with engine_errors("stream a command's output"):
         async with asyncio.timeout(CALL_SECONDS):
             await stream.__aenter__()
     try:
@@ -180,7 +180,7 @@ async def following(container: DockerContainer) -> AsyncIterator[Stream]:
 
 
 async def wait_for_end(engine: Engine, container: DockerContainer) -> Mapping[str, Any]:
-    """Wait for the container's end; returns its state. Polls, because Podman's own `wait` polls too slowly."""
+    """Wait until the container ends; returns its state. Polls, because Podman's own `wait` polls too slowly."""
     pause = 0.005
     while (state := await engine.state(container))["Running"]:
         await asyncio.sleep(pause)
@@ -189,13 +189,13 @@ async def wait_for_end(engine: Engine, container: DockerContainer) -> Mapping[st
 
 
 async def _read(stream: Stream, out: BoundedOutput, err: BoundedOutput) -> None:
-    with engine_errors("follow a command"):
+    with engine_errors("stream a command's output"):
         while (message := await stream.read_out()) is not None:
             (err if message.stream == STDERR else out).add(message.data)
 
 
 async def _feed(container: DockerContainer, content: bytes) -> None:
-    """Write standard input on a connection of its own; closing it ends the input. A command may ignore its input."""
+    """Write standard input over a separate connection; closing it ends the input. A command may ignore its input."""
     with suppress(aiodocker.DockerError, aiohttp.ClientError, OSError):
         async with container.attach(stdin=True) as stream:
             for start in range(0, len(content), CHUNK):

@@ -1,7 +1,7 @@
 """The API of a container engine, Docker or Podman.
 
 Every call has a deadline, and every failure is a `SandboxLost` with the engine's message. The archive calls bypass the client
-library, which reads whole answers into memory: their content may come from hostile code, so it is streamed.
+library, which reads whole responses into memory; their content may come from hostile code, so it is streamed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CALL_SECONDS = 60.0
 COPY_SECONDS = 300.0
 PULL_SECONDS = 900.0
 _FOLDER, _LINK = 1 << 31, 1 << 27  # the bits of Go's io/fs.FileMode
-_NOT_A_FILE = _FOLDER | _LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19  # its ModeType
+_NOT_A_FILE = _FOLDER | _LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19  # io/fs.ModeType
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class EngineInfo:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What it cannot bound or filter here, in words for people."""
+        """What the engine cannot limit or filter here, as sentences for people."""
         lacks = {
             "memory is not limited: the engine has no control group for it": not self.bounds_memory,
             "the number of processes is not limited: the engine has no control group for it": not self.bounds_processes,
@@ -54,7 +54,7 @@ class EngineInfo:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a path in a container is; a pipe, socket or device is none of folder, link and regular file."""
+    """What a path in a container is. A pipe, socket or device is neither a folder, a link nor a regular file."""
 
     size: int
     mode: int  # permission bits
@@ -124,7 +124,7 @@ class Engine:
                 return str((await self._client.images.inspect(name))["Id"])
 
     async def create(self, config: Mapping[str, Any]) -> DockerContainer:
-        async with _call("make a container"):
+        async with _call("create a container"):
             return await self._client.containers.create(dict(config))
 
     async def start(self, container: DockerContainer) -> None:
@@ -136,26 +136,26 @@ class Engine:
             return dict((await container.show())["State"])
 
     async def kill(self, container: DockerContainer) -> None:
-        """Kill all its processes; no error if it has ended."""
+        """Kill all processes of the container; no error if it has ended."""
         with suppress(SandboxLost):
             async with _call("kill a container"):
                 await container.kill(signal="SIGKILL")
 
     async def drop(self, container: DockerContainer) -> None:
-        """Kill and remove it; no error if it is gone. The sweeper removes what this call cannot."""
+        """Kill and remove the container; no error if it is gone. The sweeper removes what this call cannot remove."""
         with suppress(SandboxLost):
             async with _call("remove a container"):
                 await container.delete(force=True, v=True)
 
     async def volume(self, labels: Mapping[str, str], options: Mapping[str, str] | None = None) -> str:
         """Create a volume; returns its name. `options` are those of the local driver."""
-        async with _call("make a volume"):
+        async with _call("create a volume"):
             wanted = {"Labels": dict(labels), "DriverOpts": dict(options or {})}
             made = await self._client.volumes.create(wanted)  # type: ignore[no-untyped-call]
         return str(made.name)
 
     async def drop_volume(self, name: str) -> None:
-        """No error if it is gone or still in use."""
+        """Remove a volume; no error if it is gone or still in use."""
         with suppress(SandboxLost):
             async with _call("remove a volume"):
                 volume = await self._client.volumes.get(name)  # type: ignore[no-untyped-call]
@@ -173,8 +173,8 @@ class Engine:
         return tuple((volume["Name"], volume.get("Labels") or {}) for volume in found["Volumes"] or ())
 
     async def status(self, container: DockerContainer, path: str) -> Status | None:
-        """What `path` is, without following a final symlink; None if it does not exist."""
-        async with _call("look at a path"), self._client.session.head(self._archive(container), params={"path": path}) as reply:
+        """The status of `path`, without following a final symlink; None if it does not exist."""
+        async with _call("inspect a path"), self._client.session.head(self._archive(container), params={"path": path}) as reply:
             header = reply.headers.get("X-Docker-Container-Path-Stat")
             if header is None and reply.status == 404:
                 return None
@@ -198,7 +198,7 @@ class Engine:
             yield reply.content
 
     async def put(self, container: DockerContainer, path: str, tar: IO[bytes] | bytes) -> None:
-        """Have the engine unpack `tar`, made by us, in the container's folder `path`."""
+        """Let the engine unpack `tar`, which Selfheal made, into the container's folder `path`."""
         params = {"path": path, "noOverwriteDirNonDir": "true"}
         headers = {"Content-Type": "application/x-tar"}
         async with (
@@ -219,7 +219,7 @@ class Engine:
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[Engine]:
-    """Raises `SandboxUnavailable` for an invalid address."""
+    """Connect to the engine at `url`. Raises `SandboxUnavailable` for an invalid address."""
     try:
         client = aiodocker.Docker(url=url, timeout=aiohttp.ClientTimeout(total=None, sock_connect=10.0))
     except (ValueError, AssertionError) as error:

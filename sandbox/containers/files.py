@@ -1,11 +1,11 @@
-"""The files of one workspace, through the engine's archive API and a helper container that runs no repository code.
+"""Accesses one workspace's files through the engine's archive API and a helper container that runs no repository code.
 
-The helper sees little more than the workspace's volume. A helper that must run executes the image's own shell, so a malicious
-image controls its helper, within the bounds of every container. No repository file ever reaches this machine's disk, and a
+The helper sees little more than the workspace's volume. A helper that must run uses the image's own shell, so a malicious image
+controls its helper, but within the limits of every container. No repository file is ever unpacked on this machine's disk, and a
 symlink or race can only lead into the helper's file system. Symlinks are refused anyway, as in every sandbox.
 
-What goes in as a tar has passed `archive` or is ours. What comes out may be hostile and is read as a stream, never unpacked:
-names, kinds and sizes, and the content of at most one file.
+A tar that goes in was checked by `archive` or made by Selfheal. A tar that comes out may be hostile: it is read as a stream,
+for names, kinds, sizes and the content of at most one file, and is never unpacked.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sandbox.containers.engine import COPY_SECONDS, Engine, Status
 from sandbox.host import archive
 from sandbox.host.tree import INSTALLED, MAX_ENTRIES, MODULES, parts_of
 
-SPOOLED = 1 << 20  # bytes kept in memory of what is being packed
+SPOOLED = 1 << 20  # bytes of a file being packed that are kept in memory
 BLOCK = 1 << 16
 END = bytes(2 * tarfile.BLOCKSIZE)
 
@@ -65,7 +65,7 @@ class TarBuilder:
         self._tar.addfile(header)
 
     def copy(self, source: Path, name: str) -> None:
-        """Add a file or folder of ours, recursively, as `name`."""
+        """Add the worker's file or folder `source`, recursively, as `name`."""
         for path in sorted(source.rglob("*")) if source.is_dir() else (source,):
             if path.is_file():
                 what = path.stat()
@@ -116,7 +116,7 @@ class TarBuilder:
 
 
 def one_file(tar: bytes) -> bytes:
-    """The content of a tar's only file. Raises `ValueError` if it holds anything else."""
+    """The content of a tar's only file. Raises `ValueError` if the tar contains anything else."""
     try:
         with tarfile.open(fileobj=io.BytesIO(tar), mode="r:") as opened:
             member = opened.next()
@@ -148,7 +148,7 @@ def entries(read: Callable[[int], bytes]) -> tuple[Entry, ...]:
                     found[path] = Entry(path, first.size if first else 0, executable=bool(member.mode & 0o100))
             if len(found) > MAX_ENTRIES:
                 raise LimitExceeded("disk", MAX_ENTRIES)
-            tar.members = []  # or tarfile would keep every header
+            tar.members = []  # otherwise tarfile would keep every header
     source.check_end()
     marks = f"/{MODULES}/{INSTALLED}"
     installed = tuple(f"{path.removesuffix(INSTALLED)}" for path in found if f"/{path}".endswith(marks))
@@ -157,7 +157,7 @@ def entries(read: Callable[[int], bytes]) -> tuple[Entry, ...]:
 
 
 class _StreamReader:
-    """The part of a file that `tarfile` needs. Unlike `tarfile`, it notices a stream that is cut between two members."""
+    """The part of the file interface that `tarfile` needs. Unlike `tarfile`, it detects a stream cut between two members."""
 
     def __init__(self, source: Callable[[int], bytes]) -> None:
         self._source, self._last = source, b""
@@ -171,17 +171,17 @@ class _StreamReader:
         while self.read(BLOCK):
             pass
         if self._last != END:
-            raise tarfile.ReadError("the archive has no end")
+            raise tarfile.ReadError("the archive is truncated")
 
 
 WORK, TOP = "/work", "repo"  # the volume, and the folder in it that is the workspace
 ROOT = f"{WORK}/{TOP}"
-HEADERS = MIB  # bytes that a tar of one file may be larger than the file
+HEADERS = MIB  # bytes by which a tar of one file may exceed the file
 TRIES = 3
 
 
 class ContainerFiles:
-    """`disk` is the limit that a full workspace reports."""
+    """A workspace's files. `disk` is the limit that is reported if the workspace is full."""
 
     def __init__(self, engine: Engine, helper: DockerContainer, disk: int) -> None:
         self._engine, self._helper, self._disk = engine, helper, disk
@@ -197,7 +197,7 @@ class ContainerFiles:
             tar = bytearray()
             async for chunk in stream.iter_any():
                 tar += chunk
-                if len(tar) > limit + HEADERS:  # it has grown or been replaced
+                if len(tar) > limit + HEADERS:  # the file has grown or been replaced
                     raise LimitExceeded("output", limit)
         content = await asyncio.to_thread(one_file, bytes(tar))
         if len(content) > limit:
@@ -250,7 +250,7 @@ class ContainerFiles:
             raise
 
     async def _look(self, path: str) -> tuple[str, Status | None]:
-        """The path inside and what it is. Raises `ValueError` if a parent is a symlink or not a folder."""
+        """The path inside the container, and its status. Raises `ValueError` if a parent is a symlink or not a folder."""
         names = (TOP, *_checked_parts(path))
         here = WORK
         for name in names[:-1]:
@@ -259,7 +259,7 @@ class ContainerFiles:
             if above is None:
                 return f"{WORK}/{'/'.join(names)}", None
             if not above.folder:
-                raise ValueError(f"{path!r} passes through something that is not a folder")
+                raise ValueError(f"a parent of {path!r} is not a folder")
         inside = f"{here}/{names[-1]}"
         return inside, await self._engine.status(self._helper, inside)
 
@@ -267,7 +267,7 @@ class ContainerFiles:
 def _checked_parts(path: str) -> tuple[str, ...]:
     parts = parts_of(path)
     if any(len(part.encode(errors="surrogateescape")) > 255 for part in parts):
-        raise ValueError(f"not a valid file path here: {path[:80]!r}…")
+        raise ValueError(f"invalid file path: {path[:80]!r}…")
     return parts
 
 
@@ -277,7 +277,7 @@ def _check_regular(path: str, what: Status) -> None:
 
 
 def _reader(stream: aiohttp.StreamReader) -> Callable[[int], bytes]:
-    """A function that reads `stream` from another thread."""
+    """Return a function that reads `stream` from another thread."""
     loop = asyncio.get_running_loop()
 
     def read(size: int) -> bytes:

@@ -1,8 +1,8 @@
-"""Images: which may run, and what Selfheal must know of one before anything runs in it.
+"""Decides which images may run, and finds out what Selfheal must know about an image before it runs commands in it.
 
-The operator names one, which may exist only in the engine. Any other name comes from a repository and may be hostile: unless
-the operator allows it, neither a registry nor the engine is asked for it. An allowed image is always pulled from its registry,
-never taken from what the engine has under that name.
+The operator names the default image, which may exist only in the engine. Any other name comes from a repository and may be
+hostile: unless the operator allows it, neither a registry nor the engine is asked for it. An allowed image is always pulled
+from its registry, because the engine's own image of that name may be a different one.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Image:
     name: str
     path: str  # its own PATH
     python: str | None  # path of its interpreter
-    version: str  # of that, "3.12.4"
+    version: str  # of the interpreter, "3.12.4"
 
     def environment(self, *, prepared: bool) -> dict[str, str]:
-        """A command's whole environment; `prepared` puts installed packages first on its PATH."""
+        """All environment variables of a command; `prepared` puts installed packages first on its PATH."""
         mine = environment("/tmp", f"{ENV}/bin")  # noqa: S108 - inside the container
         path = self.path or "/usr/local/bin:/usr/bin:/bin"
         # The user id has no passwd entry, so the name comes from the environment.
@@ -78,7 +78,7 @@ def full_name(image: str) -> str:
 
 
 def is_allowed(image: str, patterns: Iterable[str]) -> bool:
-    """Whether a pattern matches the image's name. `*` matches anything but a slash; short names stand for full ones."""
+    """Whether a pattern matches the image's name. `*` matches anything but a slash; short names are expanded first."""
     name = full_name(image)
     return any(
         re.fullmatch("[^/]*".join(map(re.escape, full_name(pattern).split("*"))), name) is not None for pattern in patterns
@@ -86,7 +86,7 @@ def is_allowed(image: str, patterns: Iterable[str]) -> bool:
 
 
 def volumes_of(name: str, config: Mapping[str, object]) -> tuple[str, ...]:
-    """The volumes an image declares: unbounded folders on the engine's disk. Raises `SandboxUnavailable`."""
+    """The volumes that an image declares: folders without a size limit on the engine's disk. Raises `SandboxUnavailable`."""
     declared = config.get("Volumes") or {}
     paths = declared if isinstance(declared, Mapping) else ()
     volumes = sorted({posixpath.normpath("/" + str(path).lstrip("/")) for path in paths})
@@ -111,4 +111,4 @@ async def inspect(resources: EngineResources, name: str, config: Mapping[str, ob
         return bare if found is None else replace(bare, python=str(found[0]), version=str(found[1]))
     except (SandboxError, ValueError, IndexError, TypeError) as error:
         why = error.reason if isinstance(error, SandboxLost) else "it needs a /bin/sh"
-        raise SandboxUnavailable(f"cannot run anything in the image {name!r}: {why}") from error
+        raise SandboxUnavailable(f"cannot run commands in the image {name!r}: {why}") from error

@@ -1,7 +1,7 @@
-"""Everything one sandbox has in its engine: volumes, helper containers and commands, and how they are removed.
+"""Creates and removes everything that one sandbox has in its engine: volumes, helper containers and commands.
 
-Each carries two labels: the installation, whose sweeper may remove it, and the sandbox, a folder on the worker's machine that
-is locked while the worker lives. A label whose folder is gone marks what a dead worker left behind.
+Each has two labels: the installation, whose sweeper may remove it, and the sandbox, which names a folder on the worker's
+machine that is locked while the worker lives. If that folder is gone, a dead worker left the volume or container behind.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class EngineResources:
         return await self.engine.volume(self.spec.labels)
 
     async def bounded_volume(self) -> str:
-        """A volume in memory with a size; an ordinary one if the engine may not mount those."""
+        """A volume in memory with a size limit; an ordinary volume if the engine may not mount volumes in memory."""
         if unbounded(self._info):
             return await self.volume()
-        # Podman takes `size` for a disk quota; a number of pages is the same limit.
+        # Podman treats `size` as a disk quota; a number of pages sets the same limit.
         size = f"nr_blocks={self.limits.disk // PAGE},nr_inodes=1000000"
         options = {"type": "tmpfs", "device": "tmpfs", "o": f"{size},uid={USER},gid={USER},mode=0755,nosuid,nodev"}
         return await self.engine.volume(self.spec.labels, options)
@@ -58,14 +58,14 @@ class EngineResources:
         return await self.engine.create(self.spec.create_body(Job(("true",), mounts, {}, "/", 0.0), "helper"))
 
     async def make_top(self, helper: DockerContainer) -> None:
-        """Create the workspace's folder in a volume on disk, whose own top may belong to root."""
+        """Create the workspace's folder in a volume on disk, whose top folder may belong to root."""
         with TarBuilder() as tar:
             tar.folder(TOP)
             await self.engine.put(helper, WORK, tar.finish())
 
     async def running_helper(self, mounts: Sequence[Mount], script: str) -> DockerContainer:
-        """A helper that runs `script` and then sleeps, so that volumes in memory stay. Raises `SandboxUnavailable`."""
-        # What it writes to a volume in memory counts as its own memory.
+        """A helper that runs `script` and then sleeps, which keeps volumes in memory alive. Raises `SandboxUnavailable`."""
+        # What the helper writes to a volume in memory counts as its own memory.
         limits = replace(self.limits, memory=self.limits.memory + self.limits.disk, file_size=self.limits.disk)
         job = Job(("/bin/sh", "-ec", f"{script}\necho ready\n{_FOREVER}"), mounts, {"PATH": "/usr/bin:/bin"}, "/", 0.0)
         helper = await self.engine.create(replace(self.spec, limits=limits).create_body(job, "helper"))
@@ -93,17 +93,17 @@ class EngineResources:
 
 
 def unbounded(info: EngineInfo) -> bool:
-    """Whether the engine may not mount volumes in memory: a rootless Podman."""
+    """Whether the engine may not mount volumes in memory. This applies to a rootless Podman."""
     return info.podman and info.rootless
 
 
 def installation(folder: Path) -> str:
-    """Identifies the worker's folder of sandboxes: several machines may share one engine."""
+    """An id of the worker's folder of sandboxes, because several machines may share one engine."""
     return hashlib.sha256(f"{platform.node()}:{folder.resolve()}".encode()).hexdigest()[:24]
 
 
 async def sweep(engine: Engine, folder: Path) -> None:
-    """Remove what this installation's sandboxes left behind: those whose folder in `folder` is gone."""
+    """Remove the volumes and containers of this installation's sandboxes whose folder below `folder` is gone."""
     await clear(
         engine, f"{INSTALLATION}={installation(folder)}", lambda labels: not (folder / labels.get(SANDBOX, "-")).exists()
     )

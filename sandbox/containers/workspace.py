@@ -37,7 +37,7 @@ class ContainerContext:
 
 
 class DockerWorkspace:
-    """The base or a candidate. `env` is the volume of its environment, possibly its base's."""
+    """The base or a candidate. `env` is the volume of its environment, which may be the base's."""
 
     root = ROOT
 
@@ -73,7 +73,7 @@ class DockerWorkspace:
 
     async def remove(self, path: str) -> None:
         self._running.check_open()
-        # The engine's API cannot remove files. Whatever replaces the file meanwhile is inside the container as well.
+        # The engine's API cannot remove files. If the file is replaced meanwhile, the replacement is inside the container too.
         if inside := await self._files.removable(path):
             mounts = (Mount(self.volume, WORK, writable=True),)
             job = Job(("rm", "-f", "--", inside), mounts, self.image.environment(prepared=False), "/", ASK_SECONDS)
@@ -92,7 +92,7 @@ class DockerWorkspace:
         if self.image.python is None:
             raise InstallFailed(f"the image {self.image.name!r} has no Python to install packages for")
         async with _open_backend(self, self._context) as (backend, volume):
-            # The worker's nearest Python downloads the wheels.
+            # The worker's Python with the nearest version downloads the wheels.
             installed = await install(replace(packages, python=self.image.version), backend, self._context.store)
         old, self.env, self._own_env = self._own_env, volume, volume
         if old:
@@ -100,7 +100,7 @@ class DockerWorkspace:
         return replace(installed, python=self.image.version)
 
     async def close(self) -> None:
-        """Cancel running commands; remove its volumes."""
+        """Cancel running commands; remove the workspace's volumes."""
         await self._running.cancel_all()
         engine = self._context.resources.engine
         await engine.drop(self._helper)
@@ -108,7 +108,7 @@ class DockerWorkspace:
             await engine.drop_volume(volume)
 
     def mounts(self, *, writable: bool) -> tuple[Mount, ...]:
-        """Its files and the tools."""
+        """The mounts of its files and of the tools."""
         return Mount(self.volume, WORK, writable), self._context.tools
 
     async def execute(self, job: Job, binds: Sequence[Mount] = ()) -> Completed:
@@ -119,9 +119,9 @@ class DockerWorkspace:
 class ContainerInstallBackend:
     """One install step of one workspace (`install.backend.InstallBackend`).
 
-    No container ever has a network. Wheels and the installer are copied into a volume. Where those are not enough, the
-    installer's container alone sees the folder with the socket of the worker's proxy, which reaches the package index and
-    nothing else. This needs an engine that sees the worker's files, that is, one on the same machine.
+    No container ever has a network. Wheels and the installer are copied into a volume. If those are not enough, only the
+    installer's container gets the folder with the socket of the worker's proxy, which reaches the package index and nothing
+    else. This works only if the engine sees the worker's files, that is, if it runs on the same machine.
     """
 
     env = ENV
@@ -137,7 +137,7 @@ class ContainerInstallBackend:
 
     @property
     def proxy_folder(self) -> Path:
-        """Created when needed."""
+        """The folder of the proxy's socket, created when needed."""
         self._proxy_folder.mkdir(mode=0o711, exist_ok=True)
         return self._proxy_folder
 
@@ -157,7 +157,7 @@ class ContainerInstallBackend:
         return f"{SEEN}/{name}"
 
     async def run_installer(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
-        """Only the installer may write the repository and the environment."""
+        """Run the installer: only its commands may write to the repository and the environment."""
         workspace = self._workspace
         mounts = (
             *workspace.mounts(writable=True),
@@ -191,7 +191,7 @@ class ContainerInstallBackend:
 async def _open_backend(
     workspace: DockerWorkspace, context: ContainerContext
 ) -> AsyncIterator[tuple[ContainerInstallBackend, str]]:
-    """A backend and the volume of its environment. The volume is removed if the block fails, otherwise kept."""
+    """A backend and the volume of its environment. The volume is removed if the block fails, and kept otherwise."""
     resources = context.resources
     helper: DockerContainer | None = None
     volumes: list[str] = []

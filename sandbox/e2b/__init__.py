@@ -1,6 +1,6 @@
 """E2B: one virtual machine per attempt, in the cloud, with the local sandbox inside (`sandbox.remote`).
 
-`plan` holds the operator's options; `account` and `machine` use the SDK, and `errors` classifies its exceptions; `admission`
-keeps to the plan's limits; `orphans` removes machines of dead workers; `network` closes the machine's network and checks it;
-`client` sends requests to the machine's server, and `sandbox` makes the sandbox of them.
+`plan` holds the operator's options; `account` creates machines within the plan's limits and removes those of dead workers;
+`machine` controls one machine and its network; `errors` classifies the SDK's exceptions; `client` sends requests to the
+machine's server; `sandbox` implements one sandbox with these requests, and `sandboxes` opens it.
 """

@@ -1,6 +1,6 @@
-"""Creates, lists and kills machines through the E2B SDK, within the plan's limits, and finds those of dead workers.
+"""Creates, lists and kills machines through the E2B SDK, within the plan's limits; also kills the machines of dead workers.
 
-Every wait has a deadline of our own: the SDK's do not apply to an open stream (Python 3.11), or fire late.
+Every wait has our own deadline, because the SDK's deadlines do not apply to an open stream (Python 3.11) or fire late.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RETRY_AFTER = 30.0
 
 
 class Admission:
-    """At most `at_once` sandboxes and `per_second` creations of this worker; E2B answers 429 for what others use."""
+    """Limits this worker to `at_once` sandboxes and `per_second` creations. If others use up the plan, E2B answers 429."""
 
     def __init__(self, at_once: int, per_second: float) -> None:
         self._slots = asyncio.Semaphore(at_once)
@@ -56,7 +56,7 @@ class Admission:
 
 
 TRIES = 4  # creations with one idempotency key
-LEASE_SECONDS = 600  # E2B ends a machine whose worker does not renew for this long
+LEASE_SECONDS = 600  # E2B ends a machine whose worker does not renew the lease for this long
 INSTALLATION, HOLDER = "selfheal-installation", "selfheal-holder"  # metadata
 
 
@@ -80,14 +80,14 @@ async def create(account: Account, label: str, metadata: Mapping[str, str], admi
                 async with asyncio.timeout(account.timeouts.create):
                     return await ask()
             except Exception as error:  # the SDK raises bare `Exception` and transport errors too
-                if (task := asyncio.current_task()) and task.cancelling():  # the SDK replaced it with a connection error
+                if (task := asyncio.current_task()) and task.cancelling():  # the SDK turned this into a connection error
                     raise asyncio.CancelledError from error
                 if failure_of(error) not in RETRIED or number == TRIES - 1:
                     raise refused(error, account.template) from error
             await asyncio.sleep(0.25 * 2**number)
         raise AssertionError("the last try returns or raises")
     except BaseException:
-        # A lost answer may have created a machine.
+        # A request whose answer was lost may have created a machine.
         with suppress(SandboxError):
             await asyncio.shield(kill_held(account, metadata))
         raise
@@ -113,7 +113,7 @@ async def listed(account: Account, metadata: Mapping[str, str]) -> tuple[tuple[s
 
 
 async def kill(account: Account, sandbox_id: str) -> None:
-    """Try twice; otherwise the machine ends with its lease or is swept."""
+    """Try twice to kill a machine. If both tries fail, it ends when its lease expires, or is swept."""
     for _ in range(2):
         try:
             async with asyncio.timeout(account.timeouts.call):
@@ -141,7 +141,7 @@ class OrphanSweeper:
         return {INSTALLATION: await self._installation(), HOLDER: holder, "selfheal-attempt": label[:200]}
 
     async def sweep(self) -> None:
-        """Kill orphans, at most every `EVERY` seconds; errors are left to the next time."""
+        """Kill orphaned machines, at most every `EVERY` seconds. After an error, the next sweep tries again."""
         if self._last is not None and time.monotonic() - self._last < EVERY:
             return
         self._last = time.monotonic()
@@ -161,7 +161,7 @@ class OrphanSweeper:
 
 
 def _installation(folder: Path) -> str:
-    """The installation's id, created once; a concurrent second creator reads the first one's."""
+    """The installation's id, created once. If two processes create it at the same time, both use the first one's."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path, fresh = folder / _INSTALLATION_FILE, folder / f"{_INSTALLATION_FILE}-{token_hex(6)}"
     if not path.is_file():

@@ -2,7 +2,7 @@
 
 Each request has a name. After a lost connection the client repeats it under the same name until the answer arrives or time is
 up; the server does the work once. Answers come from a machine that runs hostile code, so they are read as data of an expected
-type, and anything else is a lost machine.
+type, and anything else counts as a lost machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sandbox.e2b.machine import E2BMachine
 from sandbox.remote import wire
 
 T = TypeVar("T")
-SECONDS = 60.0  # of a request that runs no repository code
+SECONDS = 60.0  # for a request that runs no repository code
 GRACE = 30.0  # for the connection; the server enforces command timeouts
 ANSWER = 64 * MIB  # bytes of an answer without a tighter limit
 SLOWEST = MIB  # bytes per second of a usable connection
@@ -30,7 +30,7 @@ MESSENGER = (wire.INTERPRETER, "-I", "-S", f"{wire.HOME}/code/sandbox/remote/mes
 
 
 def frame(content: int) -> int:
-    """Bytes of an answer with `content` bytes, which travel as base64."""
+    """Size in bytes of an answer with `content` bytes of content, which is sent as base64."""
     return MIB + content // 3 * 4
 
 
@@ -52,19 +52,19 @@ class Client:
         self._machine = machine
 
     async def upload(self, content: bytes | IO[bytes], seconds: float) -> str:
-        """Upload a file; returns its name, for a request that refers to it."""
+        """Upload a file; returns its name, which a request can refer to."""
         name = token_hex(16)
         await self._machine.put(f"{wire.REQUESTS}/{name}", content, seconds)
         return name
 
     async def download(self, name: str, limit: int, seconds: float) -> bytes:
-        """A file that the answer to a request names. Raises `SandboxLost` above `limit` bytes."""
+        """Download a file that an answer names. Raises `SandboxLost` if it is missing or larger than `limit` bytes."""
         if "/" in name or (content := await self._machine.get(f"{wire.ANSWERS}/{name}", limit, seconds)) is None:
             raise SandboxLost("the machine named a file that does not exist")
         return content
 
     async def request(self, kind: type[T], do: str, *, seconds: float = SECONDS, longest: int = ANSWER, **arguments: Any) -> T:
-        """The server's answer, a `kind`. `seconds` limits the work, `longest` the bytes. Raises its error, or `SandboxLost`."""
+        """The server's answer as a `kind`, of at most `longest` bytes, within `seconds`. Raises its error, or `SandboxLost`."""
         name, question = token_hex(16), wire.encode({"do": do, **arguments})
         is_inline = len(shlex.quote(question)) <= wire.INLINE
         if not is_inline:
@@ -73,7 +73,7 @@ class Client:
         try:
             while (left := until - time.monotonic()) > 0:
                 printed = await self._send(name, question if is_inline else "", left)
-                # An empty line stands for a long answer, and without one the connection was lost.
+                # An empty line means that the answer is long and in a file. Without a line, the connection was lost.
                 content = printed.rstrip() if printed.endswith("\n") else ""
                 answer = content or await self._machine.get(f"{wire.ANSWERS}/{name}", longest, max(left, GRACE))
                 if answer is not None:
@@ -90,7 +90,7 @@ class Client:
 
 
 def read(answer: str | bytes, kind: type[T]) -> T:
-    """The value in an answer. Raises the server's error, and `SandboxLost` for an answer of another shape."""
+    """The value in an answer. Raises the server's error, and `SandboxLost` for an answer with an unexpected shape."""
     try:
         message = json.loads(answer)
         if "error" not in message:

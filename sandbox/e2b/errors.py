@@ -1,7 +1,7 @@
 """Classifies the SDK's exceptions.
 
-Their classes do not suffice: two "gone" and "unreachable" ones are `TimeoutException`s (so they are matched first), a bad key
-and a busy service are not `SandboxException`s, and some errors come unwrapped from the transport.
+Their class hierarchy is not enough. Those for a machine that has stopped or is unreachable are `TimeoutException`s, so they
+are matched first. Those for a bad key or a busy service are not `SandboxException`s. Some come unwrapped from the transport.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ LIMITED_SECONDS, BUSY_SECONDS = 60.0, 30.0  # delay before another attempt
 class Failure(Enum):
     """Kinds of failure, by what can be done about them."""
 
-    KEY = "the key is not accepted"
-    LIMITED = "the plan's rate or number of sandboxes is used up"
-    BUSY = "the service is full or failed"
+    KEY = "the API key was rejected"
+    LIMITED = "the plan's limit on sandboxes or on creations per second is reached"
+    BUSY = "the service is busy or failed"
     GONE = "the sandbox is gone"
     CONNECTION = "the connection was lost or timed out"
     SPACE = "the disk is full"
@@ -81,7 +81,7 @@ def refused(error: Exception, template: str) -> SandboxUnavailable:
     detail = _detail(error)
     match failure_of(error):
         case Failure.KEY:
-            return SandboxUnavailable(f"E2B does not accept the key; set {KEY} to one from its dashboard ({detail})")
+            return SandboxUnavailable(f"E2B rejected the API key; set {KEY} to a key from E2B's dashboard ({detail})")
         case Failure.LIMITED:
             return SandboxUnavailable(f"E2B's limits are reached ({detail})", LIMITED_SECONDS)
         case Failure.MISSING:
@@ -93,7 +93,7 @@ def refused(error: Exception, template: str) -> SandboxUnavailable:
 
 
 def broken(error: Exception, disk: int) -> SandboxError:
-    """The error that ends the use of an open sandbox."""
+    """The error for an open sandbox that can no longer be used."""
     if (failure := failure_of(error)) is Failure.SPACE:
         return LimitExceeded("disk", disk)
     return SandboxLost(f"E2B: {failure.value} ({_detail(error)})")

@@ -1,7 +1,7 @@
 """One E2B machine, through the SDK: renews its lease, survives lost connections, and has no network except during installs.
 
-E2B filters by name outside the machine. A probe inside verifies that access is closed; a machine that still reaches anything is
-killed.
+E2B filters network access by host name, outside the machine. A probe inside the machine verifies that access is closed; a
+machine that can still reach anything is killed.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 RENEWED_EVERY = 150.0
-OUTPUT_LIMIT = 256 * 1024  # bytes of output; a command of ours with more is killed
+OUTPUT_LIMIT = 256 * 1024  # bytes; one of Selfheal's own commands is killed if it prints more
 
 
 class E2BMachine:
-    """`disk` is the limit that a full disk reports."""
+    """One machine. `disk` is the limit that is reported if its disk is full."""
 
     def __init__(self, account: Account, sandbox: AsyncSandbox, disk: int) -> None:
         self._account, self._sandbox, self._disk = account, sandbox, disk
         self._patience = account.timeouts
-        self._silent: float | None = None  # since when the connection fails
-        self._ends = time.monotonic() + account.lifetime  # by the plan, whatever the lease
+        self._silent: float | None = None  # when the connection began to fail
+        self._ends = time.monotonic() + account.lifetime  # when the plan ends the machine, regardless of its lease
 
     async def put(self, path: str, content: bytes | IO[bytes], seconds: float) -> None:
         async def write() -> None:
@@ -63,7 +63,7 @@ class E2BMachine:
             return None
 
     async def run(self, script: str, seconds: float) -> str:
-        """Run a short command of ours as root; returns what it printed before it ended or the connection was lost."""
+        """Run one of Selfheal's own short commands as root; returns its output until it ended or the connection was lost."""
         output = _Output()
         # A kill reaches only `timeout`, so its child must die with it.
         guarded = f"exec timeout -k 5 {int(seconds) + 1} setpriv --pdeathsig KILL {script}"
@@ -91,7 +91,7 @@ class E2BMachine:
             if not isinstance(error, Exception):
                 raise
             if output.is_full:
-                raise SandboxLost("a command of ours printed too much") from error
+                raise SandboxLost("one of Selfheal's own commands printed too much") from error
             await self._wait_for_connection(error)
         return output.value
 
@@ -142,7 +142,7 @@ class E2BMachine:
             try:
                 async with asyncio.timeout(self._patience.call):
                     await self._sandbox.set_timeout(min(LEASE_SECONDS, left))
-            except Exception as error:  # noqa: BLE001 - as in `run`; retried soon, and use shows whether the machine is gone
+            except Exception as error:  # noqa: BLE001 - as in `run`; retried soon, and requests show if the machine is gone
                 _log.warning("could not renew a sandbox lease: %s", error)
 
     async def kill(self) -> None:
@@ -154,7 +154,7 @@ class E2BMachine:
         return broken(error, self._disk)
 
     async def _wait_for_connection(self, error: Exception) -> None:
-        """Raises `SandboxError` if `error` is no lost connection, the machine is gone, or no command could start for long."""
+        """Raises `SandboxError` if `error` is not a lost connection, the machine is gone, or commands failed for too long."""
         now = time.monotonic()
         self._silent = self._silent or now
         if failure_of(error) not in (*RETRIED, Failure.LIMITED) or now - self._silent > self._patience.line:
@@ -190,7 +190,7 @@ async def _kill(handle: Any) -> None:
 
 
 class _Output:
-    """Bounded output of a command of ours."""
+    """Bounded output of one of Selfheal's own commands."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -202,7 +202,7 @@ class _Output:
         self._size += len(text)
         self.is_full = self._size > OUTPUT_LIMIT
         if self.is_full:
-            raise ValueError("too much")
+            raise ValueError("too much output")
         self._parts.append(text)
 
     @property
@@ -238,7 +238,7 @@ print("reached", *reached) if reached else print("closed")
 
 
 class E2BNetworkGate:
-    """Access to `hosts`, those of the index ("name:port"), which is closed except during installs."""
+    """Network access to `hosts` (the package index's, "name:port"), which is closed except during installs."""
 
     def __init__(self, machine: E2BMachine, hosts: frozenset[str]) -> None:
         self._machine, self._hosts = machine, hosts
@@ -262,7 +262,7 @@ class E2BNetworkGate:
             await asyncio.shield(self._leave())
 
     async def closed(self) -> None:
-        """Close it unless an install needs it; candidates have no network in any case."""
+        """Close the network access unless an install needs it; candidates never have network access."""
         async with self._changing:
             if not self._users and not self._is_closed:
                 await self._close()

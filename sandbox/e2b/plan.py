@@ -31,7 +31,7 @@ class Account:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Options of every SDK call. Its retries are off: ours know how long an attempt may wait."""
+        """Options of every SDK call. The SDK's retries are off, because only ours know how long an attempt may wait."""
         named = {"api_url": self.api_url, "sandbox_url": self.sandbox_url, "domain": self.domain}
         given = {name: value for name, value in named.items() if value}
         return {"api_key": self.api_key, "debug": False, "request_timeout": self.timeouts.call, "retries": 0, **given}

@@ -38,7 +38,7 @@ from sandbox.install.python.wheels import FRESH_SECONDS
 from sandbox.remote import wire
 
 ARCHIVE_SECONDS = 300.0
-PREPARING_SECONDS = 3 * INSTALL_SECONDS  # an install step is several commands
+PREPARING_SECONDS = 3 * INSTALL_SECONDS  # an install step consists of several commands
 TRANSFER_SECONDS = 300.0  # for cached wheels
 MOST_WHEELS = 256 * MIB  # bytes; larger sets are not transferred
 WHEELS = "wheels.tar"
@@ -54,7 +54,7 @@ class E2BWorkspace:
         self._running = RunningCommands()
 
     async def run(self, command: Command, do: str = "run") -> Completed:
-        """`do`: "amend" may change the base."""
+        """Run `command`. If `do` is "amend", it may change the base."""
         if command.cwd not in ("", "."):
             parts_of(command.cwd)
         return await self._running.run(command.argv, self._run(command, do))
@@ -104,7 +104,7 @@ class E2BWorkspace:
 
 @dataclass(frozen=True, slots=True)
 class PackageSupply:
-    """Where packages come from: network access, cached wheels on this side, and why npm is missing, if it is."""
+    """Where packages come from: network access, wheels cached on the worker's side, and the reason if npm is missing."""
 
     gate: E2BNetworkGate
     cache: Path
@@ -159,9 +159,9 @@ class E2BSandbox:
             await self.client.request(object, "close", workspace=name)
 
     async def prepare(self, workspace: str, packages: Packages) -> tuple[Installed, str]:
-        """Install for one workspace; opens the network to download wheels, which executes nothing, and later only if needed.
+        """Install for one workspace. Opens the network to download wheels, which executes no code; later only if needed.
 
-        Returns the path of its Python too.
+        Also returns the path of the workspace's Python.
         """
         if packages.node and self._supply.no_node:
             raise InstallFailed(self._supply.no_node)
@@ -173,7 +173,7 @@ class E2BSandbox:
             async with self.gate.opened():
                 if not await self.client.request(bool, "fetch", seconds=PREPARING_SECONDS, **request):
                     return await self._install(request)
-            if workspace == wire.BASE:  # later, untrusted code has run on the machine
+            if workspace == wire.BASE:  # before a candidate's install, untrusted code has run on the machine
                 await self._keep(question)
         if packages.node:  # npm downloads while it installs, and runs no package scripts
             async with self.gate.opened():
@@ -191,7 +191,7 @@ class E2BSandbox:
         return await self.client.request(tuple[Installed, str], "install", seconds=PREPARING_SECONDS, **request)
 
     async def _fill(self, key: str) -> bool:
-        """Upload the wheels that an earlier machine downloaded for the same request; whether there were any."""
+        """Upload the wheels that an earlier machine downloaded for the same request; returns whether there were any."""
         cache = self._supply.cache
         with _optional():
             entry = await acquire(lambda: folder_cache.newest(cache, key), folder_cache.release)
@@ -207,7 +207,7 @@ class E2BSandbox:
         return False
 
     async def _keep(self, key: str) -> None:
-        """Cache the machine's wheels on this side, for the next machine."""
+        """Cache the machine's wheels on the worker's side, for the next machine."""
         with _optional():
             most, seconds = MOST_WHEELS, TRANSFER_SECONDS
             if name := await self.client.request(str, "wheels", question=key, at_most=most, seconds=seconds):
@@ -227,7 +227,7 @@ def _store(cache: Path, key: str, content: bytes) -> None:
 
 @contextmanager
 def _optional() -> Iterator[None]:
-    """Cached wheels are an optimization: after any failure here the install step goes on without them."""
+    """Cached wheels are an optimization: after any failure here, the install step continues without them."""
     try:
         yield
     except (SandboxError, OSError, ValueError, LookupError) as error:  # the next request reports a lost machine

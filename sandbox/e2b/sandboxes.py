@@ -1,7 +1,7 @@
 """The E2B sandbox: one virtual machine per attempt, in which this package's local sandbox runs as a server.
 
-The machine isolates the attempt from this computer and from others. The jail inside isolates candidates from each other, from
-the network and from the server, and starts each as a copy of the base at the same path. No token enters the machine.
+The machine isolates the attempt from this computer and from other attempts. The jail inside isolates candidates from each
+other, from the network and from the server; each starts as a copy of the base at the same path. No token enters the machine.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ISOLATION = Isolation(
 
 
 class E2BSandboxes:
-    """Opens sandboxes at E2B. `folder` has a locked subfolder per open sandbox; `store` has caches and the index."""
+    """Opens sandboxes at E2B. `folder` has a locked subfolder per open sandbox; `store` has caches and the package index."""
 
     isolation = ISOLATION
 
@@ -65,7 +65,7 @@ class E2BSandboxes:
             yield await self._opened(label, limits, closing)
 
     async def _opened(self, label: str, limits: Limits, closing: AsyncExitStack) -> E2BSandbox:
-        """Start a machine; one that is lost during its start is replaced once."""
+        """Start a machine. If it is lost while it starts, start another one, once."""
         for _ in range(2):
             async with AsyncExitStack() as trying:
                 try:
@@ -89,14 +89,14 @@ class E2BSandboxes:
         hello = await self._boot(machine, label, limits, npm)
         hosts, no_node = self._registry(hello, npm)
         gate = E2BNetworkGate(machine, (await self._store.access()).hosts | hosts)
-        # Memory is limited if its kernel has control groups.
+        # Memory is limited if the machine's kernel has control groups.
         memory: frozenset[Promise] = frozenset(("memory",) if "memory" in hello.promises else ())
         isolation = replace(self.isolation, promises=self.isolation.promises | memory)
         supply = PackageSupply(gate, self._store.cache / "e2b", no_node)
         return E2BSandbox(Client(machine), hello.root, hello.python, isolation, supply)
 
     def _registry(self, hello: _Hello, here: _Npm) -> tuple[frozenset[str], str]:
-        """The npm registry's hosts, or why there are none. The worker's configuration counts if it has npm."""
+        """The npm registry's hosts, or why there are none. If the worker has npm, its configuration applies."""
         if not hello.node:
             template = self._account.template
             return frozenset(), (
@@ -108,7 +108,7 @@ class E2BSandboxes:
         return frozenset(host for host in hello.npm_hosts if _HOST.fullmatch(host)), hello.npm_trouble
 
     async def _boot(self, machine: E2BMachine, label: str, limits: Limits, npm: _Npm) -> _Hello:
-        """Upload this package and start the server; returns its greeting, from before repository code is in the machine."""
+        """Upload this package and start the server; returns its greeting, sent before repository code is on the machine."""
         index, registry = await self._store.access(), npm.registry
         await machine.put(f"{CODE}.zip", sandbox_bundle(), BOOT_SECONDS)
         files = {index.certificates, registry.certificates if registry else None} - {None}
@@ -151,13 +151,13 @@ class _Hello(msgspec.Struct):
 
 
 def sandbox_bundle() -> bytes:
-    """This package as a zip, without what only the worker uses and the machine has no libraries for."""
+    """This package as a zip, without the parts that only the worker uses, whose libraries the machine does not have."""
     return bundle("sandbox", "sandbox", left_here=("e2b", "containers", "proof"))
 
 
 @dataclass(frozen=True, slots=True)
 class _Npm:
-    """This computer's npm registry, or why none is usable; neither without npm."""
+    """This computer's npm registry, or why it is not usable; without npm, both are empty."""
 
     registry: Registry | None = None
     trouble: str = ""
@@ -173,7 +173,7 @@ def _local_npm() -> _Npm:
 
 
 def _environment(index: IndexAccess, registry: Registry | None, certificates: str) -> dict[str, str]:
-    """Variables with which the machine's package clients find their indexes; the URLs have no passwords."""
+    """Environment variables that name the indexes for the machine's package clients; the URLs have no passwords."""
     first, *others = index.urls or ("",)
     named = {
         "PIP_INDEX_URL": first,

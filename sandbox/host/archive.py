@@ -1,8 +1,8 @@
 """Unpacks a repository's archive, or refuses it as a whole.
 
-The archive is hostile. It is read as a stream with limits on size, ratio, number of entries and header size. A `Target` creates
-every file (a `Tree` follows no symlink); symlinks are created last, so that no file is written through one. `.git` is left out:
-it must never be trusted on this side.
+The archive may be hostile. It is read as a stream with limits on its size, compression ratio, entries and headers. A `Target`
+creates every file (a `Tree` follows no symlink). Symlinks are created last, so that no file is written through one. `.git` is
+left out, because the host must never trust it.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ CHUNK = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLimits:
-    """Limits of one archive. The ratio applies only to large content: a small file of zeros may be legitimate."""
+    """Limits of one archive. The ratio applies only to large content, because a small file of zeros may be legitimate."""
 
     packed: int = 512 * MIB  # bytes
     unpacked: int = 2048 * MIB  # bytes
     entries: int = 200_000
     ratio: int = 200
     ratio_from: int = 64 * MIB  # bytes of content
-    header: int = 4 * MIB  # bytes per read of tarfile, which reads extended headers whole
+    header: int = 4 * MIB  # bytes that tarfile may read at once; it reads an extended header as a whole
 
 
 class Target(Protocol):
-    """Receives an archive's entries. Each method raises `ValueError` for a duplicate name or one behind a symlink."""
+    """Receives an archive's entries. Each method raises `ValueError` for a duplicate name or a path behind a symlink."""
 
     def folder(self, path: str) -> None: ...
 
@@ -49,7 +49,7 @@ class Target(Protocol):
 async def unpack(archive: AsyncIterator[bytes], tree: Target, limits: ArchiveLimits = ArchiveLimits()) -> int:
     """Unpack a gzipped tar whose single top folder is dropped; returns the number of files.
 
-    Raises `UnsafeArchive` for the archive's faults, and `OSError` for this machine's (a full disk).
+    Raises `UnsafeArchive` for a fault of the archive, and `OSError` for a fault of this machine (a full disk).
     """
     with tempfile.TemporaryFile() as packed:
         async for chunk in archive:
@@ -89,7 +89,7 @@ def _unpack(packed: IO[bytes], tree: Target, limits: ArchiveLimits) -> int:
                     files += 1
                 else:
                     raise UnsafeArchive(f"{member.name!r} is not a file, folder or symbolic link")
-                tar.members = []  # or tarfile would keep every header  # type: ignore[attr-defined]
+                tar.members = []  # otherwise tarfile would keep every header  # type: ignore[attr-defined]
         for path, target in links.items():
             tree.link(path, target)
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
@@ -109,18 +109,18 @@ def _names(member: tarfile.TarInfo) -> tuple[str, ...]:
     try:
         return parts_of(member.name)
     except ValueError as error:
-        raise UnsafeArchive(f"the archive has a path that leads outside: {member.name[:200]!r}") from error
+        raise UnsafeArchive(f"the archive has a path that points outside the repository: {member.name[:200]!r}") from error
 
 
 def _inside(path: str, target: str) -> str:
     """Return `target`. Raises `UnsafeArchive` if the link at `path` leaves the tree."""
     if leads_outside(path, target):
-        raise UnsafeArchive(f"the link {path[:200]!r} leads outside: {target[:200]!r}")
+        raise UnsafeArchive(f"the link {path[:200]!r} points outside the repository: {target[:200]!r}")
     return target
 
 
 def leads_outside(path: str, target: str) -> bool:
-    """Whether the link at `path` leaves the tree, judged by its text; no link is followed on this side."""
+    """Whether the link at `path` leaves the tree, judged by its text; the host follows no link."""
     aim = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     return target.startswith("/") or not target or aim == ".." or aim.startswith("../")
 
@@ -139,7 +139,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:
 
 
 class _Decompressor:
-    """The decompressed stream, forward only and with limits: the part of a file that `tarfile` needs."""
+    """The decompressed stream, forward only and with limits: the part of the file interface that `tarfile` needs."""
 
     def __init__(self, packed: IO[bytes], size: int, limits: ArchiveLimits) -> None:
         self._gzip = gzip.GzipFile(fileobj=packed)
@@ -162,9 +162,9 @@ class _Decompressor:
         data = self._gzip.read(count)
         done = self.tell()
         if done > self._limits.unpacked:
-            raise UnsafeArchive(f"the archive holds more than {self._limits.unpacked // MIB} MiB")
+            raise UnsafeArchive(f"the archive unpacks to more than {self._limits.unpacked // MIB} MiB")
         if done > self._limits.ratio_from and done // self._size > self._limits.ratio:
-            raise UnsafeArchive(f"the archive is packed more than {self._limits.ratio} to 1")
+            raise UnsafeArchive(f"the archive unpacks to more than {self._limits.ratio} times its size")
         return data
 
     def close(self) -> None:

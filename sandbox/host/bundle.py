@@ -1,4 +1,4 @@
-"""Packs a package of ours into a zip that runs elsewhere. Reads it as resources, so it works from an installed wheel too."""
+"""Packs one of Selfheal's packages into a zip that runs elsewhere. Reads resources, so an installed wheel works too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 @cache
 def bundle(package: str, inside: str, start: str = "", left_here: tuple[str, ...] = ()) -> bytes:
-    """The modules of `package` as the package `inside`, without the subpackages `left_here`; `start` makes it a zipapp."""
+    """A zip of `package` under the name `inside`, without the subpackages `left_here`; `start` makes it a zipapp."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         if start:

@@ -1,4 +1,4 @@
-"""Locks on folders: an unlocked folder is no longer in use. `acquire` leaks nothing when its caller is cancelled."""
+"""Locks on folders: an unlocked folder is no longer in use. `acquire` leaks nothing if its caller is cancelled."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import TypeVar
 def try_lock(folder: Path, kind: int) -> int | None:
     """Lock the folder (`fcntl.LOCK_EX`, `LOCK_SH`); returns the descriptor that holds the lock.
 
-    None if another lock conflicts or the folder is gone. Raises `OSError` if that is unknown: no free descriptor, or a file
-    system without locks.
+    None if another lock conflicts or the folder is gone. Raises `OSError` if this cannot be determined: there is no free
+    descriptor, or the file system has no locks.
     """
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -34,7 +34,7 @@ def try_lock(folder: Path, kind: int) -> int | None:
 
 
 def lock_if_abandoned(folder: Path) -> int | None:
-    """Lock a folder that is no longer used, to remove it; None if it is used, gone, or its state is unknown."""
+    """Lock a folder that is no longer in use, in order to remove it; None if it is in use or gone, or if that is unknown."""
     try:
         return try_lock(folder, fcntl.LOCK_EX)
     except OSError:
@@ -55,5 +55,5 @@ async def acquire(take: Callable[[], T], give_back: Callable[[T], object]) -> T:
 
 
 async def _undo(taking: asyncio.Future[T], give_back: Callable[[T], object]) -> None:
-    with suppress(Exception):  # `take` failed with whatever it raises; the caller must see its cancellation
+    with suppress(Exception):  # `take` may raise anything; the caller must see the cancellation instead
         await asyncio.to_thread(give_back, await taking)

@@ -1,4 +1,4 @@
-"""A workspace's running commands, and the file half of workspaces on this machine."""
+"""Tracks a workspace's running commands, and accesses the files of workspaces on this machine."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ T = TypeVar("T")
 
 
 class FolderWorkspace:
-    """Files below an open `folder`, which it owns and closes. `disk` is the limit that a full workspace reports."""
+    """Files below an open `folder`, which it owns and closes. `disk` is the limit that is reported if the workspace is full."""
 
     def __init__(self, folder: int, disk: int, owner: int | None = None) -> None:
         self._folder, self._disk = folder, disk
@@ -88,7 +88,7 @@ class FolderWorkspace:
         return await self._on_files(lambda tree: tree.files())
 
     async def unpack(self, content: AsyncIterator[bytes]) -> None:
-        """Fill it from a repository's archive. Raises `UnsafeArchive`, `LimitExceeded`, `SandboxLost`."""
+        """Unpack a repository's archive into it. Raises `UnsafeArchive`, `LimitExceeded`, `SandboxLost`."""
         try:
             await archive.unpack(content, self._tree)
         except OSError as error:
@@ -112,11 +112,11 @@ class FolderWorkspace:
             raise
         except OSError as error:
             if error.errno in PATH_FAULTS:
-                raise ValueError(f"not a valid file path here: {error.strerror}") from error
+                raise ValueError(f"invalid file path: {error.strerror}") from error
             raise self._infrastructure_error(error) from error
 
     def _infrastructure_error(self, error: OSError) -> SandboxError:
-        """An infrastructure error, which says nothing about the repository."""
+        """The infrastructure error for `error`; it says nothing about the repository."""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return LimitExceeded("disk", self._disk)
         return SandboxLost(f"cannot access the workspace's files: {error.strerror or error}")

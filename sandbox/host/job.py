@@ -43,7 +43,7 @@ LOCKED_MEMORY = 64 * KIB  # bytes per process
 
 
 def environment(home: str, programs: str) -> dict[str, str]:
-    """The whole environment; `programs` is the folder of the dependencies' commands."""
+    """All environment variables of a command; `programs` is the folder of the dependencies' commands."""
     return {
         "PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin",
         "HOME": home,
@@ -54,7 +54,7 @@ def environment(home: str, programs: str) -> dict[str, str]:
 
 
 def with_limits(limits: Limits, argv: Sequence[str], *, processes: bool = True) -> tuple[str, ...]:
-    """`argv` under its limits. Outside a user namespace, limiting `processes` would count all of the user's."""
+    """`argv` with its limits. Outside a user namespace, a limit on `processes` would count all of the user's processes."""
     return (
         "/usr/bin/prlimit",
         *((f"--nproc={limits.processes}",) if processes else ()),

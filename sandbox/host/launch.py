@@ -20,7 +20,7 @@ CHUNK = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """How the process ended. `returncode` is negative for a signal; `timed_out` if our deadline killed it."""
+    """How the process ended. `returncode` is negative for a signal; `timed_out` is set if our deadline killed it."""
 
     returncode: int
     stdout: bytes
@@ -32,7 +32,7 @@ class ProcessResult:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What to start: absolute program, whole environment, inherited descriptors."""
+    """What to start: a program by its absolute path, all environment variables, inherited descriptors."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -81,8 +81,8 @@ class BoundedOutput:
 async def run(launch: Launch) -> ProcessResult:
     """Run to the end; kill at the deadline or when cancelled. Raises `SandboxUnavailable` if it cannot start.
 
-    Waits on a pidfd: in some Pythons asyncio's `wait` also waits for every copy of the pipes, so that a background child would
-    delay the result to the deadline.
+    Waits on a pidfd. In some Python versions, asyncio's `wait` also waits for every copy of the pipes, so a background child
+    would delay the result until the deadline.
     """
     started = time.monotonic()
     out, err = BoundedOutput(launch.output_limit), BoundedOutput(launch.output_limit)
@@ -112,14 +112,14 @@ async def run(launch: Launch) -> ProcessResult:
         except TimeoutError:
             timed_out = True
         finally:
-            # Also after a normal end: background processes die with their command.
+            # After a normal end too, because background processes must die with their command.
             await asyncio.shield(_end(process, launch, readers))
     code = process.returncode if process.returncode is not None else -signal.SIGKILL
     return ProcessResult(code, out.value(), err.value(), time.monotonic() - started, out.truncated or err.truncated, timed_out)
 
 
 async def printed(argv: Sequence[str], env: Mapping[str, str], seconds: float) -> str | None:
-    """What a program prints, run outside of any project; None if it cannot be started, fails or takes longer."""
+    """The output of a program run outside any project; None if it cannot be started, fails or exceeds `seconds`."""
     try:
         ended = await run(Launch(argv, env, seconds, cwd="/"))
     except SandboxUnavailable:
@@ -169,7 +169,7 @@ def _pipe(opened: ExitStack) -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _file_of(content: bytes) -> IO[bytes]:
-    """An anonymous file with `content`, so that no pipe must be fed while the command runs."""
+    """An anonymous file with `content`. Unlike a pipe, it need not be fed while the command runs."""
     file = open(os.memfd_create("stdin"), "w+b", 0)  # noqa: SIM115 - the caller's stack closes it
     view = memoryview(content)
     while view:

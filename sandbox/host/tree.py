@@ -1,8 +1,8 @@
 """Reads and writes single files, from the host, in a tree that hostile code owns.
 
-The files may change while we look. Every path is walked one name at a time from a folder descriptor, never through a symlink,
-and only a regular file with a single name is read. The walk equals `openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)`, which
-Python does not offer. Everything here blocks: call it in a thread.
+The files may change at any time. Every path is resolved one name at a time from a folder descriptor, never through a symlink,
+and only a regular file with one hard link is read. Paths resolve as with `openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)`,
+which Python does not offer. Everything here blocks: call it in a thread.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ MAX_ENTRIES = 500_000
 PATH_FAULTS = frozenset(
     (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EACCES)
 )
-"""What a name or a hostile tree can cause; any other `OSError` is this machine's fault."""
+"""Errors that a name or a hostile tree can cause; any other `OSError` is a fault of this machine."""
 MODULES, INSTALLED = "node_modules", ".selfheal-installed"
-"""Marks each `node_modules` that an install step created; without it, the folder is the repository's own."""
+"""A file that marks each `node_modules` that an install step created; an unmarked one belongs to the repository."""
 MAX_DEPTH = 200  # far above any real repository, far below the descriptor limit
 
 
@@ -48,7 +48,7 @@ class Tree:
         self._root, self._owner = root, owner
 
     def read(self, path: str, limit: int) -> bytes:
-        """Raises `FileNotFoundError`, `ValueError` (link, folder, device, pipe), `LimitExceeded` above `limit` bytes."""
+        """A file's content. Raises `FileNotFoundError`, `ValueError` (link, folder, …), `LimitExceeded` above `limit` bytes."""
         *folders, name = parts_of(path)
         with self._folder(folders, path) as folder:
             # O_NONBLOCK: opening a pipe without a writer must not block.
@@ -90,7 +90,7 @@ class Tree:
                 raise ValueError(f"{path!r} appears twice") from error
 
     def link(self, path: str, target: str) -> None:
-        """Create a symlink, never followed on this side. Raises `ValueError` if the name exists."""
+        """Create a symlink, which the host never follows. Raises `ValueError` if the name exists."""
         *folders, name = parts_of(path)
         with self._folder(folders, path, create=True) as folder:
             try:
@@ -106,7 +106,7 @@ class Tree:
             pass
 
     def remove(self, path: str) -> None:
-        """Remove one file or link; a missing one is no error. Raises `ValueError` for a folder."""
+        """Remove one file or link; it is no error if it is missing. Raises `ValueError` for a folder."""
         *folders, name = parts_of(path)
         try:
             with self._folder(folders, path) as folder:
@@ -215,7 +215,7 @@ def _check_regular(what: os.stat_result, path: str) -> None:
     if not stat.S_ISREG(what.st_mode):
         raise ValueError(f"{path!r} is not a regular file")
     if what.st_nlink != 1:
-        raise ValueError(f"{path!r} has more than one name")
+        raise ValueError(f"{path!r} has more than one hard link")
 
 
 def _read_at_most(descriptor: int, count: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What an install step needs of a sandbox, and the paths where things appear inside."""
+"""What an install step needs from a sandbox, and the paths of its files inside the sandbox."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ class InstallBackend(Protocol):
 
     @property
     def env(self) -> str:
-        """Path of the virtual environment inside."""
+        """Path of the virtual environment inside the sandbox."""
 
     @property
     def shared_environments(self) -> SharedEnvironments | None:
-        """How environments are shared; None where untrusted code could write to a shared one."""
+        """How environments are shared; None if untrusted code could write to a shared one."""
 
     @property
     def proxy_folder(self) -> Path | None:
-        """A folder for the proxy's socket; None where commands have the network anyway."""
+        """A folder for the proxy's socket; None if commands have network access anyway."""
 
     async def use(self, interpreter: Interpreter) -> str:
-        """Make the interpreter available; returns its path inside."""
+        """Make the interpreter available; returns its path inside the sandbox."""
 
     async def read(self, path: str) -> bytes:
         """One of the repository's files."""
 
     async def show(self, source: Path, inside: str) -> str:
-        """Mount a host file or folder read-only for this step, at `inside` if possible; returns its path inside."""
+        """Mount a host file or folder read-only for this step, at `inside` if possible; returns its path in the sandbox."""
 
     async def run_installer(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
-        """Run one command that may write the repository and the environment."""
+        """Run one command that may write to the repository and the environment."""
 
 
 class SharedEnvironments(Protocol):
     """Creates environments outside of any workspace, and uses them read-only."""
 
     async def prepare(self, folder: Path, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
-        """Run one command that sees no repository, but `folder` at `RECIPE_FOLDER` and its tree, writable, as environment."""
+        """Run one command without the repository: it sees `folder` at `RECIPE_FOLDER`, and its tree as writable environment."""
 
     async def start_with(self, prepared: CacheEntry, *, writable: bool) -> None:
-        """Use `prepared` as the environment; `writable` puts an overlay on top."""
+        """Use `prepared` as the environment; `writable` adds a writable overlay."""

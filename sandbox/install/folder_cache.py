@@ -16,7 +16,7 @@ from secrets import token_hex
 
 from sandbox.host.folder_locks import lock_if_abandoned, try_lock
 
-BOUND = 5 * 1024**3  # bytes of all unused entries together
+BOUND = 5 * 1024**3  # bytes of all entries together; an entry in use is never removed
 _NEW = "new-"
 
 
@@ -30,7 +30,7 @@ class CacheEntry:
 
 
 def newest(cache: Path, key: str) -> CacheEntry | None:
-    """The newest entry of `key`, or None. Raises `OSError` if it cannot be locked."""
+    """The newest entry of `key`, locked, or None. Raises `OSError` if it cannot be locked."""
     for folder in sorted(cache.glob(f"{key}-*"), reverse=True):
         if entry := _hold(folder):
             return entry
@@ -43,7 +43,7 @@ def create(cache: Path, key: str) -> CacheEntry:
     while True:
         folder = cache / f"{_NEW}{key}-{time.time_ns():020d}-{token_hex(6)}"
         folder.mkdir(0o755)
-        if (entry := _hold(folder)) is not None:  # else another worker removed it at once
+        if (entry := _hold(folder)) is not None:  # otherwise another worker has just removed it
             return entry
 
 
@@ -55,7 +55,7 @@ def commit(entry: CacheEntry) -> CacheEntry:
 
 
 def release(entry: CacheEntry | None) -> None:
-    """Unlock it; remove it if it was not committed. None is ignored."""
+    """Unlock the entry, and remove it if it was not committed. None is ignored."""
     if entry is None:
         return
     if entry.folder.name.startswith(_NEW):
@@ -70,7 +70,7 @@ def remove_unfinished(cache: Path) -> None:
 
 
 def prune(cache: Path) -> None:
-    """Remove unfinished folders of dead workers, superseded entries, and the oldest ones above `BOUND`."""
+    """Remove unfinished folders of dead workers, superseded entries, and the oldest entries above `BOUND`."""
     remove_unfinished(cache)
     seen: set[str] = set()
     total = 0
@@ -85,7 +85,7 @@ def prune(cache: Path) -> None:
 
 
 def _made(folder: Path) -> float:
-    """Creation time from the name, in seconds since 1970; 0 for a name of another form."""
+    """Creation time from the name, in seconds since 1970; 0 for a name with a different form."""
     when = folder.name.rpartition("-")[0].rpartition("-")[2]
     return int(when) / 1e9 if when.isdecimal() else 0.0
 
@@ -98,7 +98,7 @@ def _size(folder: Path) -> int:
 
 
 def _hold(folder: Path) -> CacheEntry | None:
-    """None if it is gone or being removed."""
+    """Lock a folder; None if it is gone or being removed."""
     lock = try_lock(folder, fcntl.LOCK_SH)
     return None if lock is None else CacheEntry(folder, _made(folder), lock)
 

@@ -1,7 +1,7 @@
 """Runs inside the sandbox during an install step: `forwarder.py SOCKET PROGRAM ARGUMENTS…`.
 
-The sandbox has no network. This listens on its loopback, forwards every connection to the Unix socket of the proxy outside, and
-runs the installer with itself as the proxy. Standard library only, for old Pythons too.
+The sandbox has no network. This program listens on the loopback interface, forwards every connection to the Unix socket of the
+proxy outside, and runs the installer with itself as the proxy. It uses only the standard library; old Pythons can run it too.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Which package index an install step may reach, and its only access to it: an HTTP proxy on a Unix socket.
 
-The index is that of the package client's own configuration. The proxy runs in the worker and reaches the allowed hosts and
+The index comes from the package client's own configuration. The proxy runs in the worker and reaches the allowed hosts and
 nothing else. `CONNECT` is spliced (TLS stays between installer and index); plain `http://` requests are forwarded, one per
-connection. Anything else gets 403 or 400 and is cut off.
+connection. Anything else gets 403 or 400, and the connection is closed.
 
-It restricts names, not destinations. Only host and port of a `CONNECT` are visible: if a content network serves an allowed
-name, TLS traffic may address another tenant of that network. The content is not visible either: a build can send what it can
-read (the repository) to an allowed host.
+The proxy restricts host names, not destinations. It sees only host and port of a `CONNECT`: if a content delivery network
+serves an allowed name, TLS traffic may address another tenant of that network. It does not see the content either: a build can
+send what it can read (the repository) to an allowed host.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PORTS = {"https": 443, "http": 80}
 
 @dataclass(frozen=True, slots=True)
 class IndexAccess:
-    """`urls` are for the installer inside; `hosts` ("name:port") are what the proxy lets it reach."""
+    """`urls` are for the installer in the sandbox; `hosts` ("name:port") are the hosts that the proxy lets it reach."""
 
     urls: tuple[str, ...]
     hosts: frozenset[str]
@@ -38,7 +38,7 @@ class IndexAccess:
 
 
 class LazyIndexAccess:
-    """The result of `configured`, determined on first use: pip is slow to ask, and most attempts never need it."""
+    """The result of `configured`, determined on first use, because asking pip is slow and most attempts never need it."""
 
     def __init__(self, hosts: Sequence[str] = ()) -> None:
         self._hosts = hosts
@@ -53,9 +53,9 @@ class LazyIndexAccess:
 
 
 async def configured(hosts: Sequence[str] = ()) -> IndexAccess:
-    """Access by pip's configuration, or pip's default index. The operator's `hosts` take precedence.
+    """The access that pip's configuration names, or pip's default index. The operator's `hosts` take precedence.
 
-    An index URL with a password is used outside only: no secret enters a sandbox.
+    An index URL with a password is used only outside the sandbox: no secret enters a sandbox.
     """
     settings = await _pip_settings()
     urls = [url for url in (settings.get("index-url", ""), *settings.get("extra-index-url", "").split()) if _usable(url)]
@@ -88,7 +88,7 @@ def _certificates(configured_path: str | None) -> Path | None:
 
 
 async def _pip_settings() -> dict[str, str]:
-    """Option → value, with pip's own precedence of files and environment."""
+    """pip's settings (option → value), with pip's own precedence of files and environment."""
     ended = await launch.run(launch.Launch((sys.executable, "-I", "-m", "pip", "config", "list"), os.environ, 30.0))
     found: dict[str, str] = {}
     lines = ended.stdout.decode(errors="replace").splitlines()
@@ -111,9 +111,9 @@ CHUNK = 1 << 16
 async def proxied(
     backend: InstallBackend, hosts: frozenset[str], python: str, argv: Sequence[str]
 ) -> AsyncIterator[tuple[str, ...]]:
-    """`argv` with a proxy to `hosts` as its only network access; unchanged where commands have the network anyway.
+    """`argv` with a proxy to `hosts` as its only network access; unchanged if commands have network access anyway.
 
-    `python`, a path inside, runs the forwarder.
+    `python`, a path in the sandbox, runs the forwarder.
     """
     if backend.proxy_folder is None:
         yield tuple(argv)
@@ -135,7 +135,7 @@ class IndexProxy:
     @asynccontextmanager
     async def serve(self, socket: Path) -> AsyncIterator[None]:
         """Listen at `socket` while the context is open."""
-        # The path may exceed the length of a socket address: use the folder's descriptor.
+        # The path may be too long for a socket address, so use the folder's descriptor.
         folder = os.open(socket.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             server = await asyncio.start_unix_server(self._accept, f"/proc/self/fd/{folder}/{socket.name}", limit=HEAD_LIMIT)
@@ -206,7 +206,7 @@ class IndexProxy:
 
 
 def _closing(headers: bytes) -> bytes:
-    """`headers` with `Connection: close`, so that every request is checked."""
+    """`headers` with `Connection: close`: each request needs its own connection, so each is checked."""
     kept = [
         line
         for line in headers.split(b"\r\n")

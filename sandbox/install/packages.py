@@ -1,10 +1,10 @@
-"""The install step: a repository's dependencies into a virtual environment that its code can only read.
+"""The install step: installs a repository's dependencies into a virtual environment that its code can only read.
 
-1. Outside the sandbox, executing nothing: download wheels of what the repository names into a cache (`wheels`).
-2. Inside, without network or repository: turn them into an environment that is cached for reuse (`environments`). Often that
-   is enough.
-3. Inside, still without network: build and install the repository's own projects on top, from those wheels alone.
-4. Only if that fails: once more inside, with access to the configured package index and nothing else (`index.proxy`).
+1. Outside the sandbox: download wheels of the repository's requirements into a cache (`wheels`). This executes no code.
+2. In a sandbox without network and repository: install the wheels into an environment that is cached for reuse
+   (`environments`). Often this is enough.
+3. In the sandbox, still without network: build and install the repository's own projects on top, using only these wheels.
+4. Only if that fails: repeat step 3 with access to the configured package index and nothing else (`package_index`).
 5. Install Node packages (`npm`).
 """
 
@@ -44,7 +44,7 @@ _BUILT = re.compile(r"^\s*Built ([\w.-]+?)(?:==| @ )|^\s*Building wheel for ([\w
 
 WHEELS, UV, PIP = "/wheels", "/installer/uv", "/installer/pip/pip"
 UV_OPTIONS = ("--no-cache", "--link-mode=copy", "--compile-bytecode", "--index-strategy=unsafe-best-match")
-CANNOT_START = 127  # a shell's exit code, and a loader's for a missing library
+CANNOT_START = 127  # exit code of a shell for a missing program, and of a loader for a missing library
 Start = Callable[[Sequence[str], Mapping[str, str]], Awaitable[Completed]]
 
 
@@ -78,7 +78,7 @@ class PackageStore:
 
 
 async def install(packages: Packages, backend: InstallBackend, store: PackageStore) -> Installed:
-    """Raises `InstallFailed` with the installer's output, and `SandboxError`."""
+    """Run the install step. Raises `InstallFailed` with the installer's output, and `SandboxError`."""
     started = time.monotonic()
     await asyncio.to_thread(store.clear)
     interpreter = await choose(packages.python, store.pythons)
@@ -117,7 +117,7 @@ async def install(packages: Packages, backend: InstallBackend, store: PackageSto
 async def _make(
     backend: InstallBackend, shared_environments: SharedEnvironments, tools: tuple[str, Installer], folder: Path, *, asks: bool
 ) -> bool:
-    """Create a shareable environment from wheels alone; whether it worked."""
+    """Create a shareable environment only from wheels; returns whether this succeeded."""
     python, installer = tools
     run = partial(shared_environments.prepare, folder)
     result = await _run(run, _venv(python, backend), {})
@@ -134,7 +134,7 @@ def _venv(python: str, backend: InstallBackend) -> tuple[str, ...]:
 
 
 async def _install(backend: InstallBackend, installer: Installer, plan: InstallPlan, found: Wheels, store: PackageStore) -> str:
-    """The installer's output."""
+    """Install the plan's targets; returns the installer's output."""
     start = await installer.command()
     result = await _run(backend.run_installer, [*start, "--no-index", *plan.targets], {})
     if result.exit_code == CANNOT_START and installer.fall_back_to_pip():
@@ -148,7 +148,7 @@ async def _install(backend: InstallBackend, installer: Installer, plan: InstallP
 
 
 class Installer:
-    """The worker's uv (several times faster), else its pip, run by the new environment."""
+    """The worker's uv, which is several times faster, else the worker's pip, run by the new environment's Python."""
 
     def __init__(self, backend: InstallBackend, found: Wheels) -> None:
         self._backend, self._wheels = backend, found.folder
@@ -157,14 +157,14 @@ class Installer:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What identifies it in an environment's key."""
+        """What identifies the installer in an environment's key."""
         if self._uv is None:
             return "pip", metadata.version("pip")
         what = self._uv.stat()
         return "uv", str(what.st_size), str(what.st_mtime_ns), *UV_OPTIONS
 
     def fall_back_to_pip(self) -> bool:
-        """Whether there was a uv: the worker's may not start in a different system, where pip needs only a Python."""
+        """Switch to pip; returns whether uv was used before. The worker's uv may not start on a different system."""
         had, self._uv, self._start = self._uv is not None, None, ()
         return had
 
@@ -201,7 +201,7 @@ async def _run(start: Start, argv: Sequence[str], env: Mapping[str, str]) -> Com
         return await start(argv, INSTALLER_ENVIRONMENT | dict(env))
     except DeadlinePassed as late:
         result = (late.stdout + late.stderr).decode(errors="replace")
-        raise InstallFailed(f"installing took longer than {late.seconds:.0f} s", result) from late
+        raise InstallFailed(f"the installation took longer than {late.seconds:.0f} s", result) from late
 
 
 def _reason(result: Completed, missing: tuple[str, ...]) -> str:

@@ -1,7 +1,7 @@
-"""Compilers and runtimes of other languages outside /usr, such as rustup's in a home folder.
+"""Finds compilers and runtimes of other languages outside /usr, such as rustup's in a home folder.
 
 Every sandbox mounts /usr anyway. Hostile code can read whatever is mounted, so a folder is mounted only if it belongs to one
-toolchain, never if others keep things in it (a home, its `.local`, `/opt`). Runs the programs to find them; downloads nothing.
+toolchain, never if it contains other files too (a home, its `.local`, `/opt`). Runs the programs; downloads nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _is_hidden(path: Path) -> bool:
 
 
 def _is_toolchain(tree: Path, kept: Sequence[Path]) -> bool:
-    """Whether `tree` belongs to one program alone."""
+    """Whether `tree` belongs to one toolchain and contains nothing else."""
     if len(tree.parts) < 3 or any(path.is_relative_to(tree) for path in kept):
         return False
     if not (tree / "bin").is_dir() or not any((tree / mark).is_dir() for mark in _MARKS):

@@ -1,7 +1,7 @@
-"""The arguments with which bubblewrap isolates untrusted code.
+"""Builds the arguments with which bubblewrap isolates untrusted code.
 
-Pure except for a look at this machine's system folders. Measured on bubblewrap 0.8: host facts leak through `/proc/1/environ`
-and `/proc/1/cmdline`, so the caller starts bwrap with an empty environment and passes these arguments by descriptor.
+Pure, except that it looks at this machine's system folders. Facts about the host leak through `/proc/1/environ` and
+`/proc/1/cmdline` (seen in 0.8), so the caller starts bwrap with an empty environment and passes the arguments by descriptor.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sandbox.base import MIB, Limits
 from sandbox.host.job import Mount
 
 BWRAP = "/usr/bin/bwrap"
-OLDEST = (0, 8)  # --disable-userns
+OLDEST = (0, 8)  # the first version with --disable-userns
 REPO, ENV, TOOLS = "/repo", "/env", "/tools"
 INSIDE_UID = 1000
 PASSWD = f"root:x:0:0:root:/:/bin/sh\nsandbox:x:{INSIDE_UID}:{INSIDE_UID}:sandbox:/tmp:/bin/sh\n"
@@ -95,13 +95,13 @@ def exit_code(status: bytes) -> int | None:
 
 
 def why_it_failed(stderr: str) -> str:
-    """bwrap's own error message, with a remedy where one is known."""
+    """bwrap's own error message, with a remedy if one is known."""
     if "No permissions to create" in stderr or "Operation not permitted" in stderr or "setting up uid map" in stderr:
         return (
-            f"bubblewrap may not create namespaces here ({stderr.strip()[:200]}): in a container, allow user namespaces "
+            f"bubblewrap may not create namespaces ({stderr.strip()[:200]}): in a container, allow user namespaces "
             "(for Docker, with a seccomp profile that permits them); on Ubuntu, allow them for bwrap in AppArmor"
         )
-    return f"bubblewrap does not work here: {stderr.strip()[:300] or 'no error message'}"
+    return f"bubblewrap does not work on this machine: {stderr.strip()[:300] or 'no error message'}"
 
 
 def is_installed() -> bool:

@@ -1,4 +1,4 @@
-"""Memory and process limits for a whole process tree, where a control group (v1 or v2) is available.
+"""Memory and process limits for a whole process tree, if a control group (v1 or v2) is available.
 
 A sandbox has one group with its limits, and a child group per command, so that an out-of-memory kill can be attributed to the
 command and all its processes can be found.
@@ -65,7 +65,7 @@ class Group:
         return 0
 
     def kill(self) -> None:
-        """Kill the processes in the group now."""
+        """Kill the processes of this group, without those of its children. Does not wait for them to end."""
         for folder in self.folders:
             _kill(folder)
 
@@ -93,7 +93,7 @@ def _kill(folder: Path) -> None:
 def make(name: str, limits: Limits, mount: Path = MOUNT, own: str | None = None) -> Group | None:
     """Create the group `selfheal-NAME` below or next to our own; None without permission or controllers.
 
-    It limits the sum of its processes: memory without swap, and the number of threads and processes.
+    It limits all its processes together: their memory (without swap), and the number of processes and threads.
     """
     group = find(name, mount, own)
     if group is None:
@@ -109,7 +109,7 @@ def make(name: str, limits: Limits, mount: Path = MOUNT, own: str | None = None)
 
 
 def find(name: str, mount: Path = MOUNT, own: str | None = None) -> Group | None:
-    """The group `selfheal-NAME`, whether or not it exists yet."""
+    """The group `selfheal-NAME`, whether or not it exists yet; None without permission or controllers."""
     memberships = _memberships(Path("/proc/self/cgroup").read_text() if own is None else own)
     found = _parents_v1(memberships, mount) or _parent_v2(memberships, mount)
     if found is None:
@@ -133,7 +133,7 @@ def _parents_v1(memberships: dict[str, str], mount: Path) -> tuple[Path, Path, b
     for controller in ("memory", "pids"):
         if controller not in memberships:
             return None
-        # In a container the path may be the host's view; then the mount's top is our own group.
+        # In a container, the path may be the one on the host; then the mount's top is our own group.
         here = mount / controller / memberships[controller]
         folders.append(here if here.is_dir() else mount / controller)
     if not all(os.access(folder, os.W_OK) for folder in folders):

@@ -1,4 +1,4 @@
-"""Runs one command inside bubblewrap and interprets its end; hands out one uid per open sandbox, when the worker is root.
+"""Runs one command inside bubblewrap and interprets how it ended; assigns a uid to each open sandbox if the worker is root.
 
 worker → sh (joins the control group) → nsenter (the stage) → setpriv (drops root) → bwrap → prlimit → command. Each replaces
 the one before, so there is one process to kill and bwrap dies with the worker.
@@ -25,7 +25,7 @@ from sandbox.jail import bubblewrap, seccomp
 from sandbox.jail.cgroup import Group
 from sandbox.jail.stage import Stage
 
-# A range that no distribution hands out: above ordinary users, below systemd's dynamic users (61184).
+# A range that no distribution assigns: above ordinary users, below systemd's dynamic users (61184).
 FIRST_UID = 60_600
 SLOTS = 500
 LOCKS = Path("/run/selfheal-slots")
@@ -52,7 +52,7 @@ def uid_of_a_free_slot(locks: Path = LOCKS) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What all commands of one sandbox share. `uid` is the slot's when the worker is root."""
+    """What all commands of one sandbox share. `uid` is the slot's uid if the worker is root, else None."""
 
     stage: Stage
     uid: int | None
@@ -60,7 +60,7 @@ class Confinement:
     limits: Limits
 
     async def run(self, job: Job) -> Completed:
-        """Raises `DeadlinePassed`, `LimitExceeded`, `SandboxLost`, `SandboxUnavailable`."""
+        """Run `job`. Raises `DeadlinePassed`, `LimitExceeded`, `SandboxLost`, `SandboxUnavailable`."""
         group = None
         try:
             if self.group is not None:
@@ -106,7 +106,7 @@ class Confinement:
         return self._classify(job, ended, os.read(reading, 1 << 16), group)
 
     def _classify(self, job: Job, ended: launch.ProcessResult, status: bytes, group: Group | None) -> Completed:
-        """A command's own end is a result; anything else is an infrastructure failure."""
+        """If the command itself ended, that is a result; anything else is an infrastructure failure."""
         if ended.timed_out:
             raise DeadlinePassed(job.timeout, ended.stdout, ended.stderr)
         code, starved = bubblewrap.exit_code(status), group is not None and group.memory_kills() > 0

@@ -28,9 +28,9 @@ SOCKETS = (1, 2, 10)  # AF_UNIX, AF_INET, AF_INET6
 
 @cache
 def program() -> bytes:
-    """The filter as BPF, for `bwrap --seccomp`. Foreign architectures (32-bit calls) are killed.
+    """The filter as BPF, for `bwrap --seccomp`. It kills code that makes calls of a foreign architecture (32-bit calls).
 
-    Raises `ImportError` or `RuntimeError` where libseccomp is missing; nothing may run without the filter.
+    Raises `ImportError` or `RuntimeError` if libseccomp is missing; nothing may run without the filter.
     """
     import pyseccomp  # loads libseccomp; only worker processes that open a local sandbox need it
 

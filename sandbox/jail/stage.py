@@ -1,11 +1,11 @@
 """A private mount namespace of one sandbox (its stage), where its parts are assembled before bubblewrap mounts them.
 
-The host's mount table stays untouched. The namespace has no process: it lives while we hold its descriptors, and disappears
-with all its mounts when they are closed or the worker dies. As root it is a plain mount namespace; otherwise a user namespace
-in which we are root comes with it. The host reaches its folders through the descriptor of its top.
+The host's mount table stays untouched. The namespace has no process: it exists while the worker has its descriptors open, and
+disappears with all its mounts when they are closed or the worker dies. If the worker is root, it is a plain mount namespace;
+otherwise it has a user namespace in which the worker is root. The host reaches its folders through its top's descriptor.
 
-It exists because the sandbox's uid cannot reach an interpreter in a home of mode 0700, but can use a bind mount made here;
-and because each candidate's overlay, with its size limit, is mounted here.
+It is needed because the sandbox's uid cannot reach an interpreter in a home folder of mode 0700, but can use a bind mount made
+here; and because each candidate's overlay, with its size limit, is mounted here.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pathlib import Path
 from sandbox.base import SandboxUnavailable
 from sandbox.host import launch
 
-# Exists on every distribution; the host's content is hidden inside the namespace only.
+# Exists on every distribution. The host's content of this folder is hidden only inside the namespace.
 TOP = "/mnt"
 PATH = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 SECONDS = 20.0  # mounting takes milliseconds; allow for a machine that swaps
 _REMEDY = {
     True: "give the container CAP_SYS_ADMIN and a seccomp profile that permits namespaces",
-    False: "allow user namespaces to this user (on Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0)",
+    False: "allow this user to create user namespaces (on Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0)",
 }
 _SET_UP = """
 set -e
@@ -75,9 +75,9 @@ class Stage:
 
     @property
     def enter(self) -> tuple[str, ...]:
-        """The start of an argv that runs the rest inside.
+        """The start of an argv that runs the rest inside the namespace.
 
-        It names our descriptors by path; inherited ones would stay open in the code under test.
+        It names our descriptors by path, because inherited descriptors would stay open in the code under test.
         """
         mount = f"--mount=/proc/{os.getpid()}/fd/{self._mount}"
         if self._user is None:
@@ -85,7 +85,7 @@ class Stage:
         return ("/usr/bin/nsenter", f"--user=/proc/{os.getpid()}/fd/{self._user}", mount, "--preserve-credentials", "--")
 
     async def shell(self, script: str, *arguments: str) -> None:
-        """Run a short script of ours inside. Raises `SandboxUnavailable` with its error output."""
+        """Run one of Selfheal's own short scripts inside. Raises `SandboxUnavailable` with its error output."""
         ended = await launch.run(launch.Launch((*self.enter, "/bin/sh", "-ec", script, "sh", *arguments), PATH, SECONDS))
         if ended.returncode:
             raise SandboxUnavailable(f"cannot mount the sandbox's files: {ended.stderr.decode(errors='replace').strip()}")
@@ -99,20 +99,20 @@ class Stage:
     async def layer(self, home: str, source: str, owner: str, size: int | None = None) -> str:
         """A writable layer over `source`, kept in `home` until `drop`; returns its path inside.
 
-        With a `size` (bytes) it is in memory, and `source` belongs to the `owner` already; otherwise it is on disk.
+        With a `size` (bytes), the layer is in memory, and `source` must belong to `owner`; otherwise the layer is on disk.
         """
         memory = "" if size is None else str(size)
-        # In a user namespace overlayfs keeps its notes in attributes that their owner may write.
+        # In a user namespace, overlayfs keeps its metadata in attributes that a file's owner may write.
         options = "" if self.root else ",userxattr"
         try:
             await self.shell(LAYER, home, source, owner, memory, "overlay", options)
-        except SandboxUnavailable:  # no overlayfs here: a copy costs time, and shares nothing with `source`
+        except SandboxUnavailable:  # no overlayfs here; a copy takes longer and shares nothing with `source`
             await self.drop(home)
             await self.shell(LAYER, home, source, owner, memory, "copy", "")
         return f"{home}/root"
 
     async def drop(self, home: str) -> None:
-        """Remove a folder with whatever is mounted in it."""
+        """Unmount whatever is mounted in a folder, and remove the folder."""
         await self.shell(_DROP, home)
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class Stage:
 
 
 async def open_stage(folder: Path, binds: Sequence[tuple[Path, str]]) -> Stage:
-    """Create the namespace. `binds` are host folders with their names below `TOP`; `folder` is an empty one of ours.
+    """Create the namespace. `binds` are host folders with their names below `TOP`; `folder` is an empty folder of the worker.
 
     Raises `SandboxUnavailable` if the machine refuses.
     """

@@ -1,6 +1,6 @@
 """The base or a candidate of a local sandbox, and its install step, with a new environment or on top of a prepared one.
 
-A prepared environment is mounted read-only; whatever is installed on top goes to an overlay of this sandbox alone.
+A prepared environment is mounted read-only; whatever is installed on top goes into an overlay that only this sandbox uses.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class JailContext:
     confinement: Confinement
     folder: Path
     mounts: tuple[Mount, ...]  # of every command
-    programs: tuple[str, ...] = ()  # folders of further commands, as seen inside
+    programs: tuple[str, ...] = ()  # folders of additional commands, as seen inside
     _interpreters: dict[Interpreter, tuple[Mount, ...]] = field(default_factory=dict)
 
     @property
@@ -63,7 +63,7 @@ class JailContext:
         return "" if self.confinement.uid is None else str(self.confinement.uid)
 
     async def interpreter(self, interpreter: Interpreter) -> tuple[Mount, ...]:
-        """The mount of an interpreter's tree at its own prefix; none below /usr, which is mounted anyway."""
+        """The mount of an interpreter's tree at its own prefix; empty if it is below /usr, which is mounted anyway."""
         if interpreter not in self._interpreters:
             mounts: tuple[Mount, ...] = ()
             if not Path(interpreter.prefix).is_relative_to("/usr"):
@@ -179,7 +179,7 @@ class JailInstallBackend:
         self._env = Mount(source, ENV, writable)
 
     async def run_installer(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
-        """Only the installer may write the repository and the environment."""
+        """Run the installer: only its commands may write to the repository and the environment."""
         if self._env is None:
             home = self._home()
             await self._stage.shell(_EMPTY, home, self._context.owner)
@@ -195,7 +195,7 @@ class JailInstallBackend:
     async def _run(
         self, argv: Sequence[str], mounts: Sequence[Mount], env: Mapping[str, str], cwd: str, written: Sequence[str]
     ) -> Completed:
-        """Run a command, watching the size of `written`, folders of the stage that are on disk."""
+        """Run a command and watch the size of `written`, which are folders of the stage on disk."""
         seen = (*self._interpreter, *self._context.mounts, *mounts, *self._seen)
         job = Job(argv, seen, self._context.environment | dict(env), cwd, INSTALL_SECONDS, output_limit=INSTALL_OUTPUT)
         check = partial(asyncio.to_thread, self._check_disk, written)

@@ -218,7 +218,7 @@ CASES: dict[str, Case] = {
     "turned-off": Case(failed_in_ci("enabled: false\n"), Outcome.REFUSED, "disables Selfheal"),
     "gone": Case(removed_meanwhile, Outcome.CANCELLED, "acme/gone", is_told=False),
     "links": Case(links_outside, Outcome.REFUSED, "etc/shadow"),
-    "packed": Case(asked_for({"zeros.bin": bytes(100 << 20)}), Outcome.REFUSED, "packed more than 200 to 1"),
+    "packed": Case(asked_for({"zeros.bin": bytes(100 << 20)}), Outcome.REFUSED, "unpacks to more than 200 times its size"),
     "moved-on": Case(moved_on, Outcome.SUPERSEDED, "moved on"),
     "forced-away": Case(forced_away, Outcome.SUPERSEDED, "moved on"),
     "dying-sandbox": Case(dying_sandbox, Outcome.INFRASTRUCTURE, "The sandbox failed 3 times"),

@@ -77,5 +77,5 @@ async def test_a_process_that_dies_ends_the_demo_with_its_log(command: str, name
     out, _ = await process.communicate()
     assert process.returncode == 1, out.decode()
     assert f"the {name} process ended by itself with -9" in out.decode()
-    assert f"the end of {command}.log" in out.decode()
+    assert f"last lines of {command}.log" in out.decode()
     assert "Traceback" not in out.decode()

@@ -1,7 +1,7 @@
-"""A pytest plugin that reports what every test did, as it happens; runs in the process of the tests.
+"""A pytest plugin that reports the result of every test at once; runs in the tests' process.
 
-Loaded by `-p` from the environment, so that any command that ends up in pytest is observed. It also ensures that every test
-gets a verdict: no stop at the first failure or at a file that cannot be collected, no distribution over processes.
+An environment variable loads it with `-p`, so any command that runs pytest is observed. It also ensures that every test gets a
+verdict: pytest does not stop at the first failure or at a file that cannot be collected, and uses one process.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _HOOKS = (
 )
 _RANK = {"passed": 0, "skipped": 1, "failed": 2, "error": 3}
 
-# Options of plugins that a workflow may use although they do not matter here: ignored where the plugin is missing.
+# Options of plugins that a workflow can use but that do not matter here: ignored if the plugin is missing.
 _OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "pytest_cov": (
         ("--cov", "--cov-report", "--cov-config", "--cov-fail-under", "--cov-context", "--cov-precision"),
@@ -108,7 +108,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, None]:
 
 
 def use_one_process(option: Any) -> None:
-    """Switch pytest-xdist off where it is loaded; before the plugin's own `pytest_cmdline_main`."""
+    """Switch pytest-xdist off if it is loaded; runs before that plugin's own `pytest_cmdline_main`."""
     if hasattr(option, "numprocesses"):
         option.numprocesses, option.dist, option.tx = None, "no", []
 
@@ -121,7 +121,7 @@ def _failure(error: BaseException, details: str, root: str) -> dict[str, Any]:
 
 
 class Collector:
-    """Collects the reports of one session."""
+    """Collects and sends the reports of one pytest session."""
 
     def __init__(self, config: Any, channel: Channel, detector: TamperDetector) -> None:
         self.channel, self.detector = channel, detector
@@ -134,7 +134,7 @@ class Collector:
         self.whole = frozenset(i for i in only or () if "::" not in i)
         self.collected: set[str] = set()
         self.broken: set[str] = set()
-        self.original: pytest.Item | None = None  # whose twin the canary is
+        self.original: pytest.Item | None = None  # the test of which the canary is a twin
         self.has_run_canary = False
 
     def identity(self, nodeid: str) -> str:
@@ -194,7 +194,7 @@ class Collector:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.detector.add_test_files({self.identity(item.nodeid).split("::")[0] for item in session.items})
-        # A file that could not be collected on the unchanged code passes as soon as it is collected.
+        # A file that could not be collected with the unchanged code passes once it can be collected.
         for name in self.whole - self.broken:
             if name in self.collected or name.rsplit("/", 1)[-1] == "conftest.py":
                 self.channel.send("verdict", id=name, verdict="passed", seconds=0.0, failure=None)
@@ -203,7 +203,7 @@ class Collector:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        if not hasattr(self.config.option, "randomly_seed"):  # else pytest-randomly does it
+        if not hasattr(self.config.option, "randomly_seed"):  # otherwise pytest-randomly does it
             _conditions.seed_random()
 
     def pytest_runtest_logstart(self, nodeid: str, location: object) -> None:
@@ -230,9 +230,9 @@ class Collector:
         self._add_phase(self.parts.get(report.nodeid), report)
 
     def _add_phase(self, part: list[Any] | None, report: pytest.TestReport) -> None:
-        """Count the report of one phase (setup, call, teardown) towards its test's verdict."""
+        """Add the report of one phase (setup, call, teardown) to its test's verdict."""
         if part is None or report.outcome not in ("passed", "failed", "skipped"):
-            return  # "rerun" of a plugin: the last try decides
+            return  # "rerun", from a plugin: the last run decides
         part[1] += getattr(report, "duration", 0.0)
         verdict: str = report.outcome
         if hasattr(report, "wasxfail") and verdict != "failed":
@@ -292,13 +292,13 @@ class Collector:
 
 
 def prefix_of(rootdir: str, root: str) -> str:
-    """What makes pytest's node ids relative to the repository's root."""
+    """The prefix that makes pytest's node ids relative to the repository's root."""
     relative = os.path.relpath(os.path.realpath(rootdir), os.path.realpath(root)).replace(os.sep, "/")
     return "" if relative == "." or relative.startswith("..") else relative + "/"
 
 
 def _covers(whole: str, path: str) -> bool:
-    """Whether `path` is the file `whole`, lies in the folder `whole`, or next to or below the conftest `whole`."""
+    """Whether `path` is the file `whole`, is in the folder `whole`, or is in or below the folder of the conftest `whole`."""
     if whole == "conftest.py" or whole == ".":
         return True
     if whole.endswith("/conftest.py"):

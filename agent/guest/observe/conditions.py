@@ -1,16 +1,16 @@
-"""Controls the order of tests, the seed of `random` and the clock in this process. Runs before code of the repository.
+"""Controls the order of tests, the seed of `random` and the clock in this process. Runs before the repository's code.
 
 The hash seed and the time zone are environment variables, set from outside.
 
-Tests are shuffled by a seed: the same order for the same ids, whatever other tests run with them. Files are shuffled, then the
-classes in them, then the tests in those, so that fixtures of a file or a class are set up once (as in pytest-randomly). A
-negative seed reverses the order: of any two tests, each comes first under one of the two seeds. The sandbox's
-other side uses this too.
+A seed determines the order of tests: it is the same for the same ids, whatever other tests run with them. Files are shuffled,
+then the classes in them, then the tests in those, so that fixtures of a file or a class are set up once (as in
+pytest-randomly). A negative seed reverses the order: of any two tests, each comes first under one of the two seeds. Code
+outside the sandbox uses this too.
 
-The clock of this process keeps running from where it is set: `time.time` and its relatives, and the classes
-`datetime.datetime` and `datetime.date` (by stand-ins that accept real instances as their own, as in freezegun). Not shifted:
-other processes that tests start, C extensions that ask the system, the times of files, `sleep` and monotonic clocks. Code that
-was imported before (the test runner) keeps the real clock, so its durations stay right.
+The clock of this process keeps running from where it is set. This covers `time.time` and similar functions, and the classes
+`datetime.datetime` and `datetime.date` (replaced by stand-ins that accept real instances as their own, as in freezegun). Not
+shifted: other processes that tests start, C extensions that ask the system, the times of files, `sleep` and monotonic clocks.
+Code that was imported before (the test runner) keeps the real clock, so its durations stay right.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RunConditions:
         self.seed_random()
 
     def seed_random(self) -> None:
-        """Before each test, so that its random numbers do not depend on the tests before it."""
+        """Called before each test, so that its random numbers do not depend on the tests before it."""
         if self.seed is None:
             return
         random.seed(self.seed)
@@ -50,7 +50,7 @@ class RunConditions:
             numpy.seed(self.seed % 2**32)
 
     def in_order(self, tests: Iterable[T], name: Callable[[T], str]) -> list[T]:
-        """The tests in the order of `shuffle`; those of one name stay together."""
+        """The tests in the order of `shuffle`; tests with the same name stay together."""
         if self.shuffle is None:
             return list(tests)
         by_name: dict[str, list[T]] = {}
@@ -69,7 +69,7 @@ def ordered(ids: Iterable[str], seed: int) -> list[str]:
 
 
 def _parts(name: str) -> tuple[str, str, str]:
-    """Its file, its class, its id: "a.py::C::test", or "module.C.test" of unittest."""
+    """File, class and id of a test named "a.py::C::test", or "module.C.test" in unittest."""
     separator = "::" if "::" in name else "."
     pieces = name.partition("[")[0].split(separator)
     file = pieces[:1] if separator == "::" else pieces[:-2]
@@ -79,8 +79,8 @@ def _parts(name: str) -> tuple[str, str, str]:
 def set_clock(epoch: float) -> str:
     """Set the clock to `epoch` (seconds since 1970). Returns why that is impossible, or ""."""
     if importlib.util.find_spec("time_machine") is not None:
-        # It writes into the C structures of the real functions, and would crash on ours.
-        return "the clock cannot be shifted where time-machine is installed, which shifts it too"
+        # time-machine writes into the C structures of the real functions, and would crash on ours.
+        return "the clock cannot be set because time-machine is installed, which sets it too"
     offset = epoch - time.time()
     _shift_time(offset)
     _shift_datetime(offset)
@@ -119,7 +119,7 @@ def _shift_datetime(offset: float) -> None:
     shift = datetime.timedelta(seconds=offset)
 
     class Kind(type):
-        """Real ones count as instances of their stand-ins."""
+        """Instances of the real classes count as instances of their stand-ins."""
 
         def __instancecheck__(cls, value: object) -> bool:
             return isinstance(value, real_classes[cls]) if cls in real_classes else type.__instancecheck__(cls, value)
@@ -158,7 +158,7 @@ def _shift_datetime(offset: float) -> None:
 
     real_classes = {date: RealDate, datetime_: RealDatetime}
     for cls, real in real_classes.items():
-        # Named as the real one, so that what is pickled is found again.
+        # Named like the real class, so that pickled instances can be loaded again.
         cls.__name__ = cls.__qualname__ = real.__name__
         cls.__module__ = real.__module__
         for bound in ("min", "max"):
@@ -169,6 +169,6 @@ def _shift_datetime(offset: float) -> None:
 
 
 def _repr(value: Any, real: Any) -> str:
-    """A heap type's own would lack its module."""
+    """Adds the module's name, which the `repr` of a class made in Python lacks."""
     text: str = real.__repr__(value)
     return text if text.startswith("datetime.") or type(value).__module__ != "datetime" else "datetime." + text

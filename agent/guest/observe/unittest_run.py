@@ -1,4 +1,4 @@
-"""`python -m unittest …` that reports its results over the channel; runs in the process of the tests."""
+"""`python -m unittest …` that reports its results over the channel; runs in the tests' process."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _tests(suite: Iterable[Any]) -> Iterator[unittest.TestCase]:
 
 
 def _files(suite: Iterable[Any], root: str) -> Iterator[str]:
-    """The files of the repository that hold these tests."""
+    """The files of the repository that contain these tests."""
     for name in {type(test).__module__ for test in _tests(suite)}:
         path = relative_path(getattr(sys.modules.get(name), "__file__", None) or "", root)
         if path:
@@ -87,7 +87,7 @@ def _files(suite: Iterable[Any], root: str) -> Iterator[str]:
 
 
 def _choose(suite: Iterable[Any], only: Iterable[str]) -> tuple[unittest.TestSuite, set[str]]:
-    """The tests named by `only`, and those of a module, a class or a class's set-up that it names."""
+    """The tests that `only` names, including all tests of a module, a class or a class's set-up that it names."""
     wholes = set(only)
     for name in only:
         holder = _HOLDER.match(name)
@@ -108,7 +108,7 @@ def _choose(suite: Iterable[Any], only: Iterable[str]) -> tuple[unittest.TestSui
 class Result(unittest.TextTestResult):
     """Prints as usual and reports each test's verdict when it is over."""
 
-    canary_index = 0  # the canary runs after so many tests
+    canary_index = 0  # the canary runs after this many tests
     has_run_canary = False
     seed_random = staticmethod(lambda: None)
 
@@ -118,7 +118,7 @@ class Result(unittest.TextTestResult):
         self.reported: set[str] = set()
         self.verdict = "passed"
         self.failure: dict[str, Any] | None = None
-        self.started: float | None = None  # None: no test runs
+        self.started: float | None = None  # None: no test is running
 
     def startTest(self, test: unittest.TestCase) -> None:
         super().startTest(test)
@@ -136,12 +136,12 @@ class Result(unittest.TextTestResult):
             self.run_canary(type(test))
 
     def run_canary(self, like: type = unittest.TestCase) -> None:
-        """Once: a test that fails, reported as the real ones are, under a name that the supervisor chose for this run."""
+        """Run the canary once: a failing test, reported like real ones, under a name that the supervisor chose for this run."""
         if self.has_run_canary:
             return
         self.has_run_canary = True
 
-        if like.__module__ == "unittest.loader":  # it stands for a module that cannot be imported, and loses its prefix
+        if like.__module__ == "unittest.loader":  # it stands for a module that cannot be imported: its prefix is removed
             like = unittest.TestCase
         name = self.sender.canary
         where = {"__module__": like.__module__, "__qualname__": like.__qualname__, name: canary.fail}
@@ -155,7 +155,7 @@ class Result(unittest.TextTestResult):
 
     def addError(self, test: unittest.TestCase, err: Any) -> None:
         super().addError(test, err)
-        # An exception in a test's own body is a failed test; a module that cannot be imported never ran.
+        # An exception in a test's own body means a failed test; a module that cannot be imported never ran.
         loader = type(test).__name__ == "_FailedTest"
         self._add_problem(test, "error" if loader or self.started is None else "failed", err)
 

@@ -1,8 +1,8 @@
-"""What steps before a check do to what decides its result: tests, settings, programs on the PATH, variables that run code.
+"""What the steps before a check change that decides its result: tests, settings, programs on the PATH, some variables.
 
-Steps run code of the change unobserved. Comparing the files before and after shows what they did, each as `KIND WHAT`, with a
-digest where the content matters. That alone proves nothing: steps create and install things, so the gate compares what they
-did with a change to what they did without it.
+Steps run changed code unobserved. Comparing the files before and after shows what they did, each as `KIND WHAT`, with a digest
+if the content matters. That alone proves nothing, because steps create and install things. So the gate compares what they did
+with a change to what they did without it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-FILES = 100000  # of one tree
-REPORTED = 2000  # one by one; the rest as one digest
-LARGEST = 1 << 26  # bytes read of a file
+FILES = 100000  # most files of one tree
+REPORTED = 2000  # changes reported one by one; the rest is reported as one digest
+LARGEST = 1 << 26  # most bytes read from a file
 _IGNORED = (".git", ".hg", ".svn")
-# Installed packages, which are many: compared by the times that only the system sets, and only where they existed before.
+# Installed packages have many files: compared only if they existed before, by the times that only the system can set.
 _INSTALLED = ("node_modules", ".venv", "venv", ".tox", ".nox", "site-packages")
 _CACHE = "__pycache__"
-# In the home folder: what programs read when they start.
+# Files in the home folder that programs read when they start.
 _HOME = (
     ".npmrc", ".yarnrc*", ".cargo/config*", ".config/go/env", ".m2/settings*.xml", ".mavenrc", ".gradle/gradle.properties",
     ".gradle/init*", ".profile", ".bash*", ".pydistutils.cfg", ".config/pip/*", ".config/uv/*",
@@ -38,7 +38,7 @@ _CONTROLLING = re.compile(
 
 
 class DecisiveFiles:
-    """The state before the steps. `globs` name the files that decide; `path` the folders where programs are found."""
+    """The state before the steps. `globs` name the decisive files, `path` the folders in which programs are found."""
 
     def __init__(self, root: str, home: str, path: list[str], globs: Iterable[str]) -> None:
         self.root, self.home, self.path = root, home, path
@@ -47,9 +47,9 @@ class DecisiveFiles:
         self.programs = self._programs(path)
 
     def changes(self, variables: Mapping[str, str], added_path: list[str], check: str) -> list[str]:
-        """What the steps changed, sorted. They set `variables` and `added_path`; `check` is the script of the check.
+        """What the steps changed, sorted. `variables` and `added_path` are what they set; `check` is the check's script.
 
-        Compiled Python that the steps wrote is removed, as it would run instead of its source.
+        Deletes compiled Python that the steps wrote, as it would run instead of its source.
         """
         now, caches, _ = self._files()
         found: set[str] = set()
@@ -82,11 +82,11 @@ class DecisiveFiles:
         return changes
 
     def is_made_by_steps(self, path: str) -> bool:
-        """Whether they created or changed this file of the repository."""
+        """Whether the steps created or changed this file of the repository."""
         return bool(path) and self.states.get(path) != _state(os.path.join(self.root, path))
 
     def _variable(self, name: str, value: str, check: str) -> str:
-        """An ordinary value (a version, a date) is allowed to differ each time, but not if it becomes code or a command."""
+        """The change for one variable. Its value counts only if it can become code or a command: a version or date can vary."""
         if _CONTROLLING.match(name) or re.search(r"(?<!\w)%s(?!\w)" % re.escape(name), check):
             return "exported %s (%s)" % (name, _hashed(self._same(value.encode("utf-8", "replace"))))
         return "exported " + name
@@ -138,7 +138,7 @@ class DecisiveFiles:
         return found
 
     def _digest(self, name: str) -> str:
-        """Of a file's content, and of where a link leads."""
+        """The digest of a file's content and of its link target."""
         path = os.path.join(self.home, name[2:]) if name.startswith("~/") else os.path.join(self.root, name)
         try:
             handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -151,7 +151,7 @@ class DecisiveFiles:
         return _hashed(self._same(os.fsencode(link) + b"\0" + content))
 
     def _same(self, content: bytes) -> bytes:
-        """The content as in any other workspace."""
+        """The content with the workspace's path replaced, so that it is the same in any workspace."""
         return content.replace(os.fsencode(self.root), b".")
 
     def _short(self, path: str) -> str:
@@ -159,7 +159,7 @@ class DecisiveFiles:
 
 
 def _any(globs: Iterable[str]) -> Callable[[str], object]:
-    """A test whether a path matches a glob as a whole, from some folder on, or by its name; case does not matter."""
+    """Returns a function that tests whether a path, or its end from any folder on, matches a glob. Case is ignored."""
     whole = "|".join(fnmatch.translate(each.lower()) for pattern in globs for each in (pattern, "*/" + pattern))
     matcher = re.compile(whole or r"(?!)")
     return lambda path: matcher.match(path.lower())

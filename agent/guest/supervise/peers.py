@@ -1,4 +1,4 @@
-"""Identifies other processes by what the kernel says of them, which they cannot forge. Linux only.
+"""Identifies other processes by what the kernel reports about them, which they cannot forge. Linux only.
 
 Finds the process at the other end of a connection, and every descendant of ours, however it tried to detach.
 """
@@ -15,13 +15,13 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 _CREDENTIALS = struct.Struct("3i")
-_DEPTH = 200  # ancestors followed
+_DEPTH = 200  # most ancestors that are followed
 _SET_CHILD_SUBREAPER = 36
-_PATIENCE = 5.0  # seconds for all to end
+_PATIENCE = 5.0  # seconds for all of them to end
 
 
 def prctl() -> Callable[..., int] | None:
-    """The C library's `prctl`, or None where it cannot be called."""
+    """The C library's `prctl`, or None if it cannot be called."""
     try:
         import ctypes
 
@@ -32,13 +32,13 @@ def prctl() -> Callable[..., int] | None:
 
 
 def pid_of(connection: socket.socket) -> int:
-    """The process that connected."""
+    """The id of the process that connected."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return int(_CREDENTIALS.unpack(credentials)[0])
 
 
 def ancestors(pid: int) -> list[int]:
-    """The process itself and its living ancestors. The line ends at a process that left its parent."""
+    """The process itself and its living ancestors. The chain ends at a process that detached from its parent."""
     found: list[int] = []
     while pid > 1 and len(found) < _DEPTH:
         found.append(pid)
@@ -51,18 +51,18 @@ def ancestors(pid: int) -> list[int]:
 
 
 def is_runner(pid: int, command: int, known: Iterable[int]) -> bool:
-    """Whether `pid` descends from `command` and from no process in `known`: what tests start is not trusted with verdicts."""
+    """Whether `pid` descends from `command` but from no process in `known`: what tests start cannot report verdicts."""
     line = ancestors(pid)
     return command in line and not set(known).intersection(line)
 
 
 def set_subreaper(enabled: bool) -> bool:
-    """Have orphaned descendants become our children, or no longer; returns whether that worked.
+    """Make orphaned descendants our children, or stop that; returns whether that worked.
 
-    A new session and an emptied environment do not hide a process from this.
+    A new session or an empty environment does not hide a process from this.
     """
     if not sys.platform.startswith("linux"):
-        return True  # nothing untrusted runs there
+        return True  # nothing untrusted runs on such a system
     call = prctl()
     return call is not None and call(_SET_CHILD_SUBREAPER, int(enabled), 0, 0, 0) == 0
 
@@ -70,7 +70,7 @@ def set_subreaper(enabled: bool) -> bool:
 def kill_descendants(spared: Collection[int] = ()) -> bool:
     """Kill all our descendants, while we are the subreaper; returns whether none is left.
 
-    `spared` are servers, with their children that run the same program: anything else that a server started is killed.
+    `spared` are servers; their children are spared too if they run the same program.
     """
     if not sys.platform.startswith("linux"):
         return True
@@ -125,7 +125,7 @@ def _descendants(pid: int, spared: Collection[int]) -> list[int] | None:
 
 
 def _program(pid: int) -> str:
-    """The path of its program; "" where that is hidden, as for another user's process."""
+    """The path of its program; "" if that is hidden, as for another user's process."""
     try:
         return os.readlink("/proc/%d/exe" % pid)
     except OSError:

@@ -1,6 +1,6 @@
-"""Collects what the processes that run a check's tests report: verdicts, failures, marks of tampering. Decides what to believe.
+"""Collects the reports of the processes that run a check's tests (verdicts, failures, marks of tampering) and judges them.
 
-Knows no program and no socket: it is given the bytes of each connection, and at last how the command ended.
+Knows no programs and no sockets: it gets the bytes of each connection, and finally how the command ended.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from ..text import clean, identity
 TESTS = 100000  # verdicts kept
 MARKS = 300  # marks of tampering kept
 FAILURES = 300  # failures kept with their details
-MESSAGE_BYTES = 262144  # of one message
+MESSAGE_BYTES = 262144  # most bytes of one message
 
 
 class RunnerSession:
     """What one process that runs tests has reported."""
 
     def __init__(self, pid: int = 0, is_trusted: bool = True) -> None:
-        self.pid, self.is_trusted = pid, is_trusted  # a process that is not trusted with verdicts can still report tampering
+        self.pid, self.is_trusted = pid, is_trusted  # a process that cannot report verdicts can still report tampering
         self.buffer = bytearray()
         self.greeted = self.ended = self.left = False
         self.has_verdicts = self.has_passed = False
-        self.ready = self.idle = False  # Node: its reporter was made; it was not asked to run tests
-        self.running: dict[str, bool] = {}  # ids; several where the runner runs tests in parallel
-        self.canary: str | None = None  # its reported verdict
-        self.key: str | None = None  # of the first message
+        self.ready = self.idle = False  # Node: its reporter was created; its options say not to run tests
+        self.running: dict[str, bool] = {}  # ids; several if the runner runs tests in parallel
+        self.canary: str | None = None  # the verdict that was reported for the canary
+        self.key: str | None = None  # the key in the first message
         self.is_foreign = False  # a later message came without the key
 
     def is_forged(self, is_complete: bool) -> bool:
@@ -55,13 +55,13 @@ class ResultCollector:
         self.marks: set[str] = set()
 
     def add_session(self, pid: int = 0, is_trusted: bool = True) -> RunnerSession:
-        """A process has connected."""
+        """Add a process that has connected."""
         session = RunnerSession(pid, is_trusted)
         self.sessions.append(session)
         return session
 
     def receive(self, session: RunnerSession, data: bytes) -> None:
-        """Take more bytes of its connection. A line that is no message of ours shows that other code writes there too."""
+        """Take more bytes from its connection. A line that is not our message shows that other code writes there too."""
         session.buffer += data
         if len(session.buffer) > 16 * MESSAGE_BYTES and b"\n" not in session.buffer:
             session.buffer.clear()
@@ -76,7 +76,7 @@ class ResultCollector:
                 if session.key is None and message["kind"] == "hello":
                     session.key = str(message["key"])
                 if session.key is None or message["key"] != session.key:
-                    raise ValueError("not one of ours")
+                    raise ValueError("not one of our messages")
                 self._handle(session, message)
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 session.is_foreign = True
@@ -85,9 +85,9 @@ class ResultCollector:
         """Judge the sessions once the command has ended or timed out. Returns whether any died or forged its results."""
         is_invalid = any_forged = False
         for session in self.sessions:
-            # An orderly exit without an end is a usage error that pytest itself has reported, before any test.
+            # An orderly exit without an end message is a usage error, which pytest has reported before any test.
             is_orderly = session.left and not session.running and not session.has_passed
-            if self.is_node:  # any code could exit like this; with a failing exit code it lets nothing pass
+            if self.is_node:  # any code could exit like this, but a failing exit code lets nothing pass
                 is_orderly = session.idle or (is_orderly and bool(exit_code))
             died = session.greeted and not session.ended and not is_orderly
             forged = session.is_forged(is_complete=self.has_canary and not timed_out and not died)
@@ -99,12 +99,12 @@ class ResultCollector:
             for running in () if session.ended else session.running:
                 self._add_verdict(running, "error", 0.0, {"message": why, "details": "", "frames": []})
         if any_forged:
-            self.notes.append("The canary test, which must fail, was not reported as failed: no result of this run counts.")
+            self.notes.append("The canary test, which must fail, was not reported as failed, so no result of this run counts.")
             self.verdicts, self.failures = {}, {}
         return is_invalid
 
     def is_observed(self) -> bool:
-        """Whether any process that runs tests reported at all."""
+        """Whether any process that runs tests reported anything."""
         return any(session.ready if self.is_node else session.greeted for session in self.sessions)
 
     def is_complete(self) -> bool:
@@ -118,7 +118,7 @@ class ResultCollector:
         elif kind == "mark":
             self._add_marks([message["mark"]])
         elif not session.is_trusted:
-            raise ValueError("a process that is not trusted with verdicts")
+            raise ValueError("this process is not trusted to report verdicts")
         elif kind in ("start", "verdict") and str(message["id"]).endswith(("::" + self.canary, "." + self.canary)):
             if kind == "verdict" and session.canary != "passed":
                 session.canary = str(message["verdict"])

@@ -1,7 +1,7 @@
-"""The servers that a check can need: where their programs are, how each is set up in its own folder, when it is ready.
+"""The servers that a check can need: how each one's program is found, set up in its own folder, and known to be ready.
 
-Each understands the variables of its official image (hub.docker.com/_/postgres, /mysql, /mariadb, /redis). Nothing of a server
-outlives its run, so none waits for a disk.
+Each supports the variables of its official image (hub.docker.com/_/postgres, /mysql, /mariadb, /redis). No data is kept after a
+run, so no server waits for disk writes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ServerProgram:
         self.folder = folder
         for name, value in self.env.items():
             if any(ord(letter) < 32 for letter in value):
-                raise ServiceUnavailable("The value of %s has control characters." % name)
+                raise ServiceUnavailable("The value of %s contains control characters." % name)
 
     def wanted_version(self) -> str:
         """The major version in the image's tag, or ""."""
@@ -51,10 +51,10 @@ class ServerProgram:
         return next((self.env[name] for name in names if self.env.get(name)), "")
 
     def first_of(self, names: list[str], mark: str, what: str) -> str:
-        """The program by one of these names, the last first where the image has the mark. Raises ServiceUnavailable."""
+        """Find the program by these names, the last first if the image contains `mark`. Raises ServiceUnavailable."""
         found = next(filter(None, map(_find, names[::-1] if mark in self.image else names)), None)
         if found is None:
-            raise ServiceUnavailable("There is no %s in the sandbox." % what)
+            raise ServiceUnavailable("The sandbox has no %s." % what)
         return found
 
     def version(self) -> str:
@@ -68,14 +68,14 @@ class ServerProgram:
         raise NotImplementedError
 
     def is_ready(self, connection: Socket) -> bool:
-        """Whether it answers as it will answer its clients. `connection` has a timeout."""
+        """Whether it is ready to serve clients. `connection` has a timeout."""
         raise NotImplementedError
 
 
 class PostgreSQL(ServerProgram):
-    """Connections over TCP need the password, as they do from a job to its service container."""
+    """TCP connections need the password, like those from a job to its service container."""
 
-    stop_signal = 3  # at once, without writing what is in memory
+    stop_signal = 3  # stops at once, without writing memory to disk
 
     def __init__(self, service: dict[str, Any], folder: str = "") -> None:
         super().__init__(service, folder)
@@ -85,7 +85,7 @@ class PostgreSQL(ServerProgram):
         self._bin: str | None = None
 
     def programs(self) -> str:
-        """The folder that has `initdb` and `postgres`: of the wanted version, else of the newest."""
+        """The folder with `initdb` and `postgres`: those of the wanted version, else of the newest."""
         if self._bin is None:
             known = [os.path.dirname(os.path.realpath(shutil.which("postgres") or "/"))]
             known += glob.glob("/usr/lib/postgresql/*/bin") + glob.glob("/usr/pgsql-*/bin") + ["/usr/local/pgsql/bin"]
@@ -94,7 +94,7 @@ class PostgreSQL(ServerProgram):
                 if all(os.access(os.path.join(folder, name), os.X_OK) for name in ("initdb", "postgres")):
                     found.setdefault(_numbers(_version_text(os.path.join(folder, "postgres"))), folder)
             if not found:
-                raise ServiceUnavailable("There is no PostgreSQL in the sandbox.")
+                raise ServiceUnavailable("The sandbox has no PostgreSQL.")
             matching = [version for version in found if version and str(version[0]) == self.wanted_version()]
             self._bin = found[max(matching or found)]
         return self._bin
@@ -106,7 +106,7 @@ class PostgreSQL(ServerProgram):
         password = self.setting("POSTGRES_PASSWORD")
         method = self.setting("POSTGRES_HOST_AUTH_METHOD") or "scram-sha-256"
         if not password and method != "trust":
-            raise ServiceUnavailable("Like its image, it needs POSTGRES_PASSWORD (or POSTGRES_HOST_AUTH_METHOD=trust).")
+            raise ServiceUnavailable("It requires POSTGRES_PASSWORD (or POSTGRES_HOST_AUTH_METHOD=trust), like its image.")
         argv = [os.path.join(self.programs(), "initdb"), "-D", self.data, "-U", self.user, "--no-sync", "-E", "UTF8"]
         argv += ["--wal-segsize=1", "--locale=" + _locale(), "--auth-local=trust", "--auth-host=" + method]
         if password:
@@ -133,11 +133,11 @@ class PostgreSQL(ServerProgram):
     def is_ready(self, connection: Socket) -> bool:
         fields = b"user\0" + self.user.encode("utf-8") + b"\0database\0" + self.database.encode("utf-8") + b"\0\0"
         connection.sendall(struct.pack("!II", len(fields) + 8, 196608) + fields)  # protocol 3.0
-        return connection.recv(1) == b"R"  # while it starts it answers with an error
+        return connection.recv(1) == b"R"  # while it starts, it answers with an error
 
 
 class MySQL(ServerProgram):
-    """MySQL or MariaDB, whichever is installed; the one that the image names first."""
+    """MySQL or MariaDB, whichever is installed; if both are, the one that the image names."""
 
     def program(self) -> str:
         return self.first_of(["mysqld", "mariadbd"], "maria", "MySQL or MariaDB")
@@ -150,12 +150,12 @@ class MySQL(ServerProgram):
         root = self.setting("MARIADB_ROOT_PASSWORD", "MYSQL_ROOT_PASSWORD")
         names = ("ALLOW_EMPTY_PASSWORD", "ALLOW_EMPTY_ROOT_PASSWORD", "RANDOM_ROOT_PASSWORD")
         if not root and not self.setting(*(server + name for server in ("MYSQL_", "MARIADB_") for name in names)):
-            raise ServiceUnavailable("Like its image, it needs a root password (or MYSQL_ALLOW_EMPTY_PASSWORD).")
+            raise ServiceUnavailable("It requires a root password (or MYSQL_ALLOW_EMPTY_PASSWORD), like its image.")
         data = os.path.join(self.folder, "data")
         if self.version().startswith("MariaDB"):
             install = _find("mariadb-install-db") or _find("mysql_install_db")
             if not install:
-                raise ServiceUnavailable("There is no mariadb-install-db in the sandbox.")
+                raise ServiceUnavailable("The sandbox has no mariadb-install-db.")
             run([install, "--no-defaults", "--datadir=" + data, "--auth-root-authentication-method=normal", "--skip-test-db",
                  "--skip-name-resolve"])  # fmt: skip
         else:
@@ -189,11 +189,11 @@ class MySQL(ServerProgram):
         ]  # fmt: skip
 
     def is_ready(self, connection: Socket) -> bool:
-        return connection.recv(5)[4:] == b"\x0a"  # its greeting, sent once `init-file` is done
+        return connection.recv(5)[4:] == b"\x0a"  # its greeting, which it sends once `init-file` is done
 
 
 class Redis(ServerProgram):
-    """Redis, or Valkey where only that is installed."""
+    """Redis, or Valkey if only that is installed."""
 
     def program(self) -> str:
         return self.first_of(["redis-server", "valkey-server"], "valkey", "Redis")
@@ -206,7 +206,7 @@ class Redis(ServerProgram):
         argv = [self.program(), "--port", str(self.port), "--dir", self.folder, "--save", "", "--appendonly", "no"]
         argv += ["--bind", "127.0.0.1"]
         if _numbers(_version_text(self.program())) >= (6, 2):
-            argv.append("-::1")  # where there is one
+            argv.append("-::1")  # if the machine has IPv6
         password = self.setting("REDIS_PASSWORD", "VALKEY_PASSWORD")
         return argv + (["--requirepass", password] if password else [])
 
@@ -219,7 +219,7 @@ KINDS: dict[str, type[ServerProgram]] = {"postgresql": PostgreSQL, "mysql": MySQ
 
 
 def is_free(port: int) -> bool:
-    """Whether nobody listens there, so that whatever answers later is ours."""
+    """Whether nothing listens on the port, so that whatever answers later is our server."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -244,7 +244,7 @@ def _version_text(program: str) -> str:
 
 def _dotted(text: str) -> str:
     found = re.search(r"\d+(\.\d+)+", text)
-    return found.group(0) if found else "of an unknown version"
+    return found.group(0) if found else "(unknown version)"
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -3,8 +3,8 @@
 `python guest.pyz services` reports what is available: stdin {services: [{kind, port, name, image, env}]}, stdout one JSON line
 [{version, problem}], in the same order.
 
-Servers take commands from hostile tests. They get their own folder and environment, none of our descriptors, and nothing that
-shows where tests are observed.
+Hostile tests can send commands to servers. So a server gets its own folder and environment, none of our descriptors, and
+nothing that shows where tests are observed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from typing import Any
 from . import peers
 from .servers import KINDS, ServerProgram, ServiceUnavailable, is_free
 
-START_SECONDS = 60.0  # of one server, until it answers
+START_SECONDS = 60.0  # seconds for one server until it answers
 STOP_SECONDS = 3.0
-LOG = 4000  # bytes of its log that are reported
-KEPT = ("PATH", "HOME", "TERM", "TMPDIR", "SELFHEAL_COMMAND")  # the last marks what belongs to a command of the sandbox
+LOG = 4000  # bytes of a server's log that are reported
+KEPT = ("PATH", "HOME", "TERM", "TMPDIR", "SELFHEAL_COMMAND")  # the last marks processes of a command of the sandbox
 
 
 def main() -> int:
@@ -57,7 +57,7 @@ class Services:
         self.folder: str | None = None
 
     def start(self, services: Sequence[dict[str, Any]], deadline: float) -> None:
-        """Returns when all answer. `deadline` is in monotonic seconds. Raises ServiceFailed."""
+        """Start the servers; returns when all answer. `deadline` is in monotonic seconds. Raises ServiceFailed."""
         for service in services:
             started = _Start(service, min(deadline, time.monotonic() + START_SECONDS))
             try:
@@ -88,7 +88,7 @@ class Services:
 
 
 class ServiceFailed(Exception):
-    """`service` could not be started; `log` is the end of its log."""
+    """The server `service` could not be started; `log` is the end of its log."""
 
     def __init__(self, service: str, why: str, log: bytes) -> None:
         Exception.__init__(self, why)
@@ -105,7 +105,7 @@ class _Start:
         self.user = _user()
 
     def process(self, folder: str) -> tuple[subprocess.Popen[bytes], int]:
-        """Its process, and the signal that stops it."""
+        """Start its process; returns it and the signal that stops it."""
         self.log_path = os.path.join(folder, "log")
         self.folder = os.path.join(folder, "own")
         server = self.server = _server(self.service, self.folder)
@@ -130,13 +130,13 @@ class _Start:
         with open(self.log_path, "ab") as log:
             log.write(output)
         if process.returncode:
-            raise ServiceUnavailable("%s ended with %d." % (os.path.basename(argv[0]), process.returncode))
+            raise ServiceUnavailable("%s exited with code %d." % (os.path.basename(argv[0]), process.returncode))
         return output
 
     def wait(self, process: subprocess.Popen[bytes]) -> None:
         while time.monotonic() < self.deadline:
             if process.poll() is not None:
-                raise ServiceUnavailable("It ended with %d before it answered." % process.returncode)
+                raise ServiceUnavailable("It exited with code %d before it answered." % process.returncode)
             try:
                 with socket.create_connection(("127.0.0.1", self.server.port), 1.0) as connection:
                     if self.server.is_ready(connection):
@@ -155,7 +155,7 @@ class _Start:
             return b""
 
     def _hand_over(self) -> None:
-        """Give its user what was written into its folder."""
+        """Make its user the owner of what was written into its folder."""
         if self.user is not None:
             for folder, _, files in os.walk(self.server.folder):
                 for path in [folder] + [os.path.join(folder, name) for name in files]:
@@ -187,7 +187,7 @@ def _environment() -> dict[str, str]:
 
 
 def _user() -> tuple[int, int] | None:
-    """The (user id, group id) that a server runs as if we are root, which PostgreSQL refuses to run as; else None."""
+    """The (user id, group id) for servers if we are root, as which PostgreSQL refuses to run; else None."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -200,7 +200,7 @@ def _user() -> tuple[int, int] | None:
 
 
 def _as_user(user: tuple[int, int] | None) -> Callable[[], None]:
-    """What a child does before its program starts: become that user, and die with us."""
+    """What a child does before its program starts: switch to that user, and arrange to be killed when we end."""
     prctl = peers.prctl()
 
     def prepare() -> None:
@@ -215,7 +215,7 @@ def _as_user(user: tuple[int, int] | None) -> Callable[[], None]:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the server and its group."""
+    """Kill the server and its process group."""
     for kill in (os.killpg, os.kill):
         try:
             kill(process.pid, signal.SIGKILL)

@@ -1,8 +1,8 @@
-"""Small programs put first on the PATH of a command, so that whatever it calls stays observed.
+"""Small programs put first on the PATH of a command, so that everything it calls stays observed.
 
 A Python started through them finds the guest even if the command replaces PYTHONPATH or isolates Python, `-m unittest` runs our
-own runner, and project managers (`uv run pytest`) and `pip install` use the prepared environment instead of making one. Node is
-told to preload our hook (`node_*` files), which are written out, as Node cannot read a zipapp.
+own runner, and project managers (`uv run pytest`) and `pip install` use the prepared environment instead of making one. Node
+preloads our hook (the `node_*` files), which is written to disk because Node cannot read a zipapp.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ for argument in "$@"; do
 done
 case "$pip" in
     install | download | uninstall | cache | config | sync)
-        echo "selfheal: packages are installed beforehand" >&2; exit 0 ;;
+        echo "selfheal: the packages are already installed" >&2; exit 0 ;;
     ?*) {program} -I -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('pip') is None)" || exit 0 ;;
 esac
 """
 
-# `pip` runs the module of the Python that the command gets.
+# `pip` runs the pip module of the Python on the command's PATH.
 _PIP_PROGRAM = """#!/bin/sh
 exec {python} -m pip "$@"
 """
@@ -58,7 +58,7 @@ exec {python} -m pip "$@"
 # An isolated Python (`python -Im pytest`) would not find the guest: use the options that -I implies, but without -E.
 _ISOLATED = "-sP" if sys.version_info >= (3, 11) else "-s"
 
-# `uv run --group dev pytest -q` → `pytest -q`; everything else that a manager does (sync, lock, install) is done already.
+# `uv run --group dev pytest -q` → `pytest -q`; everything else that a manager does (sync, lock, install) is already done.
 _MANAGER = """#!/bin/sh
 while [ $# -gt 0 ] && [ "$1" != run ]; do shift; done
 [ $# -gt 0 ] || exit 0
@@ -101,7 +101,7 @@ _NODE_FILES = ("node_hook.cjs", "node_sender.cjs", "node_test.mjs", "node_vitest
 
 
 def install(folder: str, guest: str) -> str:
-    """Write the shims below `folder`; returns their folder, to be put before the interpreter's own on the PATH."""
+    """Write the shims below `folder`; returns their folder, which must precede the interpreter's own on the PATH."""
     own = os.path.dirname(sys.executable)
     shims = os.path.join(folder, "bin")
     os.mkdir(shims)
@@ -123,7 +123,7 @@ def install(folder: str, guest: str) -> str:
 
 
 def install_verbose(shims: str, reader: str) -> None:
-    """Have the runner whose output `reader` reads report every test, where the command calls it by its name."""
+    """Make the runner whose output `reader` reads report every test, if the command calls it by name."""
     name = {"rust": "cargo", "go": "go"}.get(reader)
     if name:
         _write(os.path.join(shims, name), _VERBOSE[name].format(shims=shims))
@@ -136,11 +136,11 @@ def _write(path: str, text: str) -> None:
 
 
 def install_node_hook(folder: str, others: str | None) -> str:
-    """Write the files below `folder`; returns the value of NODE_VARIABLE that preloads them, with its former value `others`."""
+    """Write the files below `folder`; returns a value for NODE_VARIABLE that preloads them, then its former value `others`."""
     there = os.path.join(folder, "node")
     os.mkdir(there)
     for name in _NODE_FILES:
         with open(os.path.join(there, name), "wb") as file:
             file.write(pkgutil.get_data(NAME, name) or b"")
-    # Ours comes first, as others may load code of the repository.
+    # Ours comes first, as others can load code of the repository.
     return " ".join(filter(None, ["--require=" + os.path.join(there, _NODE_FILES[0]), others]))

@@ -1,7 +1,7 @@
-"""Starts the programs of a request: the steps before a check as they are, the check itself with its tests observed.
+"""Starts the programs of a request: the steps before a check unobserved, the check itself with its tests observed.
 
-Steps pass variables, folders of the PATH and values to later steps: `GITHUB_ENV`, `GITHUB_PATH`, `GITHUB_OUTPUT`. What they
-write is hostile text; the functions that read it are used on both sides of the sandbox.
+Steps pass variables, PATH folders and outputs to later steps by `GITHUB_ENV`, `GITHUB_PATH` and `GITHUB_OUTPUT`. What they
+write is hostile text; the functions that read it are used both inside and outside the sandbox.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .. import NAME
 from ..wire import channel
 from . import shims
 
-LIMIT = 1 << 20  # bytes read of one file
+LIMIT = 1 << 20  # most bytes read from one file
 FILES = ("env", "path", "output", "state", "step_summary")
-LONGEST = 100000  # bytes of a text that is passed as an argument: the system has a limit
-# GitHub refuses the first too: https://docs.github.com/actions/reference/workflow-commands. The second kind controls our own
-# programs. Honest jobs also set variables that make programs run code (BASH_ENV, LD_PRELOAD, …): `decisive_files` reports
+LONGEST = 100000  # most bytes of a text that is passed as an argument: the system has a limit
+# GitHub refuses the first kind too: https://docs.github.com/actions/reference/workflow-commands. The second kind controls our
+# own programs. Honest jobs also set variables that make programs run code (BASH_ENV, LD_PRELOAD, …): `decisive_files` reports
 # how a change affects those.
 _REFUSED = re.compile(r"NODE_OPTIONS|SELFHEAL_.*")
-_NOT_STARTED = "import sys; print(sys.argv[1]); sys.exit(127)"  # the exit code of a shell
+_NOT_STARTED = "import sys; print(sys.argv[1]); sys.exit(127)"  # 127, as a shell exits
 _WHY = 500  # characters
 _DELIMITED = re.compile(r"^([^=\n]*?)<<(.+)$")
 
@@ -34,11 +34,11 @@ _DELIMITED = re.compile(r"^([^=\n]*?)<<(.+)$")
 def argv_of(shell: str, script: str, folder: str) -> list[str]:
     """The command that runs `script` with `shell`: "bash", "sh", "python", or a template such as "bash -e {0}".
 
-    Shells and Pythons get the script as an argument if it is not too long: the script could change its own file.
-    Raises ValueError if `shell` is empty.
+    Shells and Python get the script as an argument if it is not too long, because a script could change its own file. Raises
+    ValueError if `shell` is empty.
     """
     if not shell.strip():
-        raise ValueError("no shell is named")
+        raise ValueError("no shell is given")
     words = {
         "bash": ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "{0}"],
         "sh": ["sh", "-e", "{0}"],
@@ -73,7 +73,7 @@ def create_files(folder: str) -> dict[str, str]:
 
 
 def read_files(folder: str) -> dict[str, str]:
-    """What the step wrote: file → text. A missing or special file counts as empty."""
+    """What the step wrote, by file. A missing or special file counts as empty."""
     texts = {}
     for name in ("env", "path", "output"):
         try:
@@ -88,7 +88,7 @@ def read_files(folder: str) -> dict[str, str]:
 
 
 def values(text: str) -> dict[str, str]:
-    """`NAME=value` lines and `NAME<<END … END` blocks as a dictionary; anything else is left out."""
+    """`NAME=value` lines and `NAME<<END … END` blocks as a dictionary; anything else is ignored."""
     found = {}
     lines = iter(text.replace("\r\n", "\n").split("\n"))
     for line in lines:
@@ -122,9 +122,9 @@ def paths(text: str) -> list[str]:
 
 
 class ProgramStarter:
-    """Each program sees what earlier steps wrote to `GITHUB_ENV` and `GITHUB_PATH`, and nothing else of ours.
+    """Starts programs. Each sees what earlier steps wrote to `GITHUB_ENV` and `GITHUB_PATH`, and nothing else of ours.
 
-    Each gets a new folder, made after all earlier programs have ended, so knowing an earlier folder helps none of them.
+    Each gets a new folder, created after all earlier programs have ended, so knowing an earlier folder does not help it.
     """
 
     def __init__(self, request: dict[str, Any]) -> None:
@@ -179,18 +179,18 @@ class ProgramStarter:
         return environment
 
     def apply_outputs(self) -> None:
-        """Give later programs the variables and the PATH folders that the last step wrote."""
+        """Pass on to later programs the variables and PATH folders that the last step wrote."""
         texts = self.outputs()
         self.variables.update(environment(texts.get("env", "")))
         added = paths(texts.get("path", ""))
         self.added_path, self.path = added + self.added_path, added + self.path
 
     def outputs(self) -> dict[str, str]:
-        """What the last program wrote for those after it: "env", "path", "output" → text."""
+        """What the last program wrote for later ones: "env", "path", "output" → text."""
         return {name: self._without_shim_names(text) for name, text in read_files(self.files).items()}
 
     def _without_shim_names(self, text: str) -> str:
-        """Replace paths of our shims (`command -v python` prints one), as they are deleted after this run."""
+        """Replace paths of our shims (`command -v python` prints one), because they are deleted after this run."""
 
         def program_of(found: re.Match[str]) -> str:
             program = os.path.join(os.path.dirname(sys.executable), found.group(1))
@@ -200,13 +200,13 @@ class ProgramStarter:
 
     def _environment(self, step: dict[str, Any]) -> dict[str, str]:
         environment = dict(os.environ)
-        for more in (step["outer"], self.variables, step["env"]):  # later ones win, as on GitHub
+        for more in (step["outer"], self.variables, step["env"]):  # later values win, as on GitHub
             environment.update(more)
         parts = [self.shims, *self.path, os.path.dirname(sys.executable), environment.get("PATH", os.defpath)]
         environment["PATH"] = os.pathsep.join(parts)
         environment.update(create_files(self.files))
         environment["GITHUB_WORKSPACE"] = self.request["root"]
-        if "GITHUB_ACTIONS" in step["outer"]:  # as actions/setup-python sets them
+        if "GITHUB_ACTIONS" in step["outer"]:  # the variables that actions/setup-python sets
             for name in ("pythonLocation", "Python_ROOT_DIR", "Python3_ROOT_DIR"):
                 environment.setdefault(name, sys.prefix)
         return environment

@@ -1,8 +1,8 @@
 """The canary test: a test that must fail, run among the real ones. If it is not reported as failed, no result is believed.
 
 For pytest it is the twin of a randomly chosen real test: same name, same parent, same kind, run right after it, so code that
-turns known failing tests into passing ones turns the canary too. First it probes the tools that tests decide with: each must
-reject what is false.
+turns failing tests into passing ones also turns the canary. First it probes the tools that tests decide with: each must reject
+what is false.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class FalseSuccess(Exception):
 
 
 def fail(*_: object) -> None:
-    """The body of the canary. It ends only by an exception."""
+    """The body of the canary. It raises an exception unless a tool was tampered with."""
     for probe in _PROBES:
         try:
             probe()
         except FalseSuccess:
-            return  # and so it passes, as everything here does
+            return  # the canary passes, which shows the tampering
         except BaseException:
             continue
         return
@@ -61,7 +61,7 @@ def _probe_pytest(tool: str) -> None:
         pytest.fail("must fail")
 
 
-# What `unittest` must reject.
+# Assertions that `unittest` must reject.
 _FALSE: tuple[tuple[Any, ...], ...] = (
     ("assertEqual", 1, 2),
     ("assertEqual", [1], [2]),
@@ -82,16 +82,16 @@ _PROBES: list[Callable[[], None]] = [_probe_operators, *(functools.partial(_prob
 
 
 def add_pytest_probes() -> None:
-    """Probe pytest's own tools too, where pytest runs the tests."""
+    """Also probe pytest's own tools; called if pytest runs the tests."""
     _PROBES.extend(functools.partial(_probe_pytest, tool) for tool in ("approx", "match", "fail"))
 
 
 def run(session: pytest.Session, original: pytest.Item | None, nextitem: pytest.Item | None) -> list[pytest.TestReport]:
-    """Run the canary; returns the reports of its phases, none if a hook of the repository fails on it (nothing passes then)."""
+    """Run the canary; returns the reports of its phases, or none if a hook of the repository fails on it (no result counts)."""
     from _pytest.runner import runtestprotocol
 
     try:
-        # Under the parent of the next test, so that what is set up for that one stays.
+        # Under the parent of the next test, so that fixtures needed by that test stay set up.
         neighbour = original if nextitem is None else nextitem
         parent = session if original is None or neighbour is None else neighbour.parent
         return runtestprotocol(_twin(parent, original), log=False, nextitem=nextitem)
@@ -107,7 +107,7 @@ def _twin(parent: Any, original: pytest.Item | None) -> pytest.Item:
         from _pytest.fixtures import FuncFixtureInfo
 
         try:
-            nothing = FuncFixtureInfo((), (), [], {})  # no fixture is set up for it a second time
+            nothing = FuncFixtureInfo((), (), [], {})  # do not set up fixtures a second time
             return pytest.Function.from_parent(parent, name=name, callobj=_fail_named_like(original), fixtureinfo=nothing)
         except (TypeError, AttributeError):
             pass  # another version of pytest
@@ -123,7 +123,7 @@ def _twin(parent: Any, original: pytest.Item | None) -> pytest.Item:
 
 
 def _fail_named_like(original: pytest.Function) -> Callable[..., None]:
-    """`fail` under the name of the original test."""
+    """`fail` with the name of the original test."""
 
     def test(*_: object) -> None:
         fail()

@@ -1,9 +1,8 @@
-"""Collects the signs that code of the repository tampers with what runs its tests.
+"""Collects signs that code of the repository tampers with its test run.
 
 Each mark is `PATH: WHAT`, where PATH is the file of the repository that did it. A mark alone proves nothing: the gate compares
-marks with those of the unchanged code. `AuditLog` records what raises Python's audit events, which cannot be revoked: frames of
-its callers, all objects, the code of functions, native memory, files that hold tests. Tests are allowed all of that and are
-left out.
+marks with those of the unchanged code. `AuditLog` records access, by Python's audit events, which cannot be removed, to frames
+of callers, all objects, the code of functions, native memory and test files. Tests can do all of that and are ignored.
 """
 
 from __future__ import annotations
@@ -56,9 +55,9 @@ _WRITTEN = ("__code__", "__defaults__", "__kwdefaults__")
 _TEST = re.compile(r"(test_.*|.*_tests?|tests?|conftest)\.py")
 _PRIVATE = re.compile(r"/proc/(self|thread-self|\d+)/(.*/)?(mem|fd|environ|maps|cmdline|status|stat)\b")
 _LIBRARY = os.path.dirname(os.path.abspath(os.__file__))
-# They act for their caller, so the caller is held responsible.
+# They act for their caller, so the mark names the caller.
 _INTERMEDIARIES = frozenset(os.path.join(_LIBRARY, name + ".py") for name in ("inspect", "traceback"))
-# They read the tests' files for a report, as pytest and an import do.
+# They read test files for a report, as pytest and imports do.
 _REPORTERS = frozenset(
     os.path.join(_LIBRARY, name) for name in ("warnings.py", "traceback.py", os.path.join("logging", "__init__.py"))
 )
@@ -68,14 +67,14 @@ LIMIT = 300  # marks reported
 
 
 class AuditLog:
-    """Installs the audit hook; calls `report(mark)` at once for each new mark. `test_files` are added once they are known."""
+    """Installs the audit hook; calls `report(mark)` at once for each new mark. `test_files` is filled once they are known."""
 
     def __init__(self, root: str, report: Callable[[str], None]) -> None:
         self.test_files: set[str] = set()
         self._seen = _install_hook(root, self.is_test, report)
 
     def is_test(self, path: str) -> bool:
-        """Whether a file of the repository holds tests or supports them."""
+        """Whether a file of the repository contains tests or supports them."""
         return path in self.test_files or bool(_TEST.fullmatch(os.path.basename(path))) or "/tests/" in "/" + path
 
     def marks(self) -> list[str]:
@@ -89,7 +88,8 @@ def _install_hook(root: str, is_test: Callable[[str], bool], report: Callable[[s
     opened: dict[str, str] = {}
 
     def culprit(frame: FrameType | None, passed: Callable[[str], bool]) -> str:
-        """The nearest file of the repository if every frame before it is `passed(name)`; "" where a test is nearer."""
+        """The nearest file of the repository, if `passed(name)` is true for every frame before it; "" if that file is a
+        test."""
         for _ in range(_DEPTH):
             if frame is None:
                 break
@@ -151,7 +151,7 @@ def _install_hook(root: str, is_test: Callable[[str], bool], report: Callable[[s
 
 
 class TamperDetector:
-    """Made before any code of the repository is imported. `report(mark)` is called at once for what may be seen only once."""
+    """Created before any code of the repository is imported. Calls `report(mark)` at once for what may be visible only once."""
 
     def __init__(self, root: str, report: Callable[[str], None]) -> None:
         self.root = root
@@ -160,11 +160,11 @@ class TamperDetector:
         self._transient: set[str] = set()
 
     def add_test_files(self, paths: Iterable[str]) -> None:
-        """Name the files that hold the tests, relative to the root: what they do is theirs, and reading them is a mark."""
+        """Add the test files, relative to the root: what they do is not a mark, but reading them is."""
         self._audit.test_files.update(paths)
 
     def check(self) -> None:
-        """After each test: what is changed now may be restored before the end."""
+        """Called after each test, because a change can be undone before the end."""
         changes = self._snapshot.runner_changes()
         if changes:
             self._transient.update(changes)

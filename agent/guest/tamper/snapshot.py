@@ -1,13 +1,13 @@
-"""What code of the repository has changed in this process, or added to it, that tampers with the tests.
+"""Finds what code of the repository has changed or added in this process to tamper with the tests.
 
-Three things are looked for, each reported as `PATH: WHAT`, where PATH is the file of the repository that did it. The gate
-compares these with the unchanged code, so what a repository always did does not count.
+Each of three kinds is reported as `PATH: WHAT`, where PATH is the file of the repository that did it. The gate compares these
+with those of the unchanged code, so what a repository always did does not count.
 
-- `Snapshot`: test tools and modules of Python that were changed since, where only replaced or added functions and classes
-  count. PATH is "" where a new value comes from elsewhere.
+- `Snapshot`: test tools and modules of Python that were changed since. Only replaced or added functions and classes count. PATH
+is "" if a new value comes from elsewhere.
 - Classes whose objects are equal to everything, or contain everything. They are probed at the end of a run with random values,
-  on objects that were never initialised: an honest comparison finds nothing in common, or fails for lack of attributes.
-- Product code that uses test tools: `unittest.mock.ANY` is equal to everything without being patched.
+on objects that were never initialised: an honest comparison returns false, or fails because attributes are missing.
+- Product code that uses test tools: `unittest.mock.ANY` is equal to everything without any patching.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .. import NAME
 from ..wire.channel import relative_path
 
 Key = Tuple[str, Optional[str]]  # module, class or None
-Saved = Tuple[Any, Dict[str, Any]]  # owner, what its namespace held
+Saved = Tuple[Any, Dict[str, Any]]  # owner, contents of its namespace
 
-# Their functions decide what passes: a replacement counts wherever it comes from.
+# Their functions decide what passes, so a replacement counts wherever it comes from.
 TOOLS = ("_pytest", "pytest", "pluggy", "unittest", "builtins", "operator", "math", NAME)
-_USED = frozenset(("pytest", "_pytest", "pluggy", "unittest", "mock", "doctest", NAME))  # by tests alone
+_USED = frozenset(("pytest", "_pytest", "pluggy", "unittest", "mock", "doctest", NAME))  # used only by tests
 _DEPTH = 4  # levels of nested functions and classes
-# What runs one test. A change may be undone before the end, so these are compared after each test.
+# What runs one test. A change can be undone before the end, so these are compared after each test.
 _RUNS = (
     ("_pytest.runner", None),
     ("_pytest.runner", "CallInfo"),
@@ -81,7 +81,7 @@ class Snapshot:
         self.classes = frozenset(id(owner) for owner, _ in self._saved.values())
 
     def runner_changes(self) -> list[str]:
-        """Changes to what runs one test: a few microseconds each."""
+        """Changes to what runs one test. Takes a few microseconds."""
         return [mark for key, saved in self._runners for mark in self._changes(key, saved)]
 
     def changes(self) -> list[str]:
@@ -138,20 +138,20 @@ def origin(value: Any, root: str) -> str:
 
 
 def agreeing_classes(root: str, known: Container[int]) -> set[str]:
-    """`PATH: CLASS.METHOD says yes to everything` of classes that are not in `known` (ids)."""
+    """`PATH: CLASS.METHOD accepts everything` for classes whose ids are not in `known`."""
     found = set()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for cls in list(_made_since(known))[:_PROBED]:
             for name in ("__eq__", "__contains__"):
-                method = type.__getattribute__(cls, "__dict__").get(name)  # that the class's own body gives it
+                method = type.__getattribute__(cls, "__dict__").get(name)  # defined in the class's own body
                 path = origin(method, root) if callable(method) else ""
                 if path and _agrees(method, _uninitialised(cls)):
-                    found.add("%s: %s.%s says yes to everything" % (path, cls.__name__, name))
+                    found.add("%s: %s.%s accepts everything" % (path, cls.__name__, name))
             meta = type(cls)
             method = None if meta is type else vars(meta).get("__eq__")
             if method is not None and origin(method, root) and _agrees(method, cls):
-                found.add("%s: %s.__eq__ says yes to everything" % (origin(method, root), meta.__name__))
+                found.add("%s: %s.__eq__ accepts everything" % (origin(method, root), meta.__name__))
     return found
 
 
@@ -221,7 +221,7 @@ def _tools_in(space: Mapping[str, Any], module: str, depth: int) -> Iterator[str
 
 
 def _tools_named(code: types.CodeType, depth: int) -> Iterator[str]:
-    """Test tools that a function imports, or names in full."""
+    """Test tools that a function imports or refers to by full name."""
     for name in code.co_names:
         first = name.split(".")[0]
         if first in _USED:

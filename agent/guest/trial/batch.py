@@ -1,10 +1,9 @@
-"""Tries many changes in a row in one process by direct calls; runs in forks of the server.
+"""Tries many changes in a row in one process, by calling tests directly; runs in forks of the server.
 
 A batch is quick but can be wrong in both directions, because the changes share its process. So each change that passes is
-verified in its own fork, and a batch after which the unchanged code no longer behaves as before is repeated in smaller pieces.
-
-What one change leaves behind (a filled cache, a changed table, a thread) would affect the next: it is restored where that is
-easy, else the process is given up.
+verified in its own fork. If the unchanged code behaves differently after a batch, the batch is repeated in smaller pieces. What
+one change leaves behind (a filled cache, a changed table, a thread) would affect the next: the state is restored if that is
+easy, otherwise the process is abandoned.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ from .hot_swap import Edit
 
 Timed = Tuple[Any, float, float]  # test, CPU seconds, wall seconds
 
-SHORT = 0.02  # CPU seconds for the first failing test, on top of a multiple of what it took
+SHORT = 0.02  # CPU seconds for the first failing test, in addition to a multiple of its cost
 LONG = 0.6  # the same for changes that get a second chance
 WAIT = 0.4  # additional seconds of wall time, for sleeps and locks
 STUCK = 3.0  # seconds of silence after which a process is considered stuck
 LIFE = 400  # changes per process
 CONTAINERS = (list, dict, set, bytearray, collections.deque)
 SMALL = 200  # entries up to which a container's values are compared, not only their number
-MANY = 400  # objects that are tracked
+MANY = 400  # most objects that are tracked
 
 
 class Batch:
     """Tries changes against the failing tests that can be run repeatedly.
 
     `swap(edits)` applies a change and returns a function that undoes it; `failing` are tests, the cheapest first; `control` is
-    one that passes on the unchanged code, or None; `paths` the files whose modules must stay as they are.
+    a test that passes on the unchanged code, or None; `paths` are the files whose modules must stay unchanged.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class Batch:
         paths: Collection[str | None],
     ) -> None:
         self.root, self.swap, self.failing, self.control, self.paths = root, swap, failing, control, paths
-        self.current = mmap.mmap(-1, 8)  # shared with the fork: index of the change that it tries
+        self.current = mmap.mmap(-1, 8)  # shared with the fork: index of the change being tried
         self.tried, self.seconds = 0, 0.0
 
     def run(
@@ -61,7 +60,7 @@ class Batch:
         """Yield (index, outcome) for every outcome other than "no test passed"; jobs are lists of edits.
 
         Outcomes: "passed" (every failing test), "slow", "fresh" (cannot be swapped in); if `surveying`, ("further", tests,
-        lines): how many failing tests passed and how much further the others got. Yields (index, None) now and then.
+        lines): how many failing tests passed and how much further the others got. Yields (index, None) from time to time.
         """
         pieces = [(start, min(start + LIFE, len(jobs))) for start in range(0, len(jobs), LIFE)]
         while pieces and time.monotonic() < until:
@@ -87,7 +86,7 @@ class Batch:
                 at = min(max(self._index(), start), stop - 1)
                 fork.end()
             if reached == start:
-                reached = at + 1  # it died there
+                reached = at + 1  # the fork died there
             self.tried = before + reached - start
             if reached < stop:
                 pieces.insert(0, (reached, stop))
@@ -97,7 +96,7 @@ class Batch:
         return int(struct.unpack("q", self.current[:8])[0])
 
     def _messages(self, fork: Fork, until: float) -> Iterator[Any]:
-        """Its messages, until it ends or is stuck; None now and then while it is silent."""
+        """The fork's messages, until it ends or is stuck; None from time to time while it is silent."""
         begin = moved = time.monotonic()
         last, before = self._index(), self.seconds
         stuck = STUCK + 10 * sum(wall for _, _, wall in self.failing)
@@ -124,7 +123,7 @@ class Batch:
         server, limit = os.getppid(), TimeLimit()
         state = ProcessState(self.root, self.paths)
         base = self._lines(limit)
-        if not state.restore():  # the first run in a process sets things up once
+        if not state.restore():  # the first run in a process sets up state once
             state = ProcessState(self.root, self.paths)
         index = start
         for index in range(start, stop):
@@ -139,7 +138,7 @@ class Batch:
         write(["end", index + 1] if self._is_clean(limit, base) else ["dirty", index])
 
     def _lines(self, limit: TimeLimit) -> list[int | None]:
-        """The line where each failing test fails on the unchanged code, None where that is unknown."""
+        """The line where each failing test fails on the unchanged code; None if unknown."""
         lines: list[int | None] = []
         for test, cpu, wall in self.failing:
             limit.run(test.again, SHORT + 3 * cpu, WAIT + 10 * wall)
@@ -186,7 +185,7 @@ class Batch:
 
 
 class ProcessState:
-    """The repository's modules as they were when this was made. `paths`: the files whose modules are tracked."""
+    """The state of the repository's modules when this object was created. `paths`: the files whose modules are tracked."""
 
     def __init__(self, root: str, paths: Collection[str | None]) -> None:
         self.containers: list[tuple[Any, Any, int]] = []
@@ -199,13 +198,13 @@ class ProcessState:
         self.global_state = self._global_state()
 
     def _add_space(self, space: Mapping[str, Any], seen: set[int]) -> None:
-        """Track a module's, a class's or an object's own names."""
+        """Track the names in the namespace of a module, a class or an object."""
         if id(space) in seen or len(seen) > MANY:
             return
         seen.add(id(space))
         self.spaces.append((space, list(map(id, space.values()))))
         for name, value in list(space.items()):
-            if not name.startswith("__"):  # above all not the builtins
+            if not name.startswith("__"):  # in particular, not `__builtins__`
                 self._add(value, seen)
 
     def _add(self, value: Any, seen: set[int]) -> None:
@@ -220,7 +219,7 @@ class ProcessState:
         elif callable(getattr(value, "cache_info", None)) and callable(getattr(value, "cache_clear", None)):
             self.caches.append((value, value.cache_info().currsize))
         elif isinstance(value, type):
-            if value.__module__ in sys.modules and value.__flags__ & (1 << 9):  # made by a class statement
+            if value.__module__ in sys.modules and value.__flags__ & (1 << 9):  # created by a class statement
                 self._add_space(value.__dict__, seen)
         elif hasattr(value, "__dict__") and not isinstance(value, types.ModuleType):
             self._add_space(vars(value), seen)
@@ -229,7 +228,7 @@ class ProcessState:
         return len(sys.modules), len(os.environ), len(sys.path), threading.active_count()
 
     def restore(self) -> bool:
-        """Restore what was changed; False where that is impossible. Costs microseconds."""
+        """Restore what was changed; returns False if that is impossible. Takes microseconds."""
         try:
             for space, ids in self.spaces:
                 if len(space) != len(ids) or list(map(id, space.values())) != ids:

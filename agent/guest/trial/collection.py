@@ -1,7 +1,7 @@
 """Collects tests once so that they can run many times, in forks or repeatedly in one process.
 
-A test has two ways to run: `test()` once, as its own runner would, and `test.again()`, cheap and repeatable, which keeps
-fixtures of a wider scope set up.
+A test has two ways to run: `test()` once, as its own runner would, and `test.again()`, cheap and repeatable, which keeps class,
+module and session fixtures set up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Serve = Callable[[Dict[str, Any]], None]  # test id -> test
 
-COPIED = (list, dict, set, bytearray, tuple)  # arguments that a test may share with its next run
+COPIED = (list, dict, set, bytearray, tuple)  # types of arguments that a test could change for its next run
 
 
 class NotCollected(Exception):
@@ -31,7 +31,7 @@ class NotCollected(Exception):
 
 
 def reserve_output() -> tuple[int, str]:
-    """Keep standard output for our answer, away from everything that runs later; returns its descriptor and the root."""
+    """Reserve standard output for our answer, which nothing that runs later can use; returns its descriptor and the root."""
     answers = os.dup(1)
     os.set_inheritable(answers, False)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -41,24 +41,24 @@ def reserve_output() -> tuple[int, str]:
 
 
 def import_runner(reader: str) -> None:
-    """Import the test runner once for all forks: the larger part of a fresh start."""
+    """Import the test runner once for all forks: that is most of the cost of a fresh start."""
     if reader == "pytest":
         try:
             import _pytest.runner  # noqa: F401
             import pytest  # noqa: F401
         except ImportError:
-            pass  # `collect` reports it
+            pass  # `collect` reports the error
 
 
 def collect(plan: dict[str, Any], root: str, ids: Iterable[str], serve: Serve) -> None:
-    """Collect the tests of the plan and call `serve(tests)`; tests maps ids to tests. Raises NotCollected."""
+    """Collect the tests of the plan and call `serve(tests)`, where `tests` maps ids to tests. Raises NotCollected."""
     os.chdir(os.path.join(root, plan.get("cwd", ".")))
     sys.path.insert(0, os.getcwd())
     if plan["reader"] == "pytest":
         _with_pytest(root, [os.path.join(root, arg) for arg in plan["args"]], set(ids), serve)
     else:
         patched: Any = unittest.TestSuite
-        patched._cleanup = False  # a suite that has run forgets its tests, and these run again
+        patched._cleanup = False  # a suite that has run drops its tests, but these run again
         serve({name: _UnittestTest(name) for name in ids})
 
 
@@ -76,7 +76,7 @@ def _with_pytest(root: str, args: Sequence[str], wanted: set[str], serve: Serve)
         broken: set[str] = set()
         pytest_addoption = staticmethod(collector.pytest_addoption)
 
-        # Set only if a loaded plugin has declared it: on the command line an undeclared option is an error.
+        # Set only if a loaded plugin has declared it, because an undeclared option on the command line is an error.
 
         @pytest.hookimpl(hookwrapper=True)
         def pytest_load_initial_conftests(self, early_config: Any) -> Generator[None, Any, None]:
@@ -94,7 +94,7 @@ def _with_pytest(root: str, args: Sequence[str], wanted: set[str], serve: Serve)
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtestloop(self, session: Any) -> bool:
-            # The same ids as the collector's: relative to the repository's root.
+            # The same ids as in the collector: relative to the repository's root.
             prefix = collector.prefix_of(str(session.config.rootdir), root)
             listener = _Listener()
             session.config.pluginmanager.register(listener, "selfheal-listener")
@@ -108,16 +108,16 @@ def _with_pytest(root: str, args: Sequence[str], wanted: set[str], serve: Serve)
             self.served = True
             return True
 
-    # Asserts are not rewritten: nobody reads their messages here, and making them costs more than most tests.
+    # Asserts are not rewritten: nobody reads their messages here, and building them costs more than most tests.
     options = "-q -p no:cacheprovider -p no:randomly --capture=no --assert=plain --tb=no --continue-on-collection-errors"
     loop = Loop()
     code = pytest.main(options.split() + list(args), plugins=[loop])
     if not loop.served:
-        raise NotCollected("pytest ended with %s before it could run anything" % int(code))
+        raise NotCollected("pytest exited with code %s before it ran any test" % int(code))
 
 
 class _Listener:
-    """A plugin that keeps the reports of the test that runs."""
+    """A plugin that keeps the reports of the running test."""
 
     def __init__(self) -> None:
         self.reports: list[pytest.TestReport] = []
@@ -131,7 +131,7 @@ class _Listener:
 
 
 class CollectedFile:
-    """A file as a test, which passes if the file could be collected. `tests` are those in it."""
+    """A file as a test, which passes if the file could be collected. `tests` are the tests in it."""
 
     is_repeatable = False
     reached = None
@@ -148,13 +148,13 @@ class CollectedFile:
 class _PytestTest:
     def __init__(self, item: Any, listener: _Listener) -> None:
         self.item, self.listener = item, listener
-        # Nobody reads it, and formatting costs more than most tests.
+        # Nobody reads the failure's text, and formatting it costs more than most tests.
         item.repr_failure = lambda excinfo, style=None: "failed"
         self.is_plain = _is_plain(item)
-        # Before pytest 7 the setup state had another form.
+        # Before pytest 7 the setup state had a different structure.
         self.is_repeatable = isinstance(getattr(item.session._setupstate, "stack", None), dict)
-        self.arguments: dict[str, Any] | None = None  # as they were before the first run, where a run could change them
-        self.reached: int | None = None  # line of the test's function in which the last run failed, where known
+        self.arguments: dict[str, Any] | None = None  # those that a run could change, as they were before the first run
+        self.reached: int | None = None  # line of the test's function where the last run failed, if known
 
     def __call__(self, nextitem: Any = None) -> bool:
         self.reached = None
@@ -165,7 +165,7 @@ class _PytestTest:
     def again(self) -> bool:
         item = self.item
         state = item.session._setupstate
-        state.teardown_exact(item)  # what another test has set up and this one does not need
+        state.teardown_exact(item)  # fixtures that another test has set up and this one does not need
         if not self.is_plain:
             return self(item.parent)  # so that only this test's own fixtures are torn down
         if self.arguments is None:
@@ -201,7 +201,7 @@ def _line_in(trace: TracebackType | None, code: CodeType | None) -> int | None:
 
 
 def _is_plain(item: Any) -> bool:
-    """Whether it is only a function call, once fixtures of a wider scope are set up."""
+    """Whether running it is a plain function call, once fixtures of a wider scope are set up."""
     import pytest
 
     if type(item) is not pytest.Function or item.cls is not None or not hasattr(item, "_fixtureinfo"):
@@ -217,7 +217,7 @@ def _is_plain(item: Any) -> bool:
 
 
 def _warnings_of(item: Any) -> AbstractContextManager[Any]:
-    """Warnings as configured for this test; nothing if nothing is configured."""
+    """A context with the warning filters configured for this test, if any."""
     config = item.config
     if config.getini("filterwarnings") or getattr(config.known_args_namespace, "pythonwarnings", None):
         try:
@@ -232,7 +232,7 @@ def _warnings_of(item: Any) -> AbstractContextManager[Any]:
 
 
 class _UnittestTest:
-    """A case, or all of a class or module, with its fixtures set up again for each run."""
+    """A test case, or all tests of a class or module; its fixtures are set up again for each run."""
 
     is_repeatable = True
     reached = None

@@ -18,7 +18,7 @@ from .forks import TimeLimit
 Example = Tuple[str, Any]  # expression, wanted text or (value,)
 
 MOST = 40
-SHOWN = 120  # characters of a value that people see
+SHOWN = 120  # most characters of a value that people see
 _LINE = re.compile(
     r"^\s*(?:[-*]\s*)?(?P<call>(?P<name>[A-Za-z_]\w*)\(.*\))\s*"
     r"(?:==|=>|->|➞|→|➔|⇒|returns|should return|should be)\s*(?P<value>\S.*?)\s*$"
@@ -38,7 +38,7 @@ def parse(docstring: str, name: str) -> list[Example]:
 
 
 def _lines(docstring: str, name: str) -> Iterator[Example]:
-    """Lines like `f(1) == 2`. A plain `=` can also be a definition, and does not count."""
+    """Lines like `f(1) == 2`. A plain `=` can also be a definition, so it does not count."""
     for line in docstring.splitlines():
         match = None if ">>>" in line or len(line) > 500 else _LINE.match(line)
         if match is None or match.group("name") != name:
@@ -55,7 +55,7 @@ def _kind(value: object) -> type:
 
 
 def _literal(text: str) -> Any:
-    """The literal that the text is, or starts with ("[1, 2] # why", "5.")."""
+    """The literal that the text is or starts with ("[1, 2] # why", "5.")."""
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):
@@ -71,10 +71,10 @@ def kept(examples: Iterable[Example], namespace: Mapping[str, Any], limit: TimeL
 def outcome(source: str, want: Any, names: dict[str, Any], limit: TimeLimit) -> list[str]:
     """["kept" | "broken" | "unlike" | "impossible", the result].
 
-    Broken is another plain value; unlike is any other difference, which can also be one of notation; impossible means that the
-    example needs something that is not there.
+    Broken means another plain value; unlike means any other difference, which can be only in notation; impossible means that
+    the example needs something that is missing.
     """
-    return limit.run(lambda: _outcome(source, want, names), 0.2, 1.0) or ["unlike", "nothing in time"]
+    return limit.run(lambda: _outcome(source, want, names), 0.2, 1.0) or ["unlike", "no result in time"]
 
 
 def _outcome(source: str, want: Any, names: dict[str, Any]) -> list[str]:
@@ -90,7 +90,7 @@ def _outcome(source: str, want: Any, names: dict[str, Any]) -> list[str]:
     except Exception as error:
         return ["unlike", type(error).__name__]
     if not isinstance(want, tuple):
-        if not want.strip():  # `>>> f(1) == 2` without output means that it is true; anything else is only a step
+        if not want.strip():  # `>>> f(1) == 2` without output is meant to be true; anything else is only a preparing step
             want = (True,) if isinstance(value, bool) else (value,)
         else:
             shown = printed.getvalue() + ("" if value is None else repr(value) + "\n")

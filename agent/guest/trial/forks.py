@@ -1,8 +1,8 @@
-"""Forks that run code under test and send back JSON messages, the limits of one call inside them, and what tests do there.
+"""Forks that run code under test and send back JSON messages, time limits for one call in them, and measurements of tests.
 
-A fork that hangs, exits, crashes or writes nonsense only loses its own work. A call that takes too long gets an exception. Code
-under test can swallow it, so the timer fires again; if control never returns to Python, the kernel ends the process. Not on
-Windows. `Measurements` of tests on the unchanged code: their cost, the functions they call, the types of variables.
+A fork that hangs, exits, crashes or writes invalid messages loses only its own work. A call that takes too long gets an
+exception. Code under test can swallow it, so the timer fires again; if control never returns to Python, the kernel kills the
+process. Not on Windows. `Measurements` of tests on the unchanged code: cost, called functions, types of variables.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Write = Callable[[Any], None]
 MESSAGE_LIMIT = 1 << 24  # bytes
 LOOPING = 0.005  # CPU seconds assumed for a test that never ended on the unchanged code
 UNKNOWN = 0.5  # CPU seconds for a test that did not end before
-PROBED = 10  # times the usual duration, for a test that is traced
+PROBED = 10  # time limit for a traced test, as a multiple of its usual duration
 MEMORY = 2 << 30  # additional bytes per process
-RETURNS = 300  # calls of one function whose variables are inspected
-AGAIN = 0.02  # CPU seconds after which a swallowed exception is raised again
+RETURNS = 300  # most calls of one function in which variables are inspected
+AGAIN = 0.02  # CPU seconds after which the exception is raised again, if it was swallowed
 
 
 class Fork:
-    """A fork that runs `work(write)`; what it writes arrives as messages, until it ends or is killed."""
+    """A fork that runs `work(write)`. What it writes arrives as messages until it ends or is killed."""
 
     def __init__(self, work: Callable[[Write], None], close: Iterable[int] = ()) -> None:
         self.reader, writer = os.pipe()
@@ -51,10 +51,10 @@ class Fork:
                 os._exit(0)
         os.close(writer)
         self.pending = bytearray()
-        self.is_closed = False  # it has closed its end, or wrote nonsense
+        self.is_closed = False  # it has closed its end or wrote an invalid message
 
     def receive(self, deadline: float) -> Any:
-        """The next message, or None if it is dead, silent until `deadline` (monotonic seconds), or wrote nonsense."""
+        """The next message; None if the fork died, sent an invalid one, or nothing until `deadline` (monotonic seconds)."""
         while b"\n" not in self.pending:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self.reader], [], [], left)[0]:
@@ -73,7 +73,7 @@ class Fork:
             return None
 
     def end(self) -> None:
-        """Kill it with its process group; what left the group dies by its limit or with the sandbox."""
+        """Kill it with its process group. A process that left the group dies at its limits or with the sandbox."""
         for kill in (os.killpg, os.kill):
             try:
                 kill(self.pid, signal.SIGKILL)
@@ -99,7 +99,7 @@ def run_observed(
     """Run tests on the unchanged code, many in one fork, a new fork after each that kills it.
 
     Yields (name, passed or None, CPU seconds, wall seconds, what `probe` saw). `probe()` starts observing and returns a
-    callable that stops and returns the result. `seconds` bounds the whole; `durations` are earlier durations in seconds.
+    callable that stops and returns the result. `seconds` bounds all runs; `durations` are earlier durations in seconds.
     """
     names, until = list(names), time.monotonic() + seconds
 
@@ -151,7 +151,7 @@ class TimeLimit:
         raise Expired
 
     def run(self, call: Callable[[], T], cpu: float, wall: float) -> T | None:
-        """What `call()` returns, or None when it raised anything or ran out of time."""
+        """What `call()` returns; None if it raised anything or ran out of time."""
         self.expired = False
         try:
             try:
@@ -218,12 +218,12 @@ class Measurements:
         self.types: dict[tuple[str, int, str], set[str]] = {}  # (path, function's first line, variable) -> names of types
 
     def measure(self, names: Iterable[str], seconds: float) -> dict[str, bool | None]:
-        """Run each test on the unchanged code; returns verdicts, None where one did not end."""
+        """Run each test on the unchanged code; returns the verdicts, None for a test that did not end."""
         verdicts: dict[str, bool | None] = {}
         for name, passed, cpu, wall, seen in run_observed(
             self.tests, names, lambda: record_calls(self.root), seconds, self.durations
         ):
-            if passed is None:  # recording may have made it too slow
+            if passed is None:  # recording could have made it too slow
                 cpu = wall = max(LOOPING, self.durations.get(name, 0.0))
             verdicts[name], self.costs[name], self.walls[name] = passed, cpu, wall
             if seen is not None:
@@ -233,7 +233,7 @@ class Measurements:
         return verdicts
 
     def repeatable(self, names: Collection[str], passing: Collection[str], seconds: float) -> list[str]:
-        """The tests that give the same verdict each time in one process, after and before the others."""
+        """The tests that give the same verdict each time in one process, both after and before the others."""
         results: dict[str, list[bool]] = {}
 
         def work(write: Write) -> None:

@@ -1,8 +1,8 @@
 """Swaps a changed function into a process that has already imported the old one.
 
 Only the outermost function around a change is compiled, inside a skeleton of its classes, and its code object replaces the old
-one on every live function. What cannot be swapped that way (class bodies, some defaults, module level) raises `NotSwappable`:
-the file must then be imported again in a new process.
+one on every live function. What cannot be swapped that way (class bodies, some defaults, module level) raises `NotSwappable`.
+The file must then be imported again in a new process.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ Edit = Mapping[str, Any]  # {path, line, start, end, text}
 Undo = List[Tuple[types.FunctionType, str, Any]]  # function, attribute, its former value
 Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 
-_PATHS: dict[str, str | None] = {}  # memory of `repository_path`: one root per process
+_PATHS: dict[str, str | None] = {}  # cache of `repository_path`: one root per process
 _LINE_END = re.compile("\r\n|\r|\n")
 
 
 class NotSwappable(Exception):
-    """The change does not lie in the body of a function that is alive."""
+    """The change is not in the body of a live function."""
 
 
 def read_text(path: str) -> str:
-    """The file's text with its line ends kept, so that offsets mean the same as outside."""
+    """The file's text with its line endings kept, so that offsets are the same as outside the sandbox."""
     with open(path, encoding="utf-8", newline="") as file:
         return file.read()
 
 
 def repository_path(root: str, filename: str) -> str | None:
-    """The path relative to `root` of a code object's file; None if it lies elsewhere ("<frozen abc>", installed packages)."""
+    """The path relative to `root` of a code object's file; None if it is elsewhere ("<frozen abc>", installed packages)."""
     if filename not in _PATHS:
         path = os.path.realpath(filename)
         is_inside = path.startswith(root + os.sep) and not filename.startswith("<") and "site-packages" not in path
@@ -44,7 +44,7 @@ def repository_path(root: str, filename: str) -> str | None:
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """The text with these edits applied; they do not overlap."""
+    """The text with these edits applied, which must not overlap."""
     for edit in sorted(edits, key=lambda e: -e["start"]):
         text = text[: edit["start"]] + edit["text"] + text[edit["end"] :]
     return text
@@ -141,7 +141,7 @@ class Swapper:
     def _replace_defaults(
         self, functions: Iterable[types.FunctionType], whole: types.CodeType, names: tuple[str, ...], undo: Undo
     ) -> None:
-        """Evaluate the changed defaults in the module's namespace, as the import would."""
+        """Evaluate the changed defaults in the module's namespace, as an import would."""
         for function in functions:
             namespace = dict(function.__globals__)
             try:

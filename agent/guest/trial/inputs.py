@@ -1,6 +1,6 @@
 """Records the arguments of calls while tests run, varies them a little, and describes and judges values.
 
-`as_text` gives the same for values that a test would call equal; `fits` says whether a value fits a type hint.
+`as_text` gives the same text for values that a test would consider equal; `fits` tells whether a value fits a type hint.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import Any
 
 from . import hot_swap
 
-SEEN = 40  # calls of one function that are kept
-COPYING = 0.4  # seconds for copying arguments, in all
+SEEN = 40  # most calls of one function that are kept
+COPYING = 0.4  # seconds for copying arguments, in total
 VARARGS, VARKEYWORDS = 0x04, 0x08  # flags of code objects
-ITEMS = 200  # of a container or an iterator
+ITEMS = 200  # most items of a container or an iterator that count
 DEEPEST = 8
-LONGEST = 2000  # characters of a string that count
+LONGEST = 2000  # most characters of a string that count
 
 
 class RecordedCall:
-    """A call of the function with this index, with copied arguments. `passing`: a passing test makes it."""
+    """A call of the function with this index, with copied arguments. `passing`: the test that makes it passes."""
 
     def __init__(
         self, function: int, args: tuple[Any, ...], kwargs: dict[str, Any], passing: bool, is_variation: bool = False
@@ -59,7 +59,7 @@ class CallRecorder:
         return self.codes[code]
 
     def record(self, test: Callable[[], Any]) -> Any:
-        """Run a test and record the calls; returns its result. Its calls count as a passing test's if that is True."""
+        """Run a test and record the calls; returns its result. If that is True, the calls count as those of a passing test."""
         self.latest, self.depths, passed = [], {}, None
         sys.setprofile(self._profile)
         try:
@@ -82,7 +82,7 @@ class CallRecorder:
             try:
                 self._keep(index, *_arguments(frame))
             except Exception:
-                pass  # it cannot be copied, so it cannot be repeated
+                pass  # arguments that cannot be copied: the call cannot be repeated
             self.copying += time.monotonic() - started
 
     def _keep(self, index: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -174,7 +174,7 @@ def _vary(rng: random.Random, pools: dict[Any, list[Any]], position: Any, value:
 
 
 def _resized(rng: random.Random, items: list[Any], pool: list[Any]) -> list[Any]:
-    """An item less, more, changed or moved."""
+    """The items with one removed, added, changed or moved."""
     step = rng.choice(("less", "more", "other", "moved", "twice"))
     if step == "less" and items:
         del items[rng.randrange(len(items))]
@@ -192,7 +192,7 @@ def _resized(rng: random.Random, items: list[Any], pool: list[Any]) -> list[Any]
 
 
 def as_text(value: object) -> str:
-    """An object is described by its class and its attributes."""
+    """A description of the value; an object is described by its class and its attributes."""
     return json.dumps(_shape(value, DEEPEST))
 
 
@@ -225,7 +225,7 @@ _CONTAINERS = frozenset((list, set, frozenset, collections.abc.Sequence, collect
 
 
 def fits(value: Any, hint: Any) -> bool | None:
-    """Whether a value is of the hinted type; None where that is unknown. Numbers are as lenient as in PEP 484."""
+    """Whether a value is of the hinted type; None if that is unknown. Numbers follow PEP 484: an int is a float."""
     if hint is None or hint is type(None):
         return value is None
     origin: Any = getattr(hint, "__origin__", None)

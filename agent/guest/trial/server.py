@@ -1,4 +1,4 @@
-"""The process that has collected the tests: measures them, orders the changes, and tries them in forks of its own.
+"""The process that has collected the tests: measures them, orders the changes, and tries the changes in its own forks.
 
 It is a fork of the driver and runs no test itself. Messages to the driver: `ready`, `unavailable`, `plausible`, `fresh` (needs
 a fresh import), `at` (progress), `done`.
@@ -19,12 +19,12 @@ from .hot_swap import Edit
 
 Kinds = Dict[Tuple[str, str], List[Tuple[int, Set[str]]]]  # (path, variable) -> [(first line, names of types)]
 
-SLACK = 0.5  # CPU seconds for a test in its own fork, on top of a multiple of what it took
-PASSING_CPU = 2.0  # CPU seconds of passing tests for one change
+SLACK = 0.5  # CPU seconds for a test in its own fork, in addition to a multiple of its cost
+PASSING_CPU = 2.0  # CPU seconds for passing tests for one change
 WAIT = 1.0  # additional seconds of wall time, for sleeps and locks
-OTHER_TYPE, SAME_TYPE = 0.35, 1.15  # factors on a change's score for a name of another type, and of the same
-PARTIAL, PARTNERS = 12, 1500  # improving changes that are combined, and with how many others each
-BEST = 1500  # changes that are tried before pairs of them; the unlikely ones come later
+OTHER_TYPE, SAME_TYPE = 0.35, 1.15  # factors for the score of a change that uses a name of another type, or of the same type
+PARTIAL, PARTNERS = 12, 1500  # improving changes that are combined, and how many others each is combined with
+BEST = 1500  # changes that are tried alone before any pairs; the less likely ones come later
 LAST = 150  # changes that are verified in forks if batches found nothing
 SLOW_SHARE = 0.3  # of the remaining time, for changes that were too slow at first
 
@@ -32,7 +32,7 @@ NUMBERS = frozenset(("int", "float", "bool", "complex"))
 
 
 def affordable(names: Iterable[str], costs: Mapping[str, float]) -> list[str]:
-    """The first of these tests, as many as one change is allowed to cost."""
+    """The first of these tests, within the CPU time allowed for one change."""
     spent, chosen = 0.0, []
     for name in names:
         spent += costs[name]
@@ -43,7 +43,7 @@ def affordable(names: Iterable[str], costs: Mapping[str, float]) -> list[str]:
 
 
 def attempt(tests: Mapping[str, Any], names: Iterable[str], costs: Mapping[str, float], write: Write, limit: TimeLimit) -> bool:
-    """Run tests in order, write each verdict, stop at the first that fails; returns whether all passed."""
+    """Run tests in order, write each verdict, and stop at the first that fails; returns whether all passed."""
     for name in names:
         cost = costs.get(name, LOOPING)
         passed = limit.run(tests[name], SLACK + 5 * cost, WAIT + SLACK + 10 * cost) is True
@@ -54,9 +54,9 @@ def attempt(tests: Mapping[str, Any], names: Iterable[str], costs: Mapping[str, 
 
 
 def outcome_of(fork: Fork, names: Iterable[str], costs: Mapping[str, float], start: float, wait: float) -> Any:
-    """[kept, all] examples once every test that `attempt` runs in the fork has passed; else what came instead, False or None.
+    """[kept, all] examples if every test that `attempt` runs in the fork has passed; else what came instead, or False.
 
-    `start` and `wait` are the seconds that the fork has for starting and for each test, on top of a multiple of its cost.
+    `start` and `wait` are the seconds for starting the fork and for each test, in addition to a multiple of the test's cost.
     """
     until = time.monotonic() + start
     for name in names:
@@ -68,7 +68,7 @@ def outcome_of(fork: Fork, names: Iterable[str], costs: Mapping[str, float], sta
 
 
 class SearchServer:
-    """Lives in a fork of the driver, after collection."""
+    """Runs in a fork of the driver, after collection."""
 
     def __init__(
         self, plan: dict[str, Any], root: str, tests: dict[str, Any], candidates: list[dict[str, Any]], write: Write
@@ -109,11 +109,11 @@ class SearchServer:
     def swap(self, edits: Sequence[Edit]) -> Callable[[], None]:
         swapper = self.swapper(edits[0]["path"])
         if swapper is None:
-            raise ValueError("its file cannot be parsed here")
+            raise ValueError("its file cannot be parsed by this Python")
         return swapper.swap(edits)
 
     def lines_of(self, edit: Edit) -> range | None:
-        """The lines of the outermost function around a change, None where it is not inside one."""
+        """The lines of the outermost function around a change; None if it is not inside one."""
         swapper = self.swapper(edit["path"])
         found = swapper.functions.get(edit["line"]) if swapper is not None else None
         if found is None:
@@ -125,13 +125,13 @@ class SearchServer:
     def callers(self, edit: Edit, names: Iterable[str]) -> list[str]:
         """The tests that call the changed function or anything inside it, and those whose calls are unknown."""
         lines, path = self.lines_of(edit) or (), edit["path"]
-        # Anything inside counts: a decorator's own code runs at import, its wrapper in the test.
+        # Anything inside counts: a decorator's own code runs at import, but its wrapper runs in the test.
         return [
             n for n in names if n not in self.known.calls or any(c[0] == path and c[2] in lines for c in self.known.calls[n])
         ]
 
     def ordered(self) -> list[dict[str, Any]]:
-        """Changes that can be swapped in and that a failing test runs, best first, by their score and the recorded types."""
+        """Changes that can be swapped in and that a failing test runs, best first by score and recorded types."""
         kinds: Kinds = {}
         for (path, line, variable), names in self.known.types.items():
             kinds.setdefault((path, variable), []).append((line, names))
@@ -191,7 +191,7 @@ class SearchServer:
         self.write(["done", done])
 
     def _prepare_batch(self) -> None:
-        """Batches need at least one failing test that can be run repeatedly."""
+        """Create the batch, if at least one failing test can be run repeatedly."""
         names = [n for n in self.red[:8] + self.green[:3] if self.tests[n].is_repeatable]
         names = self.known.repeatable(names, self.green, (self.until - time.monotonic()) * 0.15)
         red = [n for n in names if n in self.red]
@@ -207,7 +207,7 @@ class SearchServer:
         self.write(["at", score, batch, [self.forked, round(self.fork_seconds, 3)]])
 
     def first_order(self, order: list[dict[str, Any]]) -> bool:
-        """Try every change by itself; False when there was no time for all."""
+        """Try every change by itself; returns False if there was no time for all."""
         if self.batch is None:
             for number, candidate in enumerate(order):
                 if time.monotonic() >= self.until:
@@ -225,7 +225,7 @@ class SearchServer:
     def _run_batch(
         self, batch: Batch, order: list[dict[str, Any]], until: float, patient: bool = False
     ) -> list[dict[str, Any]]:
-        """Returns the changes that were too slow."""
+        """Run a batch and verify what passed; returns the changes that were too slow."""
         slow: list[dict[str, Any]] = []
         for index, outcome in batch.run([[c] for c in order], until, patient=patient):
             if outcome == "passed":
@@ -239,7 +239,7 @@ class SearchServer:
         return slow
 
     def second_order(self, order: list[dict[str, Any]], until: float) -> bool:
-        """Try pairs, of which one change alone made a failing test pass or get further; only if nothing was found before."""
+        """If nothing was found before, try pairs in which one change alone makes a failing test pass or get further."""
         if self.batch is None or self.hits:
             return True
         found: list[tuple[int, int, int]] = []
@@ -262,7 +262,7 @@ class SearchServer:
         return time.monotonic() < self.until
 
     def last_resort(self, order: list[dict[str, Any]]) -> bool:
-        """Try the best ones again in forks: these tests may not work in batches."""
+        """Try the best changes again in forks, because these tests may not work in batches."""
         for candidate in order[:LAST] if self.batch is not None and not self.hits else ():
             if time.monotonic() >= self.until:
                 return False
@@ -270,7 +270,7 @@ class SearchServer:
         return True
 
     def verify(self, edits: Sequence[Edit]) -> None:
-        """Run every failing test and the related passing ones in a new fork, each as its own runner runs it."""
+        """Run every failing test and the related passing ones in a new fork, as their own runner does."""
         key = tuple(sorted(edit["id"] for edit in edits))
         if key in self.hits:
             return

@@ -1,4 +1,4 @@
-"""How a process that runs tests reports to its supervisor, and what it reports of an exception.
+"""How a process that runs tests reports to its supervisor, and what it reports about an exception.
 
 It sends JSON lines over a Unix socket in a private folder. One environment variable names the folder, which also holds the
 request. A socket path survives `close_fds`, shells and `make`.
@@ -20,9 +20,9 @@ REQUEST = "request.json"
 
 
 class Channel:
-    """The sending end. Only the process that opened it sends; a child that a test forks sends nothing.
+    """The sending end. Only the process that opened it can send; a child that a test forks cannot.
 
-    The first message names a key that every later message carries, so a line that other code writes to the socket is noticed.
+    The first message names a key that every later message repeats, so a line from other code on the socket is detected.
     """
 
     __slots__ = ("root", "only", "conditions", "canary", "_restore", "_pid", "_socket", "_key", "_lock")
@@ -37,7 +37,7 @@ class Channel:
         self._restore: dict[str, str | None] = request["restore"]
         self._pid = os.getpid()
         self._key = os.urandom(12).hex()
-        self._lock = threading.RLock()  # a finalizer may send in the middle of another message
+        self._lock = threading.RLock()  # a finalizer can send in the middle of another message
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.connect(os.path.join(folder, SOCKET))
 
@@ -57,7 +57,7 @@ class Channel:
         self.send("mark", mark=mark)
 
     def restore_environment(self) -> None:
-        """Give the tests the environment they would have without us, and leave test runners that a test starts unobserved."""
+        """Give the tests the environment they would have without us, so that test runners that they start are not observed."""
         os.environ.pop(VARIABLE, None)
         for name, value in self._restore.items():
             if value is None:
@@ -67,7 +67,7 @@ class Channel:
 
 
 def connect() -> Channel | None:
-    """The channel of this process, or None when no supervisor asked for one."""
+    """The channel of this process, or None if no supervisor asked for one."""
     folder = os.environ.get(VARIABLE)
     return Channel(folder) if folder else None
 
@@ -79,12 +79,12 @@ CHAIN_LIMIT = 5
 
 
 def failure_of(error: BaseException, details: str, root: str) -> dict[str, Any]:
-    """What a verdict reports of its failure."""
+    """What a verdict reports about its failure."""
     return {"message": message_of(error), "details": clean(details, DETAILS_LIMIT), "frames": frames_of(error, root)}
 
 
 def message_of(error: BaseException) -> str:
-    """ "AssertionError: assert 3 == 4". Survives whatever the exception's own code does."""
+    """ "AssertionError: assert 3 == 4". Works whatever the exception's own code does."""
     name = type(error).__name__
     try:
         text = one_line(str(error), MESSAGE_LIMIT)
@@ -94,7 +94,7 @@ def message_of(error: BaseException) -> str:
 
 
 def chain(error: BaseException | None) -> list[BaseException]:
-    """The exception and its causes, the first cause last."""
+    """The exception and its causes, the root cause last."""
     found: list[BaseException] = []
     while error is not None and len(found) < CHAIN_LIMIT and all(error is not other for other in found):
         found.append(error)
@@ -103,7 +103,7 @@ def chain(error: BaseException | None) -> list[BaseException]:
 
 
 def frames_of(error: BaseException, root: str) -> list[list[Any]]:
-    """[path, line, function] of the lines inside `root`, outermost first; those of the first cause come last."""
+    """[path, line, function] of the lines inside `root`, outermost first; those of the root cause come last."""
     found: list[list[Any]] = []
     for link in chain(error):
         trace = link.__traceback__
@@ -121,7 +121,7 @@ def frames_of(error: BaseException, root: str) -> list[list[Any]]:
 
 
 def relative_path(path: str, root: str) -> str | None:
-    """`path` relative to `root` with slashes; None when it lies elsewhere or in installed packages."""
+    """`path` relative to `root` with slashes; None if it is elsewhere or in installed packages."""
     path = os.path.normpath(os.path.join(root, path))
     if not path.startswith(root.rstrip(os.sep) + os.sep) or "site-packages" in path or path.endswith(">"):
         return None

@@ -10,7 +10,7 @@ from app.cli.command import Json, OfRepository, load_settings, run, wrong_use
 
 attempts = typer.Typer(help="List attempts, answer their questions, and fork them.", no_args_is_help=True)
 
-AttemptId = Annotated[str, typer.Argument(metavar="ID", help="Id of the attempt, or a unique prefix of it.")]
+AttemptId = Annotated[str, typer.Argument(metavar="ID", help="ID of the attempt, or a unique prefix of it.")]
 
 
 @attempts.command("list")
@@ -38,12 +38,12 @@ def show_attempt(
     from app.store.database.address import StoreError
 
     if not run(listing.show_attempt(settings, attempt, json=json), StoreError):
-        wrong_use(f"no attempt has the id {attempt!r}; `selfheal attempts list` shows all ids")
+        wrong_use(f"no single attempt matches {attempt!r}; `selfheal attempts list` shows the ids")
 
 
 @attempts.command()
 def approve(attempt: AttemptId) -> None:
-    """Approve what a waiting attempt proposes."""
+    """Approve the proposal of a waiting attempt."""
     _answer(approved=True, attempt=attempt)
 
 
@@ -54,7 +54,7 @@ def reject(
         str, typer.Option("--why", metavar="TEXT", help="What is wrong. The attempt learns from it and tries another change.")
     ] = "",
 ) -> None:
-    """Reject what a waiting attempt proposes. Without a reason, the attempt ends."""
+    """Reject the proposal of a waiting attempt. Without a reason, the attempt ends."""
     _answer(approved=False, attempt=attempt, why=why)
 
 
@@ -62,10 +62,10 @@ def reject(
 def fork(
     attempt: AttemptId,
     from_iteration: Annotated[int, typer.Option("--from-iteration", metavar="K", min=1, help="First iteration to run again.")],
-    hint: Annotated[str, typer.Option("--hint", metavar="TEXT", help="Hint for the proposers.")] = "",
-    model: Annotated[str | None, typer.Option("--model", metavar="NAME", help="LiteLLM name of the model to use next.")] = None,
+    hint: Annotated[str, typer.Option("--hint", metavar="TEXT", help="Hint for proposing a repair.")] = "",
+    model: Annotated[str | None, typer.Option("--model", metavar="NAME", help="LiteLLM name of the model to use.")] = None,
 ) -> None:
-    """Start a new attempt from an iteration of an earlier one."""
+    """Start a new attempt that continues an earlier one from a given iteration."""
     settings = load_settings()
     from app.cli.attempts import decisions
     from app.store.database.address import StoreError
@@ -76,7 +76,7 @@ def fork(
 
 @attempts.command()
 def calibration(repository: OfRepository = None, json: Json = False) -> None:
-    """Compare the confidence of repairs with how many of them were merged."""
+    """Compare the confidence of repairs with the share that was merged."""
     settings = load_settings()
     from app.cli.attempts import listing
     from app.store.database.address import StoreError

@@ -32,7 +32,7 @@ async def answer(settings: Settings, attempt_id: str, *, approved: bool, why: st
 
 
 async def fork(settings: Settings, attempt_id: str, *, from_iteration: int, hint: str = "", model: str | None = None) -> None:
-    """Start an attempt from an iteration of an earlier one. Raises `DecisionRefused`, `StoreError`, `SettingsError`.
+    """Continue an earlier attempt from one iteration as a new one. Raises `DecisionRefused`, `StoreError`, `SettingsError`.
 
     The source attempt is not changed, even if it is still running or waiting. Only one attempt per commit runs at a time, so a
     fork of a running attempt stays queued until that one ends.
@@ -65,12 +65,12 @@ async def fork(settings: Settings, attempt_id: str, *, from_iteration: int, hint
 async def _find(store: Store, prefix: str) -> Attempt:
     found = await store.find_attempts(prefix)
     if len(found) != 1:
-        raise DecisionRefused(f"no single attempt has the id {prefix!r}; `selfheal attempts list` shows all ids")
+        raise DecisionRefused(f"no single attempt matches {prefix!r}; `selfheal attempts list` shows the ids")
     return found[0]
 
 
 async def _enqueue(settings: Settings, attempt_id: str) -> None:
-    """Queue the attempt now if Redis runs; otherwise a worker's sweeper finds it."""
+    """Enqueue the attempt now if Redis runs; otherwise a worker's sweep enqueues it."""
     try:
         url = running_redis(settings)
     except RedisMissing:

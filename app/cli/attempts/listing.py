@@ -55,7 +55,7 @@ async def list_attempts(settings: Settings, *, repository: str | None, limit: in
 
 
 async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bool:
-    """Print one attempt with its timeline; False unless exactly one id has that prefix."""
+    """Print one attempt with its timeline; False unless exactly one id starts with `attempt_id`."""
     async with open_store(settings, SystemClock(), migrate=False) as store:
         found = await store.find_attempts(attempt_id)
         if len(found) != 1:
@@ -86,7 +86,7 @@ async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bo
 
 
 async def calibration(settings: Settings, *, repository: str | None, json: bool) -> None:
-    """Print the confidence of repairs against the share that was merged."""
+    """Print, for each confidence band, the share of pull requests that was merged."""
     async with open_store(settings, SystemClock(), migrate=False) as store:
         bands = _bands(await store.pull_request_results(repository=repository))
     if json:
@@ -106,7 +106,7 @@ async def calibration(settings: Settings, *, repository: str | None, json: bool)
 
 
 def _bands(results: list[PullRequestResult]) -> list[dict[str, Any]]:
-    """A reliability table: pull requests by confidence, with the share merged of those that were merged or closed."""
+    """A reliability table: pull requests by confidence. The share merged is of those that were merged or closed."""
     bands = []
     for least, most in zip(BANDS, (*BANDS[1:], 1.0), strict=True):
         inside = [result for result in results if least <= result.confidence < most or (most == 1.0 == result.confidence)]

@@ -1,6 +1,6 @@
 """The commands of `selfheal bench`. Their implementations are imported when a benchmark runs, not for `--help`.
 
-Exit codes: 0 every task was measured (healed or not), 1 some could not be or no sandbox is available, 2 wrong use, 130 stopped.
+Exit codes: 0 all tasks measured (healed or not), 1 some not measured or no sandbox available, 2 usage error, 130 stopped.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from agent.bench.score import Entry
     from app.cli.bench.run import Run
 
-bench = typer.Typer(help="Measure fix rate, held-out correctness, time and cost on a benchmark.", no_args_is_help=True)
+bench = typer.Typer(help="Measure fix rate, correctness by held-out tests, time and cost on a benchmark.", no_args_is_help=True)
 
 Ids = Annotated[str | None, typer.Option("--task-ids", metavar="A,B", help="Only these tasks.")]
-Jobs = Annotated[int, typer.Option("--jobs", min=1, max=64, help="Tasks at a time.")]
+Jobs = Annotated[int, typer.Option("--jobs", min=1, max=64, help="Number of tasks to run at once.")]
 Seconds = Annotated[float, typer.Option("--budget", min=1, metavar="SECONDS", help="Time limit of one task.")]
 Resume = Annotated[
     Path | None,
@@ -29,13 +29,13 @@ Resume = Annotated[
 ]
 Model = Annotated[str, typer.Option("--model", metavar="NAME", help="LiteLLM name of the model, or `none` to use no model.")]
 Oracle = Annotated[
-    str, typer.Option("--oracle", metavar="all|half", help="Tests shown to the repair: all, or half, judged by the other half.")
+    str, typer.Option("--oracle", metavar="all|half", help="Tests shown to the repair: all, or half (the rest judge it).")
 ]
 
 
 @bench.command()
 def humanevalfix(
-    data: Annotated[Path, typer.Option("--data", metavar="FILE", help="JSON lines of HumanEvalFix's Python tasks.")],
+    data: Annotated[Path, typer.Option("--data", metavar="FILE", help="JSON Lines file with HumanEvalFix's Python tasks.")],
     oracle: Oracle = "all",
     task_ids: Ids = None,
     jobs: Jobs = 1,
@@ -77,7 +77,7 @@ def quixbugs(
 
 @bench.command()
 def packages(
-    manifest: Annotated[Path, typer.Option("--manifest", metavar="FILE", help="JSON list of bugs between two releases.")],
+    manifest: Annotated[Path, typer.Option("--manifest", metavar="FILE", help="JSON list of bugs fixed between releases.")],
     task_ids: Annotated[str | None, typer.Option("--task-ids", "--ids", metavar="A,B", help="Only these bugs.")] = None,
     jobs: Jobs = 1,
     budget: Seconds = 300.0,
@@ -100,7 +100,7 @@ def packages(
 @bench.command()
 def repo(
     path: Annotated[Path, typer.Option("--path", metavar="CHECKOUT", help="A git checkout of your repository.")],
-    last: Annotated[int, typer.Option("--last", min=1, metavar="N", help="Number of commits that change code.")] = 20,
+    last: Annotated[int, typer.Option("--last", min=1, metavar="N", help="Number of latest commits that change code.")] = 20,
     task_ids: Ids = None,
     jobs: Jobs = 1,
     budget: Seconds = 300.0,
@@ -108,7 +108,7 @@ def repo(
     model: Model = "none",
     json: Json = False,
 ) -> None:
-    """Bugs from your repository's history: each fix is attempted from the commit before it."""
+    """Bugs from your repository's history: for each fix, a repair is attempted at the commit before it."""
 
     def load() -> Benchmark:
         import asyncio
@@ -146,7 +146,7 @@ def _measure(
         state = open_results(resume, Header(benchmark.name, conditions))
     except (BadInput, SettingsError) as error:
         end(str(error), 2)
-    # Imported late: this takes seconds, and wrong use should be reported first.
+    # Imported late: this takes seconds, and usage errors should be reported first.
     from app.cli import terminal
     from app.cli.bench import report
     from app.cli.bench.run import Run
@@ -186,7 +186,7 @@ def _until_stopped(run: Run) -> bool:
 
 
 def _chosen(benchmark: Benchmark, wanted: str | None) -> Sequence[str]:
-    """Raises `BadInput` for an unknown id."""
+    """The ids of the selected tasks. Raises `BadInput` for an unknown id."""
     from agent.bench.lab import BadInput
 
     known = list(benchmark.groups)

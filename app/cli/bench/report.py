@@ -95,7 +95,7 @@ def _sentences(total: Summary) -> list[str]:
         with_model = total.plausible - total.without_model
         lines.append(f"Repairs by rung: {named}; {total.without_model} without a model, {with_model} with one.")
     if total.skipped:
-        lines.append(f"Skipped, as there is nothing to repair: {total.skipped}.")
+        lines.append(f"Skipped, because there is nothing to repair: {total.skipped}.")
     if total.failed:
         lines.append(f"Not measured: {total.failed}. These tasks count as not healed; see the list for reasons.")
     return lines

@@ -1,7 +1,7 @@
 """The file that stores a benchmark's results, so that a stopped run can be resumed.
 
-JSON lines: a header with benchmark and options, then one entry per task. A file is only resumed with the same header. Truncated
-lines are ignored; the last entry of a task counts.
+JSON lines: a header with benchmark and options, then one entry per task. A file can be resumed only with the same header.
+Truncated lines are ignored. If a task has several entries, the last one counts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Header(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ResultsFile:
-    """Entries of earlier runs, and the file to append new ones to; without a file nothing is saved."""
+    """Entries of earlier runs, and the file to which new ones are appended. Without a file, nothing is saved."""
 
     file: Path | None = None
     known: Mapping[str, Entry] = field(default_factory=dict)

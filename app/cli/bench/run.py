@@ -32,12 +32,12 @@ from sandbox.base import SandboxError, Sandboxes
 if TYPE_CHECKING:
     from agent.models.router import Models
 
-OVERTIME = 900.0  # seconds after a task's budget, for steps that the budget does not limit: installing, a last check
+OVERTIME = 900.0  # seconds beyond a task's budget, for steps that the budget does not limit: installing, a last check
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a benchmark. `done` is called with every entry, including those of an earlier run."""
+    """One run of a benchmark. `done` is called with each entry, including those from an earlier run."""
 
     benchmark: Benchmark
     ids: Sequence[str]
@@ -55,7 +55,7 @@ class Run:
                 self._keep(known)
         waiting = iter([id_ for id_ in self.ids if id_ not in self.entries])
         sandboxes = await sandboxes_in(user_cache_path("selfheal"), self.settings, trusted=self.settings.trust_code)
-        async with sandboxes.open("probe"):  # reports problems before the first task
+        async with sandboxes.open("probe"):  # reports an unusable sandbox before the first task
             pass
         models = await models_of(self.settings)
 

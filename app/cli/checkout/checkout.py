@@ -1,7 +1,7 @@
 """A local checkout: pack its files for the engine, and apply a verified change to it.
 
-Only files that git tracks or does not ignore are packed, so secrets in an ignored `.env`, environments and data stay out. Only
-`apply` writes, and only inside the checkout.
+Only files that git tracks or does not ignore are packed, so ignored files (a `.env` with secrets, environments, data) are left
+out. Only `apply` writes, and only inside the checkout.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agent.contract.proposal import Edits
 from sandbox.base import MIB
 from sandbox.host.archive import ArchiveLimits, leads_outside
 
-# Folders that are never part of a checkout without git.
+# Folders that are left out of a checkout without git.
 _NEVER = frozenset(
     {".git", ".hg", ".tox", ".nox", ".venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 )
@@ -31,7 +31,7 @@ _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "safe.directory=*")
 
 
 class CheckoutUnreadable(Exception):
-    """A file of the checkout cannot be read. `path` is relative to it."""
+    """A file of the checkout cannot be read. `path` is relative to the checkout."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path} cannot be read: {reason}")
@@ -39,7 +39,7 @@ class CheckoutUnreadable(Exception):
 
 
 class CheckoutUnwritable(Exception):
-    """The repair could not be written; the checkout is unchanged. `path` is relative to it."""
+    """The repair could not be written; the checkout is unchanged. `path` is relative to the checkout."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path} {reason}")
@@ -50,11 +50,11 @@ class CheckoutChanged(CheckoutUnwritable):
     """The checkout changed since it was packed."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(path, "changed during the repair; nothing was written, run again")
+        super().__init__(path, "changed during the repair, so nothing was written; run the command again")
 
 
 async def packed(root: Path) -> AsyncIterator[bytes]:
-    """The checkout as a gzipped tar with one top folder, in chunks, without links that lead outside.
+    """The checkout as a gzipped tar with one top folder, in chunks, without links that point outside it.
 
     Raises `CheckoutUnreadable`.
     """
@@ -68,7 +68,7 @@ async def packed(root: Path) -> AsyncIterator[bytes]:
 
 
 async def commit(root: Path) -> Run:
-    """The commit's sha, branch and repository as CI would know them; "" for what git does not know."""
+    """The commit's sha, branch and repository as CI would know them; "" if git does not know one."""
     sha = await _git(root, "rev-parse", "--verify", "-q", "HEAD")
     branch = await _git(root, "symbolic-ref", "--short", "-q", "HEAD")
     address = await _git(root, "config", "--get", "remote.origin.url")
@@ -137,7 +137,7 @@ def _add(tar: tarfile.TarFile, full: Path, name: str) -> None:
         if not leads_outside(name, str(full.readlink())):
             tar.addfile(tar.gettarinfo(full, f"checkout/{name}"))
         return
-    if not full.is_file():  # a file removed since git listed it, a submodule or a pipe
+    if not full.is_file():  # a file that was removed since git listed it, a submodule, or a pipe
         return
     header = tar.gettarinfo(full, f"checkout/{name}")
     if header.islnk():  # archive a hard link as a separate file
@@ -185,7 +185,7 @@ def _draft(file: Path, text: str) -> tuple[Path, Path]:
 def _current_text(root: Path, path: str) -> str | None:
     """A file's text, or None if it does not exist. Raises `CheckoutChanged` for links and for files that are not text."""
     file = Path(os.path.normpath(root / path))
-    # Never write through a link: one that leads outside was not part of the sandbox.
+    # Never write through a link: a link that points outside the checkout was not part of the sandbox.
     if not file.is_relative_to(root) or file.is_symlink() or file.parent.resolve() != file.parent:
         raise CheckoutChanged(path)
     try:

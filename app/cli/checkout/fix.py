@@ -59,9 +59,9 @@ async def run(root: Path, settings: Settings, *, selection: JobSelection, flaky:
 
 
 def show(screen: Screen, result: Repair | NoRepair, *, applied: bool, problem: str | None, json: bool) -> None:
-    """Print the result to standard output. In a pipe, only the patch goes there, and the rest to the screen.
+    """Print the result to standard output. If that is a pipe, it receives only the patch; the rest goes to the screen.
 
-    `applied`: the repair was written; `problem`: why it could not be written.
+    `applied`: whether the repair was written; `problem`: why it could not be written.
     """
     if json:
         print(jsonlib.dumps(_as_json(result, applied, problem), indent=2))  # noqa: T201 - the command's answer
@@ -69,7 +69,7 @@ def show(screen: Screen, result: Repair | NoRepair, *, applied: bool, problem: s
         _show(terminal.console(), result, applied, problem, shown=True)
     else:
         if isinstance(result, Repair):
-            # As bytes, to keep the files' line ends and encoding whatever the locale is.
+            # As bytes, to keep the files' line endings and encoding whatever the locale is.
             sys.stdout.buffer.write(diff(result.edits).encode())
         _show(screen.console, result, applied, problem, shown=False)
 
@@ -98,7 +98,7 @@ def _as_json(result: Repair | NoRepair, applied: bool, problem: str | None) -> d
 
 
 def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: str | None, *, shown: bool) -> None:
-    """Print the result, most important facts first; `shown` includes the patch."""
+    """Print the result, most important facts first, and the patch if `shown`."""
     console.print()
     if isinstance(result, NoRepair):
         _show_no_repair(console, result)
@@ -147,7 +147,7 @@ def _show_tried(console: Console, log: ReflectionLog) -> None:
 
 
 def _say(console: Console, label: str, text: str, style: str = "") -> None:
-    """Print a label and its wrapped text, neither of them as markup."""
+    """Print a label and its wrapped text, without interpreting either as markup."""
     if not console.is_terminal:
         console.print(plain(f"{label}: {text}", style), soft_wrap=True)
         return

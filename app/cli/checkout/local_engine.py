@@ -1,4 +1,4 @@
-"""The engine for a local checkout and the screen that shows its progress, for `selfheal fix` and `selfheal reproduce`.
+"""The engine for a local checkout, and the screen that shows its progress; used by `selfheal fix` and `selfheal reproduce`.
 
 The user trusts the checkout's code, so a plain process is used if no isolating sandbox is available.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 QUIET = 30.0  # seconds without output after which a line reports the current step
-BRIEF = 2.0  # seconds a step may take before the status line shows its duration
+BRIEF = 2.0  # seconds after which the status line shows a step's duration
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Screen:
             yield
 
     async def _beat(self, status: Status | None) -> None:
-        """Update the status line of a terminal; elsewhere print a line after `QUIET` seconds without one."""
+        """Update the status line of a terminal; without a terminal, print a line after `QUIET` seconds without output."""
         printed = 0.0
         while True:
             await asyncio.sleep(min(1.0, QUIET))
@@ -103,7 +103,7 @@ async def engine(settings: Settings, screen: Screen) -> Engine:
 
 
 async def on_checkout(root: Path, chosen: FoundJob, command: str | None, work: Callable[[Case], Awaitable[T]]) -> T | NoRepair:
-    """The result of `work` on the checkout at `root`, or why that cannot be done."""
+    """The result of `work` on the checkout at `root`, or the reason why the work cannot be done."""
     configuration = _configuration(root)
     if isinstance(configuration, NoRepair):
         return configuration
@@ -119,7 +119,7 @@ async def on_checkout(root: Path, chosen: FoundJob, command: str | None, work: C
     try:
         return await work(case)
     except CheckoutUnreadable as error:
-        return without_a_run(Outcome.REFUSED, f"{error}.", "Make it readable, or let git ignore it, and run again.")
+        return without_a_run(Outcome.REFUSED, f"{error}.", "Make it readable, or let git ignore it, and run the command again.")
     except SandboxError as error:
         what_next = "Try again. If it fails again, check the sandbox's settings."
         return without_a_run(Outcome.INFRASTRUCTURE, f"The sandbox failed: {error}.", what_next)
@@ -135,7 +135,7 @@ def _configuration(root: Path) -> Configuration | NoRepair:
         return without_a_run(Outcome.REFUSED, f"{CONFIGURATION} cannot be read: {error.strerror}.", "Make it readable.")
     found = read_configuration(text)
     if isinstance(found, ConfigurationProblem):
-        return without_a_run(Outcome.REFUSED, f"{CONFIGURATION} is invalid. {found.sentence}", "Fix it and run again.")
+        return without_a_run(Outcome.REFUSED, f"{CONFIGURATION} is invalid. {found.sentence}", "Fix it, then run again.")
     return found
 
 
@@ -150,7 +150,7 @@ async def _sandboxes(settings: Settings, screen: Screen) -> Sandboxes:
         return sandboxes
 
     async def plain(error: SandboxUnavailable) -> Sandboxes:
-        why = f"{error.reason}; your checkout runs as a plain process, with limits but without isolation"
+        why = f"{error.reason}; the checkout's code runs as a plain process, with limits but without isolation"
         await screen.emit(Degraded(text=why, step="sandbox", why=why))
         return await sandboxes_in(folder, settings.model_copy(update={"sandbox": "process"}), trusted=True)
 

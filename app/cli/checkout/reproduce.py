@@ -60,7 +60,7 @@ async def run(root: Path, settings: Settings, *, selection: JobSelection, json: 
 
 @dataclass(frozen=True, slots=True)
 class ReproductionReport:
-    """A reproduction, as text or JSON."""
+    """Formats a reproduction as text or JSON."""
 
     seen: Reproduction
     seconds: float

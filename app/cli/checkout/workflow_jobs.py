@@ -52,7 +52,7 @@ class FoundJob:
 
 
 async def job_of(root: Path, selection: JobSelection) -> FoundJob:
-    """As `find_job`, with the commit of the checkout."""
+    """Like `find_job`, with the checkout's commit added to the job."""
     found = await asyncio.to_thread(find_job, root, selection)
     return found if found.job is None else replace(found, job=replace(found.job, run=await commit(root)))
 
@@ -96,12 +96,12 @@ def find_job(root: Path, selection: JobSelection) -> FoundJob:
             return FoundJob(chosen, tuple(problems))
         problems.append(f"{path}: {leg}")
     if selection.names_a_job:
-        raise NoSuchJob("\n".join(problems) or "no workflow of the checkout has a matching job")
+        raise NoSuchJob("\n".join(problems) or "no workflow in the checkout has a matching job")
     return FoundJob(None, tuple(problems))
 
 
 def _workflows(root: Path) -> dict[str, str]:
-    """Maps paths in the checkout to texts, for workflows and local actions."""
+    """The texts of the workflows and local actions, by their path in the checkout."""
     folder = root / ".github"
     files = sorted([*folder.glob("workflows/*.y*ml"), *folder.glob("actions/**/action.y*ml")])
     texts: dict[str, str] = {}

@@ -33,7 +33,7 @@ Area = Literal["settings", "database", "redis", "github", "model", "sandbox"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`seen` is what was found, as one sentence; `fix` says what to do, "" if nothing."""
+    """One check. `seen` says what was found, in one sentence; `fix` says what to do, "" if nothing."""
 
     area: Area
     name: str
@@ -42,7 +42,7 @@ class Check:
     fix: str = ""
 
 
-LEAST_FREE = 2 << 30  # bytes: a few repositories with their dependencies
+LEAST_FREE = 2 << 30  # bytes: enough for a few repositories with their dependencies
 LONGEST_TAKEOVER = 60.0  # seconds, documented for the service
 NO_ROOM = 8 << 20  # bytes needed to migrate the database and store a first attempt
 
@@ -66,16 +66,16 @@ def _webhook_secret(settings: Settings) -> Check:
             "webhook secret",
             "warning",  # only the web process needs it, and doctor may run on a worker's machine
             "not set; workers do not need it, but the web process does not start without it",
-            f"where `serve` runs, set {PREFIX}GITHUB_WEBHOOK_SECRET to the Webhook secret on the App's page",
+            f"on the machine that runs `serve`, set {PREFIX}GITHUB_WEBHOOK_SECRET to the App's webhook secret",
         )
     if len(secret.get_secret_value()) < 16:
-        fix = "set a longer one (openssl rand -hex 32), on the App's page and here"
-        return Check("settings", "webhook secret", "warning", "short enough to be guessed", fix)
+        fix = "set a longer one (openssl rand -hex 32) both on the App's page and here"
+        return Check("settings", "webhook secret", "warning", "short enough to guess", fix)
     return Check("settings", "webhook secret", "ok", "set")
 
 
 def _takeover(settings: Settings) -> Check:
-    """A dead worker's attempt is taken over by the first sweep after its lease expires."""
+    """Check how soon a dead worker's attempt is taken over: by the first sweep after its lease expires."""
     longest = settings.lease_seconds + settings.sweep_seconds
     seen = f"attempts of a dead worker are taken over within {longest:g} s"
     if longest > LONGEST_TAKEOVER:
@@ -116,11 +116,11 @@ async def check_database(settings: Settings) -> AsyncIterator[Check]:
         async with asyncio.timeout(_DATABASE_SECONDS):
             found = await condition(settings.database)
     except StoreError as error:
-        fix = f"check that it runs, that its user has write access, and that {PREFIX}DATABASE_URL is correct"
+        fix = f"check that the database runs, that its user has write access, and that {PREFIX}DATABASE_URL is correct"
         yield Check("database", "opens", "failed", str(error), fix)
         return
     except TimeoutError:
-        fix = f"check that it runs and is reachable from here, and that {PREFIX}DATABASE_URL is correct"
+        fix = f"check that the database runs and is reachable from here, and that {PREFIX}DATABASE_URL is correct"
         yield Check("database", "opens", "failed", f"no response within {_DATABASE_SECONDS:.0f} s", fix)
         return
     if found is None:
@@ -172,7 +172,7 @@ async def _check_server(url: str, source: str) -> AsyncIterator[Check]:
         await client.delete(key)
         about = await client.info()
     except (RedisError, OSError) as error:
-        fix = f"check that it runs, that its password is correct, and that {PREFIX}REDIS_URL points to it"
+        fix = f"check that Redis runs, that the password is correct, and that {PREFIX}REDIS_URL points to it"
         yield Check("redis", "answers", "failed", f"{source}: {type(error).__name__}: {str(error)[:200]}", fix)
         return
     finally:
@@ -180,8 +180,8 @@ async def _check_server(url: str, source: str) -> AsyncIterator[Check]:
     yield Check("redis", "answers", "ok", f"version {about.get('redis_version', 'unknown')} ({source}), writable")
     policy = str(about.get("maxmemory_policy", "noeviction"))
     if policy != "noeviction" and about.get("maxmemory"):
-        seen = f"drops queued ids when memory is full (maxmemory-policy {policy}); the sweeper requeues them after some seconds"
-        yield Check("redis", "eviction", "warning", seen, "set maxmemory-policy to noeviction in its configuration")
+        seen = f"drops queued ids when memory is full (maxmemory-policy {policy}); the next sweep enqueues them again"
+        yield Check("redis", "eviction", "warning", seen, "set maxmemory-policy to noeviction in the configuration of Redis")
 
 
 _MODEL_SECONDS = 10.0
@@ -194,7 +194,7 @@ async def check_model(settings: Settings) -> AsyncIterator[Check]:
         why = "set to `none`" if settings.model == "none" else "not set, and no local Ollama with a coding model"
         yield Check("model", "none", "ok", f"{why}; repairs use only the rungs without a model")
         return
-    await asyncio.to_thread(load)  # takes seconds, which must not count as the model's
+    await asyncio.to_thread(load)  # takes seconds, which must not count towards the model's time limit
     asked = [asyncio.create_task(_ask(one)) for one in models.all_settings]
     try:
         for task in asked:
@@ -215,7 +215,7 @@ async def _ask(one: ModelSettings) -> Check:
         fix = f"check the name and the key ({PREFIX}MODEL_API_KEY, or the provider's variable in the worker's environment)"
         return Check("model", one.name, "failed", error.reason[:300], fix)
     except ModelError as error:
-        fix = "check that it runs and is reachable; attempts keep trying it, after the rungs without a model"
+        fix = "check that the model's server runs and is reachable; attempts keep trying it, after the rungs without a model"
         return Check("model", one.name, "warning", f"{type(error).__name__}: {error.reason[:300]}", fix)
     return Check("model", one.name, "ok", f"answered {answer.text.strip()[:40]!r}")
 
@@ -228,12 +228,12 @@ async def _not_pulled(one: ModelSettings) -> Check | None:
             found = (await client.get(f"{base}/api/tags")).raise_for_status().json()
         names = [str(model["name"]) for model in found["models"]]
     except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-        fix = f"start it (ollama serve), or set {PREFIX}MODEL_API_BASE to its address"
+        fix = f"start Ollama (ollama serve), or set {PREFIX}MODEL_API_BASE to its address"
         return Check("model", one.name, "failed", f"no Ollama answers at {base}: {type(error).__name__}", fix)
     if wanted in names or f"{wanted}:latest" in names:
         return None
-    has = f"it has {', '.join(names[:5])}" if names else "it has no model at all"
-    return Check("model", one.name, "failed", f"the Ollama at {base} has not pulled it; {has}", f"ollama pull {wanted}")
+    has = f"it has {', '.join(names[:5])}" if names else "it has no models"
+    return Check("model", one.name, "failed", f"the Ollama at {base} does not have this model; {has}", f"ollama pull {wanted}")
 
 
 async def check_sandbox(settings: Settings) -> AsyncIterator[Check]:
@@ -241,7 +241,7 @@ async def check_sandbox(settings: Settings) -> AsyncIterator[Check]:
         sandboxes = await sandboxes_of(settings)
     except (SettingsError, SandboxUnavailable) as error:
         yield Check(
-            "sandbox", "opens", "failed", str(error), f"choose one that works here: {PREFIX}SANDBOX=local, docker or e2b"
+            "sandbox", "opens", "failed", str(error), f"choose a sandbox that works here: {PREFIX}SANDBOX=local, docker or e2b"
         )
         return
     isolation = sandboxes.isolation

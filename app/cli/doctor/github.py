@@ -15,9 +15,9 @@ from app.github.types import PUBLISHING, READING, RERUNNING, Access, AppFacts, I
 from app.settings import PREFIX, Settings, SettingsError
 
 PATIENCE = RetryPolicy(tries=2, first_delay=0.2, longest_delay=0.5, longest_rate_limit=1.0, timeout=6.0)
-SKEW = 30.0  # seconds: GitHub rejects tokens issued more than a minute ahead of its clock
+SKEW = 30.0  # seconds; GitHub rejects tokens issued more than a minute ahead of its clock
 CONSEQUENCES: Mapping[str, str] = {
-    "actions": "cannot read failing jobs and their logs, so cannot reproduce anything",
+    "actions": "cannot read failing jobs and their logs, so no failure can be reproduced",
     "checks": "cannot show a check run on the commit or see failures of other CI services",
     "contents": "cannot read the code or commit a repair",
     "issues": "cannot comment, so nobody learns why there is no repair",
@@ -38,7 +38,7 @@ async def check_github(settings: Settings, clock: Clock) -> AsyncIterator[Check]
     try:
         github = github_of(settings, PATIENCE)
     except SettingsError as error:
-        fix = "create the App or open its page on GitHub: both values are there"
+        fix = "create the App, or open its page on GitHub, to get its id and a private key"
         if isinstance(error.__cause__, OSError):  # the key's file
             file = settings.github_private_key_file
             fix = f"make {file} readable for user {os.geteuid()}, or correct {PREFIX}GITHUB_PRIVATE_KEY_FILE"
@@ -48,7 +48,7 @@ async def check_github(settings: Settings, clock: Clock) -> AsyncIterator[Check]
         try:
             github_time = await github.time()
         except GitHubError as error:
-            fix = f"check that this machine can reach it (for a proxy, set HTTPS_PROXY) and {PREFIX}GITHUB_API_URL is correct"
+            fix = f"check {PREFIX}GITHUB_API_URL, and that this machine can reach it (for a proxy, set HTTPS_PROXY)"
             yield Check("github", "reachable", "failed", f"{settings.github_api_url}: {error}", fix)
             return
         yield Check("github", "reachable", "ok", f"{settings.github_api_url} answers")
@@ -58,7 +58,7 @@ async def check_github(settings: Settings, clock: Clock) -> AsyncIterator[Check]
             fix = "set the clock (timedatectl set-ntp true)"
             yield Check("github", "clock", "failed", f"{seen}, so GitHub rejects its tokens", fix)
         else:
-            yield Check("github", "clock", "ok", f"{abs(ahead):.0f} s off GitHub's")
+            yield Check("github", "clock", "ok", f"{abs(ahead):.0f} s from GitHub's")
         async for check in _app_checks(github, settings):
             yield check
 
@@ -106,7 +106,7 @@ def _installed(facts: AppFacts, installations: tuple[InstallationFacts, ...], ne
             continue
         lacks = [f"{name}: {access}" for name, access in sorted(needed.items()) if not _has(one.permissions, name, access)]
         if lacks and all(_has(facts.permissions, *each.split(": ")) for each in lacks):
-            seen = f"installation has not accepted {', '.join(lacks)}"
+            seen = f"the installation has not accepted {', '.join(lacks)}"
             problems.append(Check("github", one.account, "failed", seen, f"accept the new permissions at {one.url}"))
     names = ", ".join(one.account for one in installations[:5])
     return problems or [Check("github", "installations", "ok", f"installed by {names}")]

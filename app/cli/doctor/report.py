@@ -99,7 +99,7 @@ async def _shown(checks: AsyncIterator[Check]) -> list[Check]:
 
 
 async def _without_secrets(checks: AsyncIterator[Check], secrets: tuple[str, ...]) -> AsyncGenerator[Check, None]:
-    """Hide secrets repeated by drivers and servers. Exact matches only, as our own texts name settings like `…_KEY:`."""
+    """Hide secrets that drivers and servers repeat. Exact matches only, as our own texts name settings like `…_KEY:`."""
     async for check in checks:
         seen, fix = check.seen, check.fix
         for secret in (each for each in secrets if len(each) >= SHORTEST):

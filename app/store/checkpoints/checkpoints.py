@@ -1,4 +1,4 @@
-"""The engine's checkpoints: in PostgreSQL if that is the database, otherwise in a file next to SQLite's."""
+"""The engine's checkpoints: in PostgreSQL if that is the database, otherwise in a file next to SQLite's database."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _BUSY_SECONDS = 30.0
 @contextlib.asynccontextmanager
 async def open_checkpoints(settings: Settings) -> AsyncIterator[BaseCheckpointSaver[str]]:
     """Open the checkpoints, creating them if needed; close them at the end. Raises `StoreError`."""
-    # Slow to import; commands that only read do not need it.
+    # Imported late: slow to import, and commands that only read do not need it.
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-    # The state is plain data: no classes, so that writing checkpoints does not mean running code.
+    # The state is plain data without classes, so that whoever can write checkpoints cannot run code.
     serde = JsonPlusSerializer(allowed_msgpack_modules=[])
     address = read(settings.database)
     if isinstance(address, Postgres):

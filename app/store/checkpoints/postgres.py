@@ -1,4 +1,4 @@
-"""LangGraph's checkpoints in PostgreSQL, made to survive its restarts and to store hostile text.
+"""LangGraph's checkpoints in PostgreSQL; they survive restarts of the server and can store hostile text.
 
 LangGraph uses psycopg, with its own tables and migrations.
 """
@@ -34,7 +34,7 @@ _CALL_SECONDS = 20.0  # of one call, if the server does not answer
 _CHECK_SECONDS = 3.0  # of checking a pooled connection
 _RETRY_SECONDS = 30.0  # to retry an unavailable server; the attempt's lease may end sooner
 _POOL_SIZE = 4  # concurrent calls of a process
-_LIVENESS = {  # how soon the kernel drops a dead connection; the URL's parameters win
+_LIVENESS = {  # how soon the kernel drops a dead connection; the URL's parameters take precedence
     "keepalives_idle": 5,  # seconds
     "keepalives_interval": 2,  # seconds
     "keepalives_count": 3,
@@ -82,8 +82,8 @@ async def opened(address: Postgres, serde: SerializerProtocol) -> AsyncIterator[
 async def _set_up(conninfo: str) -> None:
     """Run LangGraph's migrations, one process at a time.
 
-    The lock is polled: some migrations build an index concurrently, which waits for every running statement, so also for one
-    that blocks on the lock.
+    The lock is polled: some migrations build an index concurrently, which waits for every running statement, including one that
+    waits for the lock.
     """
     async with await psycopg.AsyncConnection.connect(
         conninfo, autocommit=True, prepare_threshold=0, row_factory=dict_row
@@ -97,7 +97,7 @@ async def _set_up(conninfo: str) -> None:
 
 
 async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Raises `psycopg.OperationalError` for a broken connection.
+    """Check a pooled connection. Raises `psycopg.OperationalError` if it is broken.
 
     If the server is silent, the socket is shut down: psycopg's own cancellation would wait for the server.
     """
@@ -112,7 +112,7 @@ async def _check(connection: psycopg.AsyncConnection[Any]) -> None:
 class _RetryingSaver(AsyncPostgresSaver):
     """Retries every call while the server is unavailable; writes are idempotent by their keys.
 
-    A saver serialises its calls. Each call uses a new one on the shared pool, so that attempts do not wait for each other.
+    A saver serialises its calls. Each call uses a new saver on the shared pool, so that attempts do not wait for each other.
     """
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:

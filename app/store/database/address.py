@@ -1,7 +1,7 @@
 """The database's address: parses `SELFHEAL_DATABASE_URL` for every driver. Connects to nothing.
 
-The tables use asyncpg, LangGraph's checkpoints libpq (psycopg). Hosted PostgreSQL gives out URLs for libpq, with parameters
-that asyncpg would send to the server as settings.
+The tables use asyncpg, LangGraph's checkpoints libpq (psycopg). Providers of hosted PostgreSQL hand out URLs for libpq, with
+parameters that asyncpg would send to the server as settings.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class StoreError(Exception):
 
 
 class NoDatabase(StoreError):
-    """The settings name no database with Selfheal's tables; probably another one is meant."""
+    """The configured database has no Selfheal tables; the operator probably means another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,12 @@ class Postgres:
 
     @property
     def where(self) -> str:
-        """For people: never the password."""
+        """The server's address for people, without the password."""
         return f"{self.host or 'the local socket'}:{self.port}"
 
     @property
     def asyncpg_dsn(self) -> str:
-        """Only the parameters, so that asyncpg reads `sslmode` and related ones itself."""
+        """A URL with the parameters only, so that asyncpg reads `sslmode` and related ones itself."""
         known = {name: value for name, value in self.parameters.items() if name in _OF_BOTH}
         if self.trusts_system:
             del known["sslrootcert"]
@@ -73,7 +73,7 @@ class Postgres:
 
 
 def read(url: str) -> Sqlite | Postgres:
-    """Raises `StoreError`, without the URL: it may contain the password."""
+    """Parse the URL. Raises `StoreError` without quoting the URL: it may contain the password."""
     try:
         parsed = make_url(url.strip())
     except (ArgumentError, ValueError):  # its message may contain a part of the password
@@ -102,7 +102,7 @@ def _postgres(url: URL) -> Postgres:
     if host is not None and "@" in host:
         raise StoreError(f"{SETTING}: write special characters of a password as %XX (@ is %40, / is %2F)")
     if not (port.isdecimal() and 0 < int(port) < 1 << 16):
-        raise StoreError(f"{SETTING}: the port must be a number up to 65535, of one server")
+        raise StoreError(f"{SETTING}: name one server, with a port up to 65535")
     if not url.database:
         raise StoreError(f"{SETTING}: the database name is missing; write {_SHAPES}")
     if "ssl" in given:  # SQLAlchemy's name for it

@@ -19,7 +19,7 @@ SECONDS = 2.0  # to wait for another writer
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`revision` is None for a database without our tables; `known`: whether this version has that migration."""
+    """A database's condition. `revision`: None without our tables; `known`: whether this version has that migration."""
 
     name: str  # "SQLite at /path" or "PostgreSQL at host/name"; no password
     version: str
@@ -30,7 +30,7 @@ class Condition:
 
 
 async def condition(url: str) -> Condition | None:
-    """None for a SQLite file that does not exist yet. Raises `StoreError` for an unusable database."""
+    """Inspect the database; None for a SQLite file that does not exist yet. Raises `StoreError` if it is unusable."""
     address = read(url)
     if isinstance(address, Postgres):
         # Load the driver only when it is used.

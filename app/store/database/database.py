@@ -26,7 +26,7 @@ _CLOSE_SECONDS = 10.0
 _MIGRATION_LOCK = 0x5E1F_4EA1  # any number, the same in every process
 _LOCK_SECONDS = 600.0  # to wait for another process's migrations
 _LOCK_POLL_SECONDS = 0.2  # between two tries to get the lock
-# A process that freezes between two statements of a migration must not block the others for ever.
+# A process that freezes between two statements of a migration must not block the others forever.
 _FROZEN = "SET LOCAL idle_in_transaction_session_timeout = '60s'"
 _MIGRATIONS = Path(__file__).parents[1] / "migrations"
 _log = structlog.get_logger(__name__)
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Database:
-    """An open database at the newest migration. Close it: each SQLite connection is a thread."""
+    """An open database at the newest migration. It must be closed, as each SQLite connection is a thread."""
 
     def __init__(
         self, engine: AsyncEngine, readers: int | None = None, writer_thread: sqlite.WriterThread | None = None
@@ -49,7 +49,7 @@ class Database:
     async def open(cls, url: str, *, migrate: bool = True) -> Database:
         """Connect and migrate. `url` is in the format of `address.py`. Raises `StoreError`.
 
-        With `migrate=False` nothing is created or changed: a database at another migration is refused, a missing one is
+        With `migrate=False` nothing is created or changed: a database at another migration is refused, and a missing one raises
         `NoDatabase`.
         """
         address = read(url)
@@ -59,7 +59,7 @@ class Database:
 
     @classmethod
     def connect(cls, url: str) -> Database:
-        """At whatever migration; connects lazily. Raises `StoreError` for an invalid URL."""
+        """The database at any migration; connects lazily. Raises `StoreError` for an invalid URL."""
         address = read(url)
         if isinstance(address, Postgres):
             from app.store.database import postgres
@@ -172,8 +172,8 @@ async def _lock_migrations(connection: AsyncConnection) -> None:
                 await asyncio.sleep(_LOCK_POLL_SECONDS)
     except TimeoutError as error:
         raise StoreError(
-            f"the database is being migrated by another process, for more than {_LOCK_SECONDS:g} s; start again when "
-            "it is done, or end it: it holds an advisory lock in pg_locks"
+            f"another process has been migrating the database for more than {_LOCK_SECONDS:g} s; start again when "
+            "it is done, or end that process: it holds an advisory lock in pg_locks"
         ) from error
 
 
@@ -182,7 +182,7 @@ def _is_locked(error: BaseException) -> bool:
 
 
 def revisions_of(connection: Connection) -> list[str]:
-    """The database's revisions; empty if it has no tables of ours. Without Alembic, which takes half a second to load."""
+    """The database's revisions; empty if it has no tables of ours. Does not use Alembic, which takes half a second to load."""
     if not inspect(connection).has_table("alembic_version"):
         return []
     return list(connection.execute(text("SELECT version_num FROM alembic_version")).scalars())
@@ -211,8 +211,8 @@ def _not_current(address: Sqlite | Postgres, revisions: list[str]) -> StoreError
         return _none_at(address)
     if set(revisions) <= set(known_migrations()):
         return StoreError(
-            f"{_name(address)} is from an older version of Selfheal (migration {', '.join(revisions)}, this one needs "
-            f"{newest_migration()}), and nothing in it was changed: stop the older version's processes, then run "
+            f"{_name(address)} is from an older version of Selfheal (migration {', '.join(revisions)}; this version needs "
+            f"{newest_migration()}); nothing in it was changed. Stop the older version's processes, then run "
             "`selfheal migrate` or start this version's service"
         )
     return _of_another_version(f"it is at {', '.join(revisions)}")

@@ -13,7 +13,7 @@ from app.store.database.address import SETTING, Postgres, StoreError
 
 CONNECT_SECONDS = 8.0
 ERRORS = (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
-"""What opening raises; `refusal` explains it."""
+"""Exceptions when opening a connection; `refusal` explains them."""
 _COMMAND_SECONDS = 20.0  # of one statement, if the server does not answer; `statement_timeout` comes first
 _POOL_SIZE = 5  # open connections per process
 _POOL_MORE = 5  # additional ones under load
@@ -27,7 +27,7 @@ _SESSION = (
 
 
 class NotConnected(ConnectionError):
-    """No connection is available now. An `OSError`, like an unreachable server: drivers raise many kinds."""
+    """No connection is available now. An `OSError`, because drivers raise various errors for this."""
 
 
 def pool(address: Postgres) -> AsyncEngine:
@@ -40,7 +40,7 @@ def pool(address: Postgres) -> AsyncEngine:
         pool_timeout=_POOL_WAIT_SECONDS,
         pool_recycle=_POOL_AGE_SECONDS,
         pool_pre_ping=True,
-        hide_parameters=True,  # they contain external data, and errors are logged
+        hide_parameters=True,  # parameters contain external data, and errors are logged
     )
 
 

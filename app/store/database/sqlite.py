@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def pool(address: Sqlite) -> AsyncEngine:
-    """Dispose of it: each of its connections is a thread."""
+    """A connection pool. It must be disposed of: each of its connections is a thread."""
     address.path.parent.mkdir(parents=True, exist_ok=True)
     engine = create_async_engine(_url("aiosqlite", address), connect_args={"timeout": _BUSY_SECONDS}, hide_parameters=True)
     _prepared(engine.sync_engine)
@@ -59,7 +59,7 @@ def _url(driver: str, address: Sqlite) -> URL:
 def _prepared(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: object) -> None:
-        connection.isolation_level = None  # the driver's own BEGIN comes late, and not before DDL
+        connection.isolation_level = None  # the driver's own BEGIN comes late, and is missing before DDL
         cursor = connection.cursor()
         cursor.execute("PRAGMA journal_mode=WAL")
         cursor.execute("PRAGMA foreign_keys=ON")

@@ -1,6 +1,6 @@
 """Changes of an attempt: timeline events, endings, and a person's decisions (the reply to a question, a fork).
 
-All run inside the caller's transaction. A refusal is a sentence for that person and changes nothing.
+All run inside the caller's transaction. A refused decision changes nothing; the result is a sentence for that person.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ async def has_event(session: AsyncSession, row: AttemptRow, body: str, after: in
 
 
 async def next_number(session: AsyncSession, repository_id: int, head_sha: str) -> int:
-    """The number of the head's next attempt. The unique constraint decides between two at once."""
+    """The number of the head's next attempt. If two transactions get the same one, the unique constraint decides."""
     highest = await session.scalar(
         select(func.max(AttemptRow.number)).where(AttemptRow.repository_id == repository_id, AttemptRow.head_sha == head_sha)
     )
@@ -45,10 +45,10 @@ async def next_number(session: AsyncSession, repository_id: int, head_sha: str) 
 
 
 async def end(session: AsyncSession, row: AttemptRow, event: Ended, now: datetime, *, reported: bool = False) -> None:
-    """End the attempt; a lease on it is lost.
+    """End the attempt; any lease on it is lost.
 
-    Unless `reported`, a worker reports it to GitHub later. GitHub shows nothing of an attempt that no worker has started or
-    whose commit is unknown, so there is nothing to report.
+    Unless `reported`, a worker reports the outcome to GitHub later. GitHub shows nothing of an attempt that no worker has
+    started or whose commit is unknown, so there is nothing to report.
     """
     await add_event(session, row, event, now)
     row.status, row.outcome, row.reason, row.next_step = "ended", Outcome(event.outcome), event.reason, event.next_step
@@ -63,7 +63,7 @@ def ended(outcome: Outcome, reason: str, next_step: str = "") -> Ended:
 
 
 def exhausted(row: AttemptRow) -> Ended:
-    """The end of an attempt that has no tries left."""
+    """The ending of an attempt that has no tries left."""
     why = f"the last with {row.last_error}" if row.last_error else "each time because the worker died or stopped responding"
     return ended(Outcome.ERROR, f"{row.tries} tries failed, {why}.", _TRY_AGAIN)
 
@@ -82,7 +82,7 @@ LONGEST_WORD = 4_000  # characters of a person's reason or hint
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A new attempt that continues from one round of another with a hint or another model."""
+    """A new attempt that continues another from one of its iterations, with a hint or another model."""
 
     id: str
     source: str  # id of the forked attempt
@@ -92,17 +92,17 @@ class Fork:
 
 
 async def reply(session: AsyncSession, attempt_id: str, approved: bool, why: str, now: datetime) -> str | None:
-    """Answer the attempt's question and queue it again; otherwise a sentence why not."""
+    """Answer the attempt's question and queue it again; returns a sentence if that is not possible."""
     row = await session.get(AttemptRow, attempt_id, with_for_update=True)
     if row is None:
-        return f"there is no attempt {attempt_id!r}; `selfheal attempts list` shows them"
+        return f"there is no attempt {attempt_id!r}; `selfheal attempts list` shows the ids"
     if row.status != "waiting" or row.asking is None or row.question is None:
         return _not_waiting(row)
     word = Reply(approved, why.strip()[:LONGEST_WORD], to=row.asking)
     row.reply, row.answered_at = as_json(word), now
     row.status = "queued"
     about = msgspec.json.decode(row.question, type=Question).about
-    # Recorded now: a worker may pick it up late, or never if the branch has moved on.
+    # Recorded now: a worker may continue the attempt late, or never if the branch has moved on.
     await add_event(session, row, Answered(text=word.summary, about=about, approved=approved, why=word.why), now)
     return None
 
@@ -110,10 +110,10 @@ async def reply(session: AsyncSession, attempt_id: str, approved: bool, why: str
 def _not_waiting(row: AttemptRow) -> str:
     known = row.id[:12]
     if row.status == "ended":
-        return f"attempt {known} has already ended as {row.outcome}; `selfheal attempts show {known}` says why"
+        return f"attempt {known} has already ended as {row.outcome}; `selfheal attempts show {known}` shows why"
     if row.reply is not None:
         said = "approved" if msgspec.json.decode(row.reply, type=Reply).approved else "rejected"
-        return f"attempt {known} was already {said} and is {row.status}; it asks again if it needs another answer"
+        return f"attempt {known} was already {said} and is {row.status}; if it needs another answer, it asks again"
     return f"attempt {known} is not waiting for approval: it is {row.status}"
 
 
@@ -145,7 +145,7 @@ async def fork(session: AsyncSession, fork: Fork, now: datetime) -> None:
 
 
 def describe_fork(fork: Fork) -> str:
-    """Where a fork comes from, as a sentence without its full stop."""
+    """The origin of a fork, as a sentence without its full stop."""
     model = f", with {fork.model}" if fork.model else ""
     hint = f", with the hint: {fork.hint.rstrip('.')}" if fork.hint else ""
-    return f"Forked from attempt {fork.source[:12]} before round {fork.from_iteration}{model}{hint}"
+    return f"Forked from attempt {fork.source[:12]} before iteration {fork.from_iteration}{model}{hint}"

@@ -5,7 +5,7 @@
     ├── Postponed            raised by the worker: the attempt has to wait, and the try does not count     seconds
     └── TriesExhausted       it has just been ended as `error`            attempt
 
-Knows no heartbeat: a claim that is not renewed expires by itself.
+This module knows no heartbeat: a claim that is not renewed expires by itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class HeadBusy(NotClaimed):
 
 
 class Postponed(NotClaimed):
-    """A dependency is unavailable; the attempt returns to the queue for so many seconds."""
+    """A dependency is unavailable; the attempt goes back to the queue and waits for `seconds`."""
 
     def __init__(self, reason: str, seconds: float) -> None:
         super().__init__(reason)
@@ -53,9 +53,9 @@ class TriesExhausted(NotClaimed):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A lease expires after `silence` seconds without a heartbeat. A try fails after `longest` seconds.
+    """The limits of a lease. It expires after `silence` seconds without a heartbeat; a try fails after `longest` seconds.
 
-    `tries` failed tries end an attempt, which can be forked for `keep` after that.
+    After `tries` failed tries, the attempt ends. An ended attempt can be forked for the duration `keep`.
     """
 
     silence: float
@@ -67,13 +67,13 @@ class Terms:
 class Claimed(NamedTuple):
     attempt: Attempt
     token: int  # fences the holder's writes
-    since: float  # by `app.clock.elapsed`: the claim lasts at least from then on
+    since: float  # when the lease began at the earliest, by `app.clock.elapsed`
 
 
 async def claim(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> Claimed:
     """Claim the attempt for a worker. Raises `NotClaimed` and its subclasses.
 
-    Waits for an unavailable database as long as a lease lasts; a claim whose commit was not answered is recognised.
+    Waits for an unavailable database as long as a lease lasts. If the reply to the commit is lost, it recognises its claim.
     """
     written: tuple[str | None, int, datetime | None] | None = None
 
@@ -105,7 +105,7 @@ async def claim(database: Database, clock: Clock, terms: Terms, attempt_id: str,
 
 
 def take(row: AttemptRow, worker: str, now: datetime, terms: Terms) -> None:
-    """Note the lease's new owner and expiry on the row."""
+    """Set the lease's new owner and expiry on the row."""
     row.lease_owner = worker
     row.lease_token += 1
     row.heartbeat_at = now
@@ -138,7 +138,7 @@ def _refusal(row: AttemptRow, now: datetime) -> str | None:
     if row.status == "ended":
         return f"it has ended as {row.outcome}"
     if row.status == "waiting":
-        return "it waits for a person"
+        return "it is waiting for a person"
     if row.status == "queued" and row.due_at is not None and row.due_at > now:
         return f"it is postponed until {row.due_at:%H:%M:%S} UTC"
     if row.status == "running" and row.lease_expires_at is not None and row.lease_expires_at > now:

@@ -1,7 +1,7 @@
 """The lease on an attempt's row: heartbeat, fencing, and what happens when it is lost.
 
-A claim increments the row's lease token, and every write checks it, so a worker that slept through its lease changes nothing.
-The same lease serves for working on an attempt and for reporting its outcome (`leases`).
+A claim increments the row's lease token, and every write checks it, so a worker whose lease expired while it was suspended
+cannot change anything. Working on an attempt and reporting its outcome use the same kind of lease (`leases`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from app.store.models import AttemptRow
 from app.store.values import Attempt, Status
 
 _BEATS_PER_LEASE = 6
-_BEAT_SECONDS = 5.0  # minimum time for a late heartbeat: a starved process may still hold its lease
+_BEAT_SECONDS = 5.0  # minimum time for a heartbeat, even a late one: a starved process may still hold its lease
 _RELEASE_SECONDS = 10.0
 T = TypeVar("T")
 L = TypeVar("L", bound="RowLease")
 
 
 class LeaseLost(Exception):
-    """Another worker may have the attempt: this one must not write."""
+    """Another worker may own the attempt: this one must not write."""
 
 
 class RowLease:
@@ -52,7 +52,7 @@ class RowLease:
     def check(self) -> None:
         """Raise `LeaseLost` if the lease may have expired, judged by this process's own clock.
 
-        To be called before writing anywhere else than to the database: another worker might be doing the same.
+        Call this before any write outside the database: another worker might be doing the same.
         """
         if elapsed() > self._beaten + self._terms.silence:
             raise LeaseLost(f"the lease on attempt {self.attempt.id} has not been renewed for {self._terms.silence:g} s")
@@ -71,22 +71,22 @@ class RowLease:
             yield session, await session.get_one(AttemptRow, self.attempt.id)
 
     async def _release(self, error: BaseException | None) -> Attempt | None:
-        """Give the row back after `error`, if any; returns the attempt if that ended it."""
+        """Release the row after `error`, if any; returns the attempt if that ended it."""
         raise NotImplementedError
 
     def _stopped(self, row: AttemptRow) -> Exception | None:
-        """Why the work must stop, if that was requested."""
+        """The reason why the work must stop, if a stop was requested."""
         return None
 
     async def _beat(self) -> Exception | None:
-        """Renew the lease; returns why the work must stop, if that was requested."""
+        """Renew the lease; returns the reason why the work must stop, if a stop was requested."""
         async with self._fenced() as (_, row):
             row.heartbeat_at = self._clock.now()
             row.lease_expires_at = row.heartbeat_at + timedelta(seconds=self._terms.silence)
             return self._stopped(row)
 
     async def _keep(self, body: asyncio.Task[object]) -> Exception:
-        """Send heartbeats until the lease ends; then cancel the body and return why.
+        """Send heartbeats until the lease ends, then cancel the body and return the reason.
 
         Waits for an unavailable database while the lease lasts.
         """
@@ -115,7 +115,7 @@ class RowLease:
 
 @contextlib.asynccontextmanager
 async def held(lease: L) -> AsyncIterator[L]:
-    """Keep the lease alive for the block, then release it; when it is lost, cancel the block and raise the reason.
+    """Keep the lease alive for the block, then release it. If the lease is lost, cancel the block and raise the reason.
 
     Raises `TriesExhausted` if the block's error ended the attempt.
     """
@@ -136,7 +136,7 @@ async def held(lease: L) -> AsyncIterator[L]:
 
 @contextlib.asynccontextmanager
 async def _kept_alive(lease: RowLease) -> AsyncIterator[None]:
-    """Keep the lease alive for the block; when it is lost, cancel the block and raise the reason."""
+    """Keep the lease alive for the block. If the lease is lost, cancel the block and raise the reason."""
     body = asyncio.current_task()
     assert body is not None
     cancelling = body.cancelling()
@@ -158,7 +158,7 @@ async def _kept_alive(lease: RowLease) -> AsyncIterator[None]:
 
 
 async def _release_in_time(release: Callable[[], Awaitable[T]]) -> T | None:
-    """The release's result, even if this task is cancelled; None if it fails, as the lease then expires by itself."""
+    """Release, even if this task is cancelled, and return the result; None if that fails: the lease then expires by itself."""
     releasing = asyncio.create_task(retried(release, _RELEASE_SECONDS))
     with contextlib.suppress(LeaseLost, SQLAlchemyError, OSError):
         async with asyncio.timeout(_RELEASE_SECONDS):

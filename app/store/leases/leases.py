@@ -1,9 +1,9 @@
-"""A worker's leases: on a claimed attempt, and on reporting the outcome of an ended one, which one worker at a time does.
+"""A worker's leases: on a claimed attempt, and on reporting an ended attempt's outcome. One worker at a time holds a lease.
 
     LeaseLost                another worker may have it: this one must not write (`heartbeat.py`)
     AttemptCancelled         a person or a newer commit ended it          outcome, reason
 
-Every write waits for an unavailable database while the lease lasts. Knows no queue and no GitHub.
+Every write waits for an unavailable database while the lease lasts. This module knows no queue and no GitHub.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class Lease(RowLease):
     status = "running"
 
     async def record(self, event: AnyEvent) -> None:
-        """Add an event to the timeline and the figures. `Ended` is left out: `end` writes it."""
+        """Add an event to the timeline and the figures. `Ended` is ignored: `end` writes it."""
         if not is_kept(event):
             return
-        known: int | None = None  # events before it, once it may have been added
+        known: int | None = None  # number of events before this one, once it may have been added
 
         async def add() -> None:
             nonlocal known
@@ -69,7 +69,7 @@ class Lease(RowLease):
         await self._patiently(add)
 
     async def set_head(self, sha: str, branch: str) -> Attempt:
-        """Set the commit of a command's attempt, and its number. `HeadBusy` puts it back into the queue."""
+        """Set the commit of a command's attempt, and its number. Raises `HeadBusy`, which returns the attempt to the queue."""
         return await self._patiently(lambda: self._set_head(sha, branch))
 
     async def spend(self, usage: Usage) -> None:
@@ -77,11 +77,11 @@ class Lease(RowLease):
         await self._patiently(lambda: self._spend(usage))
 
     async def record_pull_request(self, pull: PullRequestRecord, confidence: float | None = None) -> None:
-        """Record the head's one pull request and the repair's confidence; may be repeated. The head must be set."""
+        """Record the head's only pull request and the repair's confidence; may be repeated. The head must be set."""
         await self._patiently(lambda: self._record_pull_request(pull, confidence))
 
     async def end(self, outcome: Outcome, reason: str, next_step: str = "", *, reported: bool = False) -> None:
-        """End the attempt and the lease: outcome, one sentence why, what a person can do. `reported`: on GitHub already."""
+        """End the attempt and the lease. `reason`: one sentence; `next_step`: for a person; `reported`: on GitHub already."""
 
         async def end(session: AsyncSession, row: AttemptRow) -> None:
             await changes.end(session, row, changes.ended(outcome, reason, next_step), self._clock.now(), reported=reported)
@@ -92,9 +92,9 @@ class Lease(RowLease):
         await self._leave(end, is_done)
 
     async def wait(self, waiting: Waiting) -> None:
-        """Let the attempt sleep until a person replies (`app.store.leases.changes`); ends the lease and resets the tries.
+        """Let the attempt wait until a person replies (`app.store.leases.changes`); ends the lease and resets the tries.
 
-        Raises `AttemptCancelled` if that was requested since the last heartbeat: there will not be another one.
+        Raises `AttemptCancelled` if a cancellation was requested since the last heartbeat, which was the final one.
         """
 
         async def sleep(session: AsyncSession, row: AttemptRow) -> None:
@@ -112,7 +112,7 @@ class Lease(RowLease):
     async def _leave(
         self, change: Callable[[AsyncSession, AttemptRow], Awaitable[None]], is_done: Callable[[AttemptRow], bool]
     ) -> None:
-        """The last write of the lease. If the answer to its commit was lost, `is_done` recognises it."""
+        """The last write under the lease. If the reply to its commit was lost, `is_done` recognises that it took effect."""
         tried = False
 
         async def write() -> None:
@@ -167,7 +167,7 @@ class Lease(RowLease):
             if known is None:
                 known = PullRequestRow(repository_id=row.repository_id, head_sha=row.head_sha, created_at=self._clock.now())
                 session.add(known)
-            if known.number != pull.number:  # webhooks keep the state of a known one up to date
+            if known.number != pull.number:  # webhooks update the state of a known pull request
                 known.state = pull.state
             known.number, known.branch, known.url = pull.number, pull.branch, pull.url
             await session.flush()
@@ -176,7 +176,7 @@ class Lease(RowLease):
 
     async def _number(self, sha: str, branch: str) -> None:
         async with self._fenced() as (session, row):
-            number = row.number if row.head_sha == sha else None  # set already if the answer to our commit was lost
+            number = row.number if row.head_sha == sha else None  # already set if the reply to our commit was lost
             if number is None:
                 number = await changes.next_number(session, row.repository_id, sha)
                 row.head_sha, row.head_branch, row.number, row.running_sha = sha, branch, number, None
@@ -187,7 +187,7 @@ class Lease(RowLease):
         return _cancelled(row)
 
     async def _release(self, error: BaseException | None) -> Attempt | None:
-        """Put the attempt back into the queue, or end it if no try is left and return it.
+        """Put the attempt back into the queue. If no try is left, end the attempt and return it.
 
         A try that was only interrupted (drain, busy head) does not count.
         """
@@ -200,14 +200,14 @@ class Lease(RowLease):
                 row.last_error = redact(f"{type(error).__name__}: {error}")[:500]
                 failed = Degraded(text=f"Try {row.tries} failed: {row.last_error}", step="attempt", why=row.last_error)
                 await changes.add_event(session, row, failed, now)
-                # Exponential backoff, starting with the lease's own time-out: what failed may recover.
+                # Exponential backoff, starting with the lease's duration: the cause may go away.
                 row.due_at = now + timedelta(seconds=self._terms.silence * 2 ** (row.tries - 1))
                 if row.tries >= self._terms.tries:
                     await changes.end(session, row, changes.exhausted(row), now)
             elif interrupted:
                 row.tries -= 1
             if isinstance(error, asyncio.CancelledError):
-                text = "Interrupted: the worker is stopping or lost Redis; another one continues"
+                text = "Interrupted: the worker is stopping or lost Redis; another worker continues"
                 await changes.add_event(session, row, Degraded(text=text, step="attempt", why="interrupted"), now)
             if isinstance(error, Postponed):
                 row.due_at = now + timedelta(seconds=error.seconds)
@@ -223,7 +223,7 @@ class Lease(RowLease):
 
 @contextlib.asynccontextmanager
 async def open_lease(database: Database, clock: Clock, terms: Terms, attempt_id: str, worker: str) -> AsyncIterator[Lease]:
-    """Claim the attempt and keep the lease alive for the block. Raises what this module and `claims.py` draw at their top.
+    """Claim the attempt and keep the lease alive for the block. Raises what this module and `claims.py` list at the top.
 
     A block that returns without `end` or `wait` puts the attempt back into the queue.
     """
@@ -236,7 +236,7 @@ def _cancelled(row: AttemptRow) -> AttemptCancelled | None:
 
 
 class NotificationLease(RowLease):
-    """One worker's lease on reporting one outcome; opened by `open_notification`."""
+    """One worker's lease on reporting one attempt's outcome; opened by `open_notification`."""
 
     status = "ended"
 
@@ -245,7 +245,7 @@ class NotificationLease(RowLease):
         self._retry_in: float | None = None
 
     def retry_later(self, seconds: float) -> None:
-        """It could not be reported now; try again after so many seconds."""
+        """The outcome could not be reported now; try again after `seconds`."""
         self._retry_in = seconds
 
     async def _release(self, error: BaseException | None) -> None:
@@ -265,7 +265,7 @@ async def open_notification(
 ) -> AsyncIterator[NotificationLease]:
     """Claim the report of an attempt's outcome for the block. Raises `NotClaimed`, `LeaseLost`.
 
-    A block that returns has reported it, unless it called `retry_later`; after one that raises, any worker tries again.
+    If the block returns, the outcome counts as reported, unless it called `retry_later`; if it raises, any worker tries again.
     """
     claimed = await _claim_notification(database, clock, terms, attempt_id, worker)
     async with held(NotificationLease(database, clock, terms, claimed)) as lease:

@@ -1,4 +1,4 @@
-"""Alembic's entry: migrates on the connection that `app/store/database/database.py` hands over."""
+"""Alembic's entry point: migrates on the connection that `app/store/database/database.py` passes."""
 
 from alembic import context
 

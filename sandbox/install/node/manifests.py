@@ -19,14 +19,14 @@ MANIFEST = "package.json"
 LOCKS = ("npm-shrinkwrap.json", "package-lock.json")
 OTHER_LOCKS = ("yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb")
 TABLES = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
-MEMBERS, TEXT = 1000, 16 * MIB  # workspaces of one lock, and characters of all that npm is shown
+MEMBERS, TEXT = 1000, 16 * MIB  # limits: workspaces of one lock, and characters of all files that npm sees
 SCRIPTS_TOLD = 5  # packages named in the note about install scripts
 Read = Callable[[str], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """`files` are all that npm sees, manifests and lock, by path in the folder."""
+    """`files` are all files that npm sees (manifests and lock), by their path in the folder."""
 
     files: Mapping[str, str]
     locked: bool
@@ -34,9 +34,9 @@ class Project:
 
 
 async def read(folder: str, files: Read, hosts: frozenset[str]) -> Project:
-    """`files` reads one file of the repository; `hosts` ("name:port") are what a lock may name as the registry.
+    """`files` reads one file of the repository; `hosts` ("name:port") are the hosts that a lock may name as the registry.
 
-    Raises `InstallFailed` for what is unreadable or refused.
+    Raises `InstallFailed` if a file is unreadable or refused.
     """
     prefix = "" if folder in ("", ".") else folder.strip("/") + "/"
     where = prefix + MANIFEST
@@ -51,7 +51,7 @@ async def read(folder: str, files: Read, hosts: frozenset[str]) -> Project:
             found[name] = lock
             packages = _object(prefix + name, lock).get("packages")
             if not isinstance(packages, dict):
-                raise InstallFailed(f"{prefix}{name} has the format before npm 7; regenerate it with a newer npm")
+                raise InstallFailed(f"{prefix}{name} has the format from before npm 7; regenerate it with a newer npm")
             notes += _check_lock(prefix + name, packages, hosts)
             await _add_members(found, prefix, packages, files)
             return Project(found, True, tuple(notes))
@@ -60,7 +60,7 @@ async def read(folder: str, files: Read, hosts: frozenset[str]) -> Project:
         found[MANIFEST] = json.dumps({key: value for key, value in manifest.items() if key != "workspaces"})
     for name in OTHER_LOCKS:
         if await _text(prefix + name, files) is not None:
-            notes.append(f"{prefix}{name} is not read: npm installs what {where} requires")
+            notes.append(f"{prefix}{name} is ignored: npm installs what {where} requires")
     return Project(found, False, tuple(notes))
 
 
@@ -84,7 +84,7 @@ def _member(path: str) -> str:
     try:
         return "/".join(parts_of(path))
     except ValueError as error:
-        raise InstallFailed(f"the lock names a package outside of its folder: {path[:100]!r}") from error
+        raise InstallFailed(f"the lock names a package outside its folder: {path[:100]!r}") from error
 
 
 def _check_lock(where: str, packages: Mapping[str, object], hosts: frozenset[str]) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _check_lock(where: str, packages: Mapping[str, object], hosts: frozenset[str
         _refuse(where, entry)
         resolved = entry.get("resolved")
         if isinstance(resolved, str) and not entry.get("link") and not _is_at(resolved, hosts):
-            raise InstallFailed(f"{where} has {path[:100]!r} from {resolved[:100]!r}, which is not the registry")
+            raise InstallFailed(f"{where} takes {path[:100]!r} from {resolved[:100]!r}, which is not the registry")
         if entry.get("hasInstallScript"):
             scripts.append(path.rpartition("node_modules/")[2])
     if scripts:
@@ -133,7 +133,7 @@ def _dependencies(table: Mapping[str, object]) -> Iterator[tuple[str, str]]:
 
 
 def _is_from_registry(spec: str) -> bool:
-    if spec.startswith(("npm:", "workspace:")) or (spec.startswith("$") and ":" not in spec):  # `$name`: see above
+    if spec.startswith(("npm:", "workspace:")) or (spec.startswith("$") and ":" not in spec):  # `$name`: a dependency's spec
         return True
     is_path = spec.startswith(".") or spec.endswith((".tgz", ".tar.gz", ".tar"))
     return not is_path and ":" not in spec and "/" not in spec
@@ -145,7 +145,7 @@ def _object(where: str, text: str) -> dict[str, object]:
     except (ValueError, RecursionError) as error:
         raise InstallFailed(f"{where} is not valid JSON: {str(error)[:200]}") from error
     if not isinstance(value, dict):
-        raise InstallFailed(f"{where} does not contain an object")
+        raise InstallFailed(f"{where} does not contain a JSON object")
     return value
 
 

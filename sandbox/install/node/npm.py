@@ -2,7 +2,7 @@
 
 The registry comes from this machine's npm configuration; a repository's `.npmrc` is never read. npm runs in the sandbox and
 sees only the repository's manifests and lock; its proxy reaches the registry and nothing else. The result is copied into the
-repository's folder, writable for its code. If it is everything the lock names, it is also sealed and cached (`environments`).
+repository's folder, where its code may change it. If it contains all that the lock names, it is cached too (`environments`).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ CERTIFICATE_VARIABLES = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """`url` is for npm inside, `hosts` ("name:port") are what its proxy reaches.
+    """`url` is the registry for npm in the sandbox; `hosts` ("name:port") are the hosts that its proxy reaches.
 
-    `named` are the hosts a lock may use: npm reads its own default as the configured registry.
+    `named` are the hosts that a lock may name: npm takes its own default registry in a lock to mean the configured one.
     """
 
-    node: str  # versions
+    node: str  # version, as is `npm`
     npm: str
     url: str
     hosts: frozenset[str]
@@ -56,7 +56,7 @@ def is_installed() -> bool:
 
 @cache
 def configured() -> Registry:
-    """Raises `InstallFailed` without npm."""
+    """The registry in this machine's npm configuration. Raises `InstallFailed` without npm or a usable registry."""
     if not is_installed():
         raise InstallFailed("the repository needs Node and npm, which are not installed on this machine")
     url = _output_of("npm", "config", "get", "registry")
@@ -75,16 +75,16 @@ def _bare_environment() -> dict[str, str]:
 
 
 def _output_of(*argv: str, env: Mapping[str, str] | None = None) -> str:
-    # Outside any project, so that no `.npmrc` of one applies.
+    # Run outside any project, so that no project's `.npmrc` applies.
     try:
         ended = subprocess.run(argv, cwd="/", env=env, capture_output=True, timeout=SECONDS, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise InstallFailed(f"`{' '.join(argv)}` does not work on this machine: {error}") from error
+        raise InstallFailed(f"`{' '.join(argv)}` failed on this machine: {error}") from error
     return ended.stdout.decode(errors="replace").strip()
 
 
 Start = Callable[[Sequence[str], Mapping[str, str]], Awaitable[Completed]]
-FORM = 2  # increment when the same manifests would give another result
+FORM = 2  # increment when the same manifests would give a different result
 FRESH_SECONDS = 86_400.0  # age at which a result without a lock is refreshed
 PROJECT, SHOWN = "project", "/made"
 
@@ -111,7 +111,7 @@ class NodeRecipe:
 async def install(folders: Sequence[str], backend: InstallBackend, cache: Path, python: str) -> tuple[str, ...]:
     """Fill each folder's `node_modules`; returns notes for people. Raises `InstallFailed`, `SandboxError`.
 
-    `python`, a path inside, runs the forwarder; `cache` keeps results.
+    `python`, a path in the sandbox, runs the forwarder; `cache` keeps results.
     """
     registry = await asyncio.to_thread(configured)
     notes: list[str] = []
@@ -125,7 +125,7 @@ async def install(folders: Sequence[str], backend: InstallBackend, cache: Path, 
 
 async def _install(folder: str, recipe: NodeRecipe, backend: InstallBackend, cache: Path, python: str) -> tuple[str, ...]:
     installer = NpmInstaller(backend, recipe, python)
-    if (shared_environments := backend.shared_environments) is None:  # untrusted code could write to what others use
+    if (shared_environments := backend.shared_environments) is None:  # untrusted code could write to shared environments
         with tempfile.TemporaryDirectory() as made:
             await asyncio.to_thread(os.chmod, made, 0o755)
             await asyncio.to_thread(recipe.write, Path(made))
@@ -158,7 +158,7 @@ class NpmInstaller:
         self.made = NpmResult()
 
     async def run(self, start: Start, script: str, asked: str, target: str) -> bool:
-        """Run `script` with the recipe's files at `asked`, a path inside, and the target folder. Raises `InstallFailed`."""
+        """Run `script` on the recipe's files at `asked`, a path in the sandbox, and on `target`. Raises `InstallFailed`."""
         registry, backend = self._recipe.registry, self._backend
         locked = "locked" if self._recipe.project.locked else "free"
         argv = ["/bin/sh", "-c", script, "sh", asked, target, locked, *scripts.OPTIONS, f"--registry={registry.url}"]
@@ -175,7 +175,7 @@ class NpmInstaller:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How a fresh result differs from the request; none for a cached one, which is complete."""
+        """How a fresh result differs from the request; empty for a cached result, which is complete."""
         return () if self._result is None or self._result.exit_code else self.made.notes
 
     def failed(self) -> InstallFailed:

@@ -12,8 +12,8 @@ OPTIONS = (
     "--git=/bin/false",
 )  # fmt: skip
 _MARK = "selfheal made: "
-# npm succeeds even if an optional package could not be fetched. Missing packages are fine if they are not for this platform, or
-# belong to a set of such packages, which npm leaves out as a whole.
+# npm succeeds even if an optional package could not be fetched. A missing package is accepted if it is not for this platform or
+# belongs to a set of such packages, which npm leaves out as a whole.
 _WHOLE = """
 const fs = require("fs"), [mark, strict] = process.argv.slice(1);
 let packages = {};
@@ -63,7 +63,7 @@ find . -name node_modules -type d -prune | while read -r one; do
     : >"$to/$one/@INSTALLED@" || exit 1
 done
 """.replace("@INSTALLED@", INSTALLED)
-# Both in one command, for backends without shared environments.
+# `MAKE` and `COPY` in one command, for backends without shared environments.
 ALONE = f"""
 asked=$1 folder=$2 locked=$3; shift 3
 here=$(pwd) made=$(mktemp -d) || exit 1
@@ -93,7 +93,7 @@ class NpmResult:
         """For people: how the tree differs from the request."""
         notes = []
         if not self.strict:
-            notes.append("`npm ci` refused the lock file; used `npm install` instead, which may install other versions")
+            notes.append("`npm ci` refused the lock file, so `npm install` was used, which may install other versions")
         if self.missing:
             named = ", ".join(self.names) + (", …" if self.missing > len(self.names) else "")
             notes.append(f"npm left out {self.missing} optional packages for this platform: {named}")
@@ -101,7 +101,7 @@ class NpmResult:
 
 
 def parse_result(output: str) -> NpmResult:
-    """The report in the output of `MAKE` or `ALONE`; without one the tree counts as incomplete."""
+    """The report in the output of `MAKE` or `ALONE`. Without a report, the tree counts as incomplete."""
     for line in reversed(output.splitlines()):
         if line.startswith(_MARK):
             strict, missing, names = json.loads(line.removeprefix(_MARK))

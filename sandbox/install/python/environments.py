@@ -1,12 +1,12 @@
-"""Virtual environments made from downloaded wheels alone, created once and shared by attempts with the same needs.
+"""Virtual environments made only from downloaded wheels, created once and shared by attempts with the same requirements.
 
 No repository influences a shared environment: the installer unpacks wheels of the download step in a sandbox that sees no
-repository. (A wheel may contain code that runs when Python starts; only those who asked for that wheel share it.) What is built
-or belongs to the repository goes on top and stays private.
+repository. (A wheel may contain code that runs when Python starts; only attempts that requested the wheel share it.) Whatever
+is built or belongs to the repository is installed on top and stays private.
 
-Its key covers everything that determines it. It is created in a folder of its own and sealed: owned by us, writable by nobody
-else, with a digest of names, modes, owners, sizes and change times next to it. An entry that no longer matches its seal is
-created again.
+An environment's key covers everything that determines its content. It is created in its own folder and then sealed: the worker
+owns it, nobody else can write to it, and a digest of names, modes, owners, sizes and change times is stored next to it. An
+entry that no longer matches its seal is created again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sandbox.install.folder_cache import CacheEntry
 from sandbox.install.python.interpreters import Interpreter
 from sandbox.install.python.requirements import RequirementLines
 
-FORM = 1  # increment when the same recipe would give another environment
+FORM = 1  # increment when the same recipe would give a different environment
 TREE, SEAL, REQUIREMENTS, CONSTRAINTS = "env", "seal", "requirements.txt", "constraints.txt"
 
 
@@ -72,10 +72,10 @@ Maker = Callable[[Path], Awaitable[bool]]
 async def prepared(
     cache: Path, recipe: Recipe, make: Maker, *, since: float | None = None, lasts: Callable[[], bool] = lambda: True
 ) -> CacheEntry | None:
-    """The environment of `recipe`, locked until released; None if it cannot be created from wheels alone.
+    """The environment of `recipe`, locked until released; None if it cannot be created from wheels only.
 
-    One made before `since` (seconds since 1970) is used only if no new one can be created. A new one that does not `last` is
-    used once and not cached.
+    An environment made before `since` (seconds since 1970) is used only if no new one can be created. A new one is used once
+    and not cached if `lasts` returns false.
     """
     cached = await acquire(lambda: _find_sealed(cache, recipe.key), folder_cache.release)
     if cached is not None and (since is None or cached.made >= since):
@@ -128,7 +128,7 @@ def _seal(folder: Path) -> bool:
                 os.chmod(path, (stat.S_IMODE(what.st_mode) | 0o444) & 0o755)
         (folder / SEAL).touch(0o644)
         (folder / SEAL).write_text(_digest(folder))
-    except (ValueError, PermissionError):  # a file type that no wheel contains, or a folder closed to us
+    except (ValueError, PermissionError):  # a file type that no wheel contains, or a folder that we may not read
         return False
     return True
 
@@ -147,7 +147,7 @@ def _is_ours(what: os.stat_result) -> bool:
 
 
 def _digest(folder: Path) -> str:
-    """Nobody can set a change time, so any later change to a file shows."""
+    """The tree's digest. Nobody can set a change time, so the digest reveals every later change to a file."""
     digest = hashlib.sha256()
     for path, what in _everything(folder / TREE):
         attributes = (what.st_mode, what.st_uid, what.st_gid, what.st_size, what.st_ctime_ns)
@@ -156,7 +156,7 @@ def _digest(folder: Path) -> str:
 
 
 def _everything(tree: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """The tree and everything below it, in a fixed order. Raises `ValueError` for a file type that no environment has."""
+    """The tree and everything below it, in a fixed order. Raises `ValueError` for anything but files, folders and links."""
     waiting = [str(tree)]
     yield str(tree), tree.lstat()
     while waiting:

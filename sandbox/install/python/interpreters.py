@@ -1,11 +1,11 @@
-"""This machine's Pythons and uv's, and the one to run a repository with.
+"""Finds Python interpreters on this machine and through uv, and chooses the one that runs a repository's code.
 
 Considers the worker's own interpreter, `python3.X` on its PATH, the usual other locations (pyenv, uv, `/opt`, `/usr/local`, a
 runner's tool cache) and those that uv has or downloads; runs each isolated (`-I`) to identify it. The code under test sees the
-interpreter's whole tree, so one whose tree is or contains a home folder is skipped.
+interpreter's whole tree, so an interpreter is skipped if its tree is or contains a home folder.
 
-uv's source is trusted (the operator may name a mirror in uv's variables); a repository only names a version. Each version is
-tried once per process, so that a machine without network pays for it once.
+uv's download source is trusted (the operator may name a mirror in uv's variables); a repository only names a version. Each
+download is tried once per process, so that a machine without network waits for it only once.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def own() -> Interpreter:
 
 
 async def choose(wanted: str | None, managed: ManagedPythons | None = None) -> Interpreter:
-    """The interpreter nearest to `wanted`: this machine's, then one that is `managed` (downloaded if needed), else a neighbour.
+    """The interpreter for `wanted`: this machine's, then one of `managed` (downloaded if needed), else the nearest version.
 
-    `wanted` is "3.12", "3.12.4", "3.13t", ">=3.12", "pypy3.10" …; its first minor version counts, as CPython.
+    `wanted` is "3.12", "3.12.4", "3.13t", ">=3.12", "pypy3.10" …; only its first minor version counts, and means CPython.
     """
     mine = own()
     target = _minor(wanted) if wanted else None
@@ -97,7 +97,7 @@ def _name(version: Version) -> str:
 
 
 async def find(version: Version) -> Interpreter | None:
-    """An interpreter of this minor version: the PATH's, else the newest that works in a usual location."""
+    """An interpreter of this minor version: the one on the PATH, else the newest that works in a usual location."""
     name = _name(version)
     if found := await ask(name):
         return found
@@ -128,7 +128,7 @@ def _newest(path: Path) -> list[int]:
 
 
 def _is_mountable(interpreter: Interpreter) -> bool:
-    """Whether its tree is its own: the code under test can read all of it."""
+    """Whether its tree may be mounted: the code under test can read all of it, so it must not contain private files."""
     prefix, home = Path(interpreter.prefix), Path.home().resolve()
     if prefix.is_relative_to("/usr"):
         return True
@@ -178,7 +178,7 @@ def client_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(slots=True)
 class ManagedPythons:
-    """`folder` holds the downloads, if `downloads` are allowed."""
+    """The Pythons that uv manages. `folder` contains the downloads; `downloads` is whether they are allowed."""
 
     folder: Path
     downloads: bool = True
@@ -202,7 +202,7 @@ class ManagedPythons:
 
     async def _look(self) -> dict[Version, Interpreter]:
         listing = ("list", "--only-installed", "--output-format", "json", "--no-python-downloads")
-        # Twice, because uv looks into one folder of its own: the operator's and ours.
+        # Asked twice, because uv searches only one folder of its own: first the operator's, then ours.
         answers = await asyncio.gather(self._uv(listing, {}), self._uv(listing, self._into))
         found: dict[Version, Interpreter] = {}
         for path in dict.fromkeys(path for answer in answers for path in _paths(answer)):
@@ -241,7 +241,7 @@ class ManagedPythons:
 
 
 def _paths(listing: str | None) -> list[str]:
-    """Paths of the default CPythons in uv's JSON."""
+    """Paths of the CPythons of the default variant in uv's JSON."""
     try:
         found = json.loads(listing or "[]")
         return [

@@ -1,8 +1,8 @@
-"""A repository's declared requirements, read as data, and the plan of an install step; nothing is executed.
+"""Reads a repository's declared requirements as data, and plans the install step; nothing is executed.
 
-Only names with versions and markers pass. Options, local paths, URLs and version control addresses are left to the installer
-inside: outside, they could make the package client read this machine's files or run code. Input nested too deeply to read is
-refused (`InstallFailed`).
+Only names with versions and markers pass. Options, local paths, URLs and version control addresses are left to the installer in
+the sandbox: outside, they could make the package client read this machine's files or run code. Input that is nested too deeply
+to read is refused (`InstallFailed`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BACKEND_NEEDS = {"hatchling.build": ("editables",), "setuptools.build_meta": ("
 class RequirementLines:
     """Requirements and constraints that are safe for a package client outside the sandbox.
 
-    `hashes` are (requirement, its hash options); `partial`: more lines exist, which only the installer inside may read.
+    `hashes` are (requirement, its hash options). `partial`: there are more lines, which only the installer inside may read.
     """
 
     requirements: tuple[str, ...] = ()
@@ -41,8 +41,8 @@ class RequirementLines:
 def plain(line: str) -> str | None:
     """The requirement of `line` if it is a name with an optional version and marker.
 
-    None of these needs a `$`, and pip substitutes the worker's variables in `${NAME}`. Unprintable characters are refused too:
-    pip ends a line at more characters than the newline, and an option could follow.
+    A line with `$` is refused, because pip substitutes the worker's variables in `${NAME}`. Unprintable characters are refused
+    because pip treats some of them as line ends, after which an option could follow.
     """
     text = _HASH.sub("", line.split(" #")[0]).strip()
     if "$" in text:
@@ -98,7 +98,7 @@ async def from_project(project: str, read: Read) -> tuple[tuple[str, ...], tuple
 
 
 async def from_groups(groups: tuple[str, ...], read: Read) -> RequirementLines:
-    """The requirements of dependency groups (PEP 735) of the root pyproject.toml, with included groups."""
+    """The plain requirements of dependency groups (PEP 735) of the root pyproject.toml, with included groups."""
     table = _table(await _toml("pyproject.toml", read), "dependency-groups")
     return named(tuple(group_members(table, groups)))
 
@@ -122,7 +122,7 @@ def group_members(groups: Mapping[str, object], names: Iterable[str]) -> list[st
 
 
 def named(lines: tuple[str, ...]) -> RequirementLines:
-    """The plain ones of single requirements."""
+    """The plain lines among single requirements."""
     safe = _plain_ones(list(lines))
     return RequirementLines(safe, partial=len(safe) < len(lines))
 
@@ -152,7 +152,7 @@ async def _toml(path: str, read: Read) -> dict[str, Any]:
     except ValueError:  # also raised for an integer that is too long
         return {}
     except RecursionError as error:
-        raise InstallFailed(f"{path[:200]} cannot be read: nested too deeply") from error
+        raise InstallFailed(f"{path[:200]} cannot be read: it is nested too deeply") from error
 
 
 async def _text(path: str, read: Read) -> str:
@@ -164,7 +164,7 @@ async def _text(path: str, read: Read) -> str:
 
 @dataclass(frozen=True, slots=True)
 class InstallPlan:
-    """`runtime` is what the code needs, `builds` what each own project needs to build, `targets` the installer's arguments."""
+    """`runtime` is what the code needs, `builds` what each project's build needs, `targets` the installer's arguments."""
 
     runtime: RequirementLines
     builds: tuple[RequirementLines, ...]
@@ -172,12 +172,12 @@ class InstallPlan:
 
     @property
     def is_complete(self) -> bool:
-        """Whether `runtime` is everything, so that no installer needs to see the repository."""
+        """Whether `runtime` covers everything, so that the installer need not see the repository."""
         return not (self.runtime.partial or self.builds)
 
 
 async def read_plan(packages: Packages, files: Read) -> InstallPlan:
-    """`files` reads one file of the repository."""
+    """Plan the install step; `files` reads one file of the repository."""
     single = named(packages.requirements)
     listed = await from_files(packages.requirement_files, packages.constraint_files, files)
     groups = await from_groups(packages.groups, files)

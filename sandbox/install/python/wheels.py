@@ -1,4 +1,4 @@
-"""The download step: wheels only, outside the sandbox, without executing any of their code.
+"""The download step: downloads wheels only, outside the sandbox, and executes none of their code.
 
 The package client is the worker's pip, run by the interpreter that will run the code (so that markers and tags match) with the
 operator's configuration, but without the worker's other variables: pip substitutes `${NAME}` in the files it reads. Downloads
@@ -28,7 +28,7 @@ from sandbox.install.python.interpreters import Interpreter, client_environment
 from sandbox.install.python.requirements import RequirementLines
 
 SECONDS = 900.0
-FRESH_SECONDS = 86_400.0  # age at which a download is refreshed, since unpinned versions move
+FRESH_SECONDS = 86_400.0  # age at which a download is refreshed, since unpinned dependencies get new versions
 DIGESTS = "digests.json"
 
 
@@ -55,10 +55,10 @@ def pip_folder() -> Path:
 
 @asynccontextmanager
 async def fetched(cache: Path, interpreter: Interpreter, sets: tuple[RequirementLines, ...]) -> AsyncIterator[Wheels]:
-    """Wheels for each set. Sets are resolved separately: build and runtime requirements need not agree.
+    """Wheels for each set. Each set is resolved separately, because build and runtime requirements may conflict.
 
-    The folder stays locked while the context is open. A cached download older than `FRESH_SECONDS` is refreshed; if that is
-    incomplete, for example without network, the old one is used and noted.
+    The folder stays locked while the context is open. A cached download older than `FRESH_SECONDS` is refreshed; if the refresh
+    is incomplete, for example without network, the old download is used, and the note says so.
     """
     dated = "" if all(map(_is_pinned, sets[0].requirements if sets else ())) else "Unpinned dependencies resolved as of {}."
     sets = _unique(sets)
@@ -82,7 +82,7 @@ async def fetched(cache: Path, interpreter: Interpreter, sets: tuple[Requirement
                 note = f"Some packages could not be refreshed; using those of {_day(kept.made)}."
                 yield Wheels(kept.folder, _digests(kept.folder), note=note)
             elif missing:
-                # Not cached: the failure may have been the network's.
+                # Not cached, because the network may have caused the failure.
                 yield Wheels(fresh.folder, missing=missing)
             else:
                 yield Wheels(fresh.folder, _digests(fresh.folder), note=dated.format(_day(time.time())))
@@ -114,7 +114,7 @@ def _day(made: float) -> str:
 
 
 def _write_digests(folder: Path) -> None:
-    """Written once, since hashing large wheels takes seconds."""
+    """Store the wheels' digests, because hashing large wheels takes seconds."""
     found = {}
     for file in sorted(folder.iterdir()):
         with file.open("rb") as content:

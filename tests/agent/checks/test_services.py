@@ -182,10 +182,10 @@ print("\\n".join(line for line, in connection.execute("SELECT line FROM said")))
 @pytest.mark.parametrize(
     ("service", "why"),
     [
-        (replace(POSTGRES, env={}), "Like its image, it needs POSTGRES_PASSWORD"),
-        (replace(POSTGRES, env={**PASSWORD, "POSTGRES_INITDB_ARGS": "--no-such"}), "initdb ended with 1."),
-        (replace(POSTGRES, env={**PASSWORD, "POSTGRES_DB": "a\nb"}), "The value of POSTGRES_DB has control characters."),
-        (replace(POSTGRES, env={**PASSWORD, "POSTGRES_HOST_AUTH_METHOD": "nonsense"}), "initdb ended with 1."),
+        (replace(POSTGRES, env={}), "It requires POSTGRES_PASSWORD"),
+        (replace(POSTGRES, env={**PASSWORD, "POSTGRES_INITDB_ARGS": "--no-such"}), "initdb exited with code 1."),
+        (replace(POSTGRES, env={**PASSWORD, "POSTGRES_DB": "a\nb"}), "The value of POSTGRES_DB contains control characters."),
+        (replace(POSTGRES, env={**PASSWORD, "POSTGRES_HOST_AUTH_METHOD": "nonsense"}), "initdb exited with code 1."),
     ],
 )
 async def test_a_server_that_cannot_start_is_what_stopped_the_run(sandbox: Sandbox, service: Service, why: str) -> None:

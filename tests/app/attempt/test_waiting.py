@@ -74,7 +74,7 @@ async def test_an_attempt_asks_before_it_publishes_and_goes_on_days_later_in_ano
 
     await plant.change(attempt_id, created_at=plant.store.clock.now() - timedelta(days=5))
     assert await plant.store.due() == [], "the sweeper leaves it alone"
-    with pytest.raises(NotClaimed, match="waits for a person"):
+    with pytest.raises(NotClaimed, match="is waiting for a person"):
         async with plant.store.lease(attempt_id, "w2"):
             pass
 

@@ -94,7 +94,7 @@ async def test_an_answer_waits_for_no_thread(store: Store, redis_url: str) -> No
 
 async def test_a_worker_is_well_while_it_takes_work(settings: Settings, store: Store, redis_url: str) -> None:
     settings = on(settings, redis_url)
-    assert "no worker of this host" in (await of_worker(settings))["worker"]
+    assert "no worker on this host" in (await of_worker(settings))["worker"]
 
     async def heal(_: str) -> None:
         return

@@ -250,7 +250,7 @@ async def test_a_command_of_ours_that_says_too_much_is_killed(e2b: E2B, sandboxe
 async def test_a_key_that_is_withdrawn_ends_it(e2b: E2B, sandboxes: E2BSandboxes) -> None:
     async with sandboxes.open("attempt 7") as sandbox, sandbox.candidate() as workspace:
         e2b.machine.token = "another"
-        with pytest.raises(SandboxLost, match="key is not accepted"):
+        with pytest.raises(SandboxLost, match="API key was rejected"):
             await workspace.files()
 
 

@@ -1,4 +1,4 @@
-"""people who are asked, forks, confidence, memory"""
+"""questions to people, forks, confidence, memory"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    # Column by column: SQLite would make the whole table anew for a constraint, and other tables point to its rows.
+    # Column by column: SQLite would recreate the whole table for a constraint, and other tables refer to its rows.
     op.add_column("attempts", sa.Column("question", sa.Text(), nullable=True))
     op.add_column("attempts", sa.Column("asking", sa.String(length=64), nullable=True))
     op.add_column("attempts", sa.Column("reply", sa.Text(), nullable=True))
@@ -45,7 +45,7 @@ def upgrade() -> None:
     op.create_index("ix_memories_repository_id", "memories", ["repository_id"], unique=False)
     if op.get_bind().dialect.name == "sqlite":
         op.execute("CREATE VIRTUAL TABLE memory_words USING fts5(signature, tokenize = \"unicode61 tokenchars '_'\")")
-    # What an attempt learned is kept with its memory now.
+    # An attempt's lessons are now stored with its memory.
     op.drop_index("ix_lessons_repository_id", "lessons")
     op.drop_index("ix_lessons_attempt_id", "lessons")
     op.drop_table("lessons")

@@ -1,4 +1,4 @@
-"""flakiness that a person wants repaired, reruns of failed jobs"""
+"""requests to repair flakiness, reruns of failed jobs"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""figures that are kept, and the way from an attempt to the deliveries that caused it"""
+"""stored counters, and an index from an attempt to the deliveries that caused it"""
 
 from __future__ import annotations
 

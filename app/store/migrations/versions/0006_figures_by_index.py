@@ -1,4 +1,4 @@
-"""what is counted for the figures is counted from indexes: the tables only grow"""
+"""indexes for counting the figures, because the tables only grow"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""a comment is one command, also when it is delivered under two GUIDs at once"""
+"""a comment is one command, even if it is delivered under two GUIDs at once"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ down_revision = "0006"
 branch_labels = None
 depends_on = None
 
-# Of several requests by one comment the first keeps its name; the attempts of the others are history, and stay.
+# If one comment has several requests, only the first keeps the comment's id; the attempts of the others stay as history.
 _NAMED_ONCE = """
 UPDATE requests SET comment_id = NULL WHERE comment_id IS NOT NULL AND EXISTS (
     SELECT 1 FROM requests AS earlier WHERE earlier.comment_id = requests.comment_id AND earlier.id < requests.id

@@ -1,4 +1,4 @@
-"""indexes for what the sweep and the forgetting look for among all that ever was"""
+"""indexes for the rows that the sweep and the deletion of old checkpoints look for"""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def run(path: str, line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 )
 def test_pip_changes_nothing_and_says_so(line: str, path: str, tmp_path: Path) -> None:
     done = run(path, line, tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "selfheal: packages are installed beforehand\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "selfheal: the packages are already installed\n")
 
 
 @pytest.mark.parametrize("line", ["pip --version", "pip list", "pip freeze", "python -m pip show pytest", "pip check || true"])

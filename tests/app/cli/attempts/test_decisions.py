@@ -78,10 +78,10 @@ async def test_a_word_to_an_attempt_that_does_not_ask_is_wrong_use(settings: Set
     async with store.lease(ended, "w1") as lease:
         await lease.end(Outcome.GAVE_UP, "No idea.")
     for argv, said in (
-        (("approve", "77"), "no single attempt has the id '77'"),
+        (("approve", "77"), "no single attempt matches '77'"),
         (("approve", queued), "is not waiting for approval: it is queued"),
         (("reject", ended), "has already ended as gave_up"),
-        (("fork", "77", "--from-iteration", "1"), "no single attempt has the id '77'"),
+        (("fork", "77", "--from-iteration", "1"), "no single attempt matches '77'"),
         (("fork", ended, "--from-iteration", "1"), "its checkpoints are gone"),
         (("fork", ended, "--from-iteration", "0"), "--from-iteration"),
     ):
@@ -123,7 +123,7 @@ async def test_a_fork_with_a_hint_and_a_model_heals_what_the_search_could_not(pl
     healed = await plant.attempt(fork_id)
     assert healed.outcome is Outcome.HEALED, healed.reason
     (pull,) = plant.github.pull_requests(NAME)
-    assert f"Forked from attempt {attempt_id[:12]} before round 1, with openai/large" in pull.body
+    assert f"Forked from attempt {attempt_id[:12]} before iteration 1, with openai/large" in pull.body
     told = [stored.event.text for stored in await plant.store.timeline(fork_id)]
     assert told[0].startswith(f"Forked from attempt {attempt_id[:12]}")
     assert not any("Reproduc" in text for text in told), "what was before the fork is not done again"

@@ -165,7 +165,7 @@ def test_what_a_person_changed_meanwhile_is_not_overwritten(cache: Path, checkou
         _, rest = process.communicate(timeout=PATIENCE)
     assert told
     assert process.returncode == 1
-    assert "shelf.py changed during the repair; nothing was written, run again" in rest.decode()
+    assert "shelf.py changed during the repair, so nothing was written; run the command again" in rest.decode()
     assert fingerprint(checkout) == mine
 
 

@@ -131,7 +131,7 @@ async def test_opening_waits_for_another_process_to_migrate_and_says_so_but_not_
         await until(lambda: bool(said))
         assert "another process migrates" in said[0]["event"]
         monkeypatch.setattr(database_room, "_LOCK_SECONDS", 0.1)
-        with pytest.raises(StoreError, match=r"being migrated by another process.*pg_locks"):
+        with pytest.raises(StoreError, match=r"another process has been migrating.*pg_locks"):
             await Database.open(url)
         await other.close()
         await (await opening).close()

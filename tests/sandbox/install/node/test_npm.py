@@ -288,7 +288,7 @@ async def test_a_workspace_outside_of_its_folder_is_refused(member: str) -> None
 async def test_what_is_only_approximated_is_said() -> None:
     lock = {"packages": {"node_modules/a": {"hasInstallScript": True}}}
     assert (await project({"package.json": {}, "package-lock.json": lock})).notes == ("not running the install scripts of: a",)
-    assert "yarn.lock is not read" in (await project({"package.json": {}, "yarn.lock": 1})).notes[0]
+    assert "yarn.lock is ignored" in (await project({"package.json": {}, "yarn.lock": 1})).notes[0]
 
 
 @pytest.mark.parametrize("text", [[], "x", {"packages": []}])
