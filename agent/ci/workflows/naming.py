@@ -205,9 +205,7 @@ def _guessed(job: Job, made: tuple[MatrixLeg, ...], shown: str) -> JobLeg | None
             continue
         fits = [leg for leg in made if all(_value_at(leg.values, key) == value for key, value in values.items())]
         leg = fits[0] if fits else MatrixLeg(values, tuple(leaves(values)))
-        note = (
-            f"Only GitHub knows the full matrix or name of '{job.id}'; its values are read from {shown[:NAME_LIMIT]!r}."
-        )
+        note = f"Only GitHub knows the full matrix or name of '{job.id}'; its values are read from {shown[:NAME_LIMIT]!r}."
         return JobLeg(job, leg, " / ".join(parts[end:]), note)
     return None
 
