@@ -22,14 +22,14 @@ _minted: deque[str] = deque(maxlen=64)
 
 
 def _alone(beginning: str) -> str:
-    """A prefix so short that words may end in it: it must not follow a letter, except in a colour code (`\\x1b[32m`), an
+    """A short prefix, in which words may end: it must not follow a letter, except in a colour code (`\\x1b[32m`), an
     escaped newline (`\\n`) or a percent-encoded character."""
     is_code = rf"(?<=[\[0-9]m{beginning})|(?<=\\[nrt]{beginning})|(?<=%[0-9A-Fa-f][A-Fa-f]{beginning})"
     return rf"{beginning}(?:(?<![A-Za-z]{beginning})|{is_code})"
 
 
-# Each begins with a literal character, so that the search skips most text quickly, and none backtracks over the same text from
-# many positions: the text may be hostile and megabytes long.
+# Each pattern begins with a literal character, so that the search skips most text quickly, and none backtracks over the same
+# text from many positions: the text may be hostile and megabytes long.
 _SHAPES = re.compile(
     "|".join(
         (

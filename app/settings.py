@@ -1,4 +1,4 @@
-"""Every setting: the only reader of `SELFHEAL_…` variables and of `.env`.
+"""All settings. Only this module reads `SELFHEAL_…` variables and `.env`.
 
 An invalid value or an unknown name raises `SettingsError` with one line that names it. `make docs` generates the table in
 docs/configuration.md from this class.
@@ -46,7 +46,7 @@ class Settings(BaseSettings):
         None, description="The App's private key (PEM text). Use this or `GITHUB_PRIVATE_KEY_FILE`."
     )
     github_private_key_file: Path | None = Field(None, description="File with the App's private key (PEM).")
-    github_api_url: str = Field("https://api.github.com", description="REST API of GitHub or GitHub Enterprise Server.")
+    github_api_url: str = Field("https://api.github.com", description="URL of GitHub's or GitHub Enterprise Server's REST API.")
     github_webhook_secret: SecretStr | None = Field(
         None, description="Secret that GitHub signs webhooks with. Required by the web process."
     )

@@ -42,7 +42,7 @@ LAST_LINES = 25  # of each log, after a failure
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """A plausible commit that breaks the sample: one text in one file becomes another."""
+    """A plausible commit that breaks the sample: it replaces one text in one file."""
 
     path: str
     before: str

@@ -95,7 +95,7 @@ class Repository:
             raise Unavailable(f"the log of job {job_id} took too long") from error
 
     async def archive(self, ref: str, limit: int = 512 * MIB) -> AsyncIterator[bytes]:
-        """The repository at `ref` as GitHub's gzipped tar, chunk by chunk. `TooLarge` after `limit` bytes."""
+        """The repository at `ref` as GitHub's gzipped tar, chunk by chunk. Raises `TooLarge` after `limit` bytes."""
         loop = asyncio.get_running_loop()
         deadline, size = loop.time() + self._channel.retry_policy.download, 0
         async with self._channel.download(f"{self._path}/tarball/{quote(ref, safe='')}") as response:
@@ -108,7 +108,7 @@ class Repository:
                 yield chunk
 
     async def file(self, path: str, ref: str) -> bytes | None:
-        """The bytes of one regular file at `ref`, or None. `TooLarge` beyond GitHub's 100 MB."""
+        """The bytes of one regular file at `ref`, or None. Raises `TooLarge` beyond GitHub's limit of 100 MB."""
         try:
             answer = await self._channel.get(f"{self._path}/contents/{quote(path)}", ref=ref)
         except NotFound:
@@ -149,7 +149,7 @@ class Repository:
     async def create_tree(self, parent: str, files: Mapping[str, str | None]) -> str:
         """Create `parent`'s tree with the texts in `files` by path (None removes a file); returns its sha. Modes are kept.
 
-        `Conflict` for anything but regular files.
+        Raises `Conflict` for anything but regular files.
         """
         base = (await self.commit(parent)).tree.sha
         listed: dict[str, dict[str, TreeEntry]] = {}
@@ -171,7 +171,7 @@ class Repository:
         return parsed(Object, await self._write("POST", f"{self._path}/git/commits", body, repeatable=True)).sha
 
     async def create_branch(self, branch: str, sha: str) -> None:
-        """Create `branch` at `sha` unless it exists. `Conflict` if it points elsewhere."""
+        """Create `branch` at `sha` unless it exists. Raises `Conflict` if it points elsewhere."""
 
         async def create() -> str:
             body = {"ref": f"refs/heads/{branch}", "sha": sha}

@@ -61,10 +61,10 @@ def configure(level: str, secrets: Collection[str] = ()) -> None:
     )
     logging.basicConfig(level=threshold, handlers=[handler], force=True)
     logging.captureWarnings(True)
-    # They log every request, statement and poll.
+    # These libraries log every request, statement and poll.
     for name in ("httpx", "httpcore", "aiosqlite", "alembic", "arq.worker", "uvicorn.access"):
         logging.getLogger(name).setLevel(max(threshold, logging.WARNING))
-    # It warns of every malformed request, so strangers could flood the log. Failures of our app are errors there.
+    # uvicorn warns of every malformed request, so strangers could flood the log. It logs failures of our app as errors.
     logging.getLogger("uvicorn.error").setLevel(max(threshold, logging.ERROR))
     sys.excepthook = _uncaught
     sys.unraisablehook = lambda what: _uncaught(what.exc_type, what.exc_value, what.exc_traceback)

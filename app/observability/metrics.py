@@ -77,13 +77,13 @@ class Metrics(Collector):
         async with self._reading:
             if self._asked is None or time.monotonic() - self._asked > CACHE_SECONDS:
                 await self._ask()
-                self._asked = time.monotonic()  # after the read, so that slow reads do not follow each other at once
+                self._asked = time.monotonic()  # after the read, so that slow reads do not follow each other immediately
         of_service = CollectorRegistry()
         of_service.register(self)
         return await asyncio.to_thread(lambda: generate_latest(of_service) + generate_latest(self._own))
 
     def collect(self) -> Iterator[Metric]:
-        """The service's families, from the last figures."""
+        """The service's metric families, from the last figures."""
         up = "Whether the database answers; without it only this process's own figures are reported."
         yield GaugeMetricFamily("selfheal_database_up", up, float(self._is_up))
         if self._is_up and self._cached is not None:
@@ -144,7 +144,7 @@ def families(known: Figures) -> Iterator[Metric]:
     yield _labelled(gauge, "selfheal_attempts", "Attempts by current status.", "status", known.standing,
                     ("queued", "running", "waiting", "ended"))  # fmt: skip
     yield gauge("selfheal_queue_due", "Queued attempts that a worker could claim now.", known.due)
-    oldest = "How long the oldest due attempt has waited; 0 if there is none."
+    oldest = "How long the oldest claimable attempt has waited; 0 if there is none."
     yield gauge("selfheal_queue_oldest_due_seconds", oldest, known.oldest_due)
     yield _labelled(gauge, "selfheal_leases", "Running attempts by whether their lease is held or expired.", "state",
                     known.leases, ("held", "expired"))  # fmt: skip

@@ -50,7 +50,7 @@ def export_spans(settings: Settings, process: str) -> Iterator[None]:
     try:
         yield
     finally:
-        # It would wait for half a minute; shutting down the exporter ends its retries.
+        # The shutdown could wait for half a minute; shutting down the exporter ends the retries.
         giving_up = threading.Timer(_CLOSING_SECONDS, wire.shutdown)
         giving_up.start()
         provider.shutdown()

@@ -232,7 +232,7 @@ def question_summary(publication: Publication, asked: Question) -> str:
     parts = [
         f"**Question:** {quote.prose(asked.text, 600)}",
         quote.fence(asked.diff, _ASKED_DIFF, "diff") if asked.diff else "",
-        "**Next:** the operator of this Selfheal installation answers with one of these commands:",
+        "**Next:** the operator of this Selfheal installation can answer with one of these commands:",
         f'```\nselfheal attempts approve {short_id}\nselfheal attempts reject {short_id} --why "{why}"\n```',
         after,
     ]

@@ -159,8 +159,8 @@ async def _commit(branch: _Branch, publication: Publication, repair: Repair, rep
 async def _new_text(change: FileChange, head_sha: str, repository: Repository) -> str | None:
     """The file's text after the change, as it is written to the commit.
 
-    An archive's bytes can differ from the commit's (attributes convert line ends or fill in placeholders). The commit's line
-    ends are restored; any other difference is a `Conflict`.
+    An archive's bytes can differ from the commit's (Git attributes convert line endings or fill in placeholders). The commit's
+    line endings are restored; any other difference is a `Conflict`.
     """
     base = await repository.file(change.path, head_sha)
     if change.before is None:

@@ -114,7 +114,7 @@ class Queue:
         return cls(ArqRedis(pool, job_serializer=serialize, job_deserializer=deserialize), settings)
 
     async def enqueue(self, attempt_id: str) -> bool:
-        """Enqueue unless already queued; False if Redis does not take it within two seconds."""
+        """Enqueue unless already queued; False if Redis does not accept it within two seconds."""
         try:
             async with asyncio.timeout(2 * _ENQUEUE_SECONDS):
                 await self._ids.submit(attempt_id)
@@ -135,7 +135,7 @@ class Queue:
         return [None] * len(attempt_ids)
 
     async def bring_back(self, attempt_id: str) -> bool:
-        """Enqueue an attempt that no worker has, according to the database. False if Redis does not take it.
+        """Enqueue an attempt that no worker has, according to the database. False if Redis does not accept it.
 
         A dead worker leaves arq's "in progress" mark, which blocks the job for its whole time limit. A mark younger than a
         lease is left alone: its worker may be about to claim the attempt.

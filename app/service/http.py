@@ -1,8 +1,8 @@
-"""uvicorn's HTTP/1.1 protocol on httptools, with the bounds that it lacks.
+"""uvicorn's HTTP/1.1 protocol on httptools, with the limits that it lacks.
 
-Anyone can connect to the webhook address. The parser buffers a head of any length, the server waits for an incomplete head
-without limit, and the body of an upgrade request is skipped, so that the rest of it would be parsed as another request. Routes
-limit how long a body may take.
+Anyone can connect to the webhook address. uvicorn buffers a head of any length, waits for an incomplete head without limit, and
+skips the body of an upgrade request, so the rest of that body would be parsed as another request. Routes limit how long a body
+may take.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class StoreIntake:
             )
             raise NotDurable(f"the delivery could not be stored: {type(error).__name__}") from error
         _log_receipt(delivery, decision, receipt)
-        # A duplicate on a repeated commit is this delivery itself: the answer to its first commit was lost.
+        # A duplicate on a repeated commit is this delivery itself: the reply to its first commit was lost.
         if receipt.attempt_id is not None and (commits > 1 or not receipt.duplicate):
             await self._queue.enqueue(receipt.attempt_id)
             if self._traced:
@@ -72,7 +72,7 @@ class StoreIntake:
         try:
             async with asyncio.timeout(_COMMIT_SECONDS):
                 return await self._store.database.write_in_one(partial(record_batch, batch=batch, now=self._store.clock.now()))
-        except Exception as error:  # a race or bad data: which delivery is to blame shows when each is tried alone
+        except Exception as error:  # a race or bad data: committing each delivery alone shows which one is to blame
             if is_transient(error):
                 raise
         return [await self._commit_or_error(*item) for item in batch]

@@ -1,6 +1,6 @@
 """The web process: webhooks on one address, the pages on another, one lifespan for both.
 
-Imports nothing of the engine, so that it starts fast and stays small.
+It imports nothing from the engine, so that it starts fast and stays small.
 """
 
 from __future__ import annotations

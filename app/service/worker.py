@@ -45,7 +45,7 @@ Heal = Callable[[str], Awaitable[None]]
 OpenHeal = Callable[[Settings, Store], AbstractAsyncContextManager[Heal]]
 """Opens what healing needs, for the worker's lifetime."""
 
-_POLL_SECONDS = 0.02  # an attempt waits half of it on average for an idle worker
+_POLL_SECONDS = 0.02  # on average, an attempt waits half of this for an idle worker
 _HEALTH_SECONDS = 10
 _REDIS_RETRIES = 30  # a second apart: Redis can restart without disturbing running attempts
 _DRAIN_SECONDS = 20.0
@@ -115,7 +115,7 @@ async def _work_for_ever(settings: Settings, redis_url: str, heal: Heal) -> None
 
 
 async def _poll(worker: Worker) -> None:
-    """Run jobs until cancelled. Raises what ends arq's loop."""
+    """Run jobs until cancelled. Raises the exception that ends arq's loop."""
     polling = asyncio.create_task(worker.async_run())
     try:
         await asyncio.wait({polling})
@@ -172,7 +172,7 @@ async def _arq_worker(settings: Settings, redis_url: str, heal: Heal) -> AsyncIt
 async def _close(worker: Worker, pool: ConnectionPool, working: Set[asyncio.Future[None]]) -> None:
     """Cancel the jobs and wait until their attempts are released. Without Redis, arq's own `close` would never return."""
     closing = asyncio.create_task(worker.close())
-    await asyncio.sleep(0)  # it cancels them at once
+    await asyncio.sleep(0)  # it cancels the jobs at once
     if working:
         await asyncio.wait(set(working), timeout=_DRAIN_SECONDS)
     await asyncio.wait({closing}, timeout=_CLOSE_SECONDS)

@@ -241,7 +241,7 @@ def _head(request: RepairRequest) -> _Head:
 
 
 def _attempt_row(request: RepairRequest, number: int | None, now: datetime) -> dict[str, Any]:
-    """The row of a new attempt; `number` counts the attempts of its head, if that is known."""
+    """The row of a new attempt; `number` is its number among its head's attempts, if the head is known."""
     return {
         "id": _new_id(now),
         "repository_id": request.repository.id,

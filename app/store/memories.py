@@ -164,7 +164,7 @@ def _fused(id_: int, *rankings: Sequence[int]) -> float:
 
 
 def _words(signature: str) -> set[str]:
-    """The words by which failures are compared: lower case, without those that every failing test has."""
+    """The words by which failures are compared: in lower case, without words that every failing test has."""
     return {word for word in re.findall(r"\w+", signature.lower()) if word not in _FRAME}
 
 

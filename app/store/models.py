@@ -52,7 +52,7 @@ class Utc(TypeDecorator[datetime]):
 
 
 class Words(TypeDecorator[str]):
-    """Text of any origin, made storable; `length` limits it where the database enforces lengths."""
+    """Text of any origin, made storable; `length` limits it if the database enforces lengths."""
 
     impl = String
     cache_ok = True
@@ -126,7 +126,7 @@ class DeliveryRow(Base):
 
 
 class AttemptRow(Base):
-    """One try to heal one commit of one repository."""
+    """One attempt to heal one commit of one repository."""
 
     __tablename__ = "attempts"
     __table_args__ = (

@@ -87,7 +87,7 @@ class Queries:
         return found
 
     async def pull_request_results(self, *, repository: str | None = None) -> list[PullRequestResult]:
-        """Every pull request with a known confidence; of several attempts that updated one, the last counts."""
+        """Every pull request with a known confidence; if several attempts updated one, the last of them counts."""
         query = (
             select(AttemptRow.pull_request_id, AttemptRow.confidence, PullRequestRow.state)
             .join(AttemptRow.repository)

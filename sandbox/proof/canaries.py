@@ -1,7 +1,7 @@
 """Canaries on the worker's side: files, variables, a process, sockets and shared memory that code without a sandbox would find.
 
-Each carries a random token. The listeners also record connections, so that a way out is noticed even if the attack itself saw
-no answer. Everything is removed when the block ends, and ends with the worker when it is killed.
+Each contains a random token. The listeners also record connections, so that a way out is noticed even if the attack itself saw
+no answer. Everything is removed when the block ends; if the worker is killed, everything except the files disappears with it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from secrets import token_hex
 from typing import TypedDict
 
 VARIABLE = "SELFHEAL_TEST_CANARY"
-LARGEST = 1 << 20  # bytes of a file that is compared
+LARGEST = 1 << 20  # bytes of a file that are compared
 _READING_SECONDS = 10.0
 _IPC_PRIVATE, _IPC_CREAT, _IPC_RMID = 0, 0o1000, 0
 _RESOLVERS = Path("/etc/resolv.conf")
 
 
 class FileMark(TypedDict):
-    """Identifies a file by its content or by its inode: it can be read as a copy, and can change while the attacks run."""
+    """Identifies a file by its content or its inode, because an attack may read a copy, and the file may change meanwhile."""
 
     digest: str  # SHA-256 of its first `LARGEST` bytes
     device: int
@@ -48,7 +48,7 @@ class Canaries:
 
 @asynccontextmanager
 async def planted(folders: Sequence[Path], files: Sequence[Path]) -> AsyncIterator[Canaries]:
-    """`folders` get a canary file each if they are writable; `files` are existing secrets."""
+    """Plant all canaries. Each writable folder of `folders` gets a canary file; `files` are existing secrets."""
     token = token_hex(12)
     async with AsyncExitStack() as opened:
         canaries = Canaries(token, {}, [], f"selfheal-{token}", _segment(opened))
@@ -111,7 +111,7 @@ class _Datagrams(asyncio.DatagramProtocol):
 
 
 async def _process(token: str, opened: AsyncExitStack) -> None:
-    """A process with the worker's uid whose arguments and environment carry the token; ends with us, however we end."""
+    """A process with the worker's uid and the token in its arguments and environment; ends when the worker ends in any way."""
     process = await asyncio.create_subprocess_exec(
         "/bin/sh", "-c", "read -r _", token, stdin=asyncio.subprocess.PIPE, env={VARIABLE: token}
     )
@@ -137,7 +137,7 @@ def _variable(token: str) -> Iterator[None]:
 def _file(path: Path, token: str) -> Iterator[None]:
     try:
         path.write_text(token)
-    except OSError:  # a folder that the worker cannot write holds none of its files
+    except OSError:  # a folder that the worker cannot write to contains none of its files
         yield
         return
     try:
@@ -149,8 +149,8 @@ def _file(path: Path, token: str) -> Iterator[None]:
 def _marked(path: Path) -> dict[str, FileMark]:
     """The mark of a file that we can read; empty for any other. Blocks.
 
-    Another process reads it: closing a file anywhere in a process releases all POSIX locks that the process has on it. The
-    worker would lose SQLite's locks on its database, and the next process to close that would remove its WAL.
+    Another process reads it, because closing a file releases all POSIX locks that the closing process has on it. The worker
+    would lose SQLite's locks on its database, and the next process that closes the database would remove its WAL.
     """
     argv = ("head", "-c", str(LARGEST), "--", str(path.resolve()))
     try:
@@ -163,7 +163,7 @@ def _marked(path: Path) -> dict[str, FileMark]:
 
 
 def _segment(opened: AsyncExitStack) -> int | None:
-    """Marked for removal while we are attached: the kernel lists it until we end, and then removes it."""
+    """Shared memory marked for removal while the worker is attached: the kernel removes it when the worker detaches or ends."""
     libc = ctypes.CDLL(None)
     libc.shmat.restype, libc.shmat.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
     libc.shmdt.argtypes = (ctypes.c_void_p,)

@@ -1,6 +1,6 @@
 """The findings of a proof, and the list of attacks: which promise each one tests, and how to fix a failure.
 
-The names are those of the attacks in `attacks/`, and of the limits that only this side can test.
+The names are those of the attacks in `attacks/`, and of the limits that only the worker's side can test.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Status = Literal["ok", "warning", "failed", "skipped"]
 Part = Literal["environment", "files", "network", "uid", "processes", "kernel", "limits", "other sandboxes"]
 
 DECISIVE: frozenset[Part] = frozenset({"environment", "files", "network", "uid"})
-"""If one of these does not hold, hostile code reaches secrets, files or machines: nothing untrusted is allowed to run."""
+"""If one of these does not hold, hostile code can reach secrets, files or machines, so no untrusted code may run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """`weight` is the status if the sandbox does not hold."""
+    """One attack. `weight` is the status of its finding if the attack succeeds."""
 
     part: Part
     fix: str
@@ -42,14 +42,14 @@ class Attack:
 
 
 _NAMESPACES = (
-    "the sandbox shares it with the machine: use SELFHEAL_SANDBOX=local, there update bubblewrap (0.8 or newer), or use e2b"
+    "the sandbox shares this with the machine: use SELFHEAL_SANDBOX=local with a current bubblewrap (0.8 or newer), or use e2b"
 )
-_RECIPE = "the sandbox's configuration has no effect here: update bubblewrap, or use SELFHEAL_SANDBOX=e2b"
-_FILTER = "the kernel filter lets it through: use SELFHEAL_SANDBOX=local, or give the engine a narrower seccomp profile"
-_ROOT = "run the worker as root or as a user of its own, never the sandbox: use SELFHEAL_SANDBOX=local or e2b"
+_RECIPE = "the sandbox's configuration has no effect on this machine: update bubblewrap, or use SELFHEAL_SANDBOX=e2b"
+_FILTER = "the kernel filter allows this: use SELFHEAL_SANDBOX=local, or give the engine a stricter seccomp profile"
+_ROOT = "the sandbox must not have the uid of root or of the worker: use SELFHEAL_SANDBOX=local or e2b"
 _LIMITS = "per-process limits need prlimit of util-linux: apt-get install util-linux"
 _MEMORY = "delegate a control group with the memory and pids controllers to the worker (systemd: Delegate=yes), or use e2b"
-_UNTRIED = "fix what prevented the test: untrusted code runs only where this is proven to hold"
+_UNTRIED = "fix what prevented the test: untrusted code runs only if this test passes"
 
 _GROUPS: Sequence[tuple[Attack, tuple[str, ...]]] = (
     (Attack("environment", _RECIPE), ("own environment", "first environment", "descriptors")),
@@ -75,7 +75,7 @@ ATTACKS: Mapping[str, Attack] = MappingProxyType({name: attack for attack, names
 
 
 def finding(name: str, held: bool | None, saw: str) -> Finding:
-    """The result of attack `name`. `held` is None if it could not be tried: a decisive one then counts as failed."""
+    """The result of attack `name`. `held` is None if it was not tested; a decisive attack then counts as failed."""
     attack = ATTACKS[name]
     if held is None and attack.part in DECISIVE:
         return Finding(attack.part, name, "failed", f"not proven: {saw}", _UNTRIED)

@@ -1,7 +1,7 @@
-"""Opens a sandbox like any other and runs the attacks in it. Yields findings as they come.
+"""Opens an ordinary sandbox, runs the attacks in it, and yields findings as they come.
 
-Knows only the sandbox protocol, so the same code proves every kind. It tests itself what only this side can see: that a
-deadline ends a command with everything it started, that output is bounded, and whether anything reached the canaries.
+Knows only the sandbox protocol, so the same code proves every kind. It also tests what only the worker's side can see: that a
+deadline ends a command with everything it started, that output is limited, and whether anything reached the canaries.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from sandbox.proof.canaries import Canaries
 from sandbox.proof.findings import ATTACKS, DECISIVE, Finding, Part, finding
 
 LIMITS = Limits(memory=192 * MIB, processes=48, file_size=16 * MIB, open_files=64, disk=24 * MIB, cpu_seconds=20)
-"""Small, so that reaching each of them takes no time."""
-PACKAGE = "selfheal_proof"  # name of the attacks inside, which no module of a repository has
+"""Small, so that reaching each limit takes little time."""
+PACKAGE = "selfheal_proof"  # the attacks' package name in the sandbox; no module of a repository has this name
 SECONDS = 30.0
 DEADLINES = (0.3, 2.0, 8.0)
-"""Timeouts of the command, in seconds; the longer ones are for sandboxes where starting it takes that long."""
+"""Timeouts of the test command, in seconds. The longer ones are for sandboxes that take that long to start it."""
 GONE_SECONDS = 3.0
-_BEAT, _QUIET = 0.05, 0.5  # seconds between two signs of life, and without any until it counts as dead
+_BEAT, _QUIET = 0.05, 0.5  # seconds between two signs of life, and without any until the process counts as dead
 _BACKGROUND_PROGRAM = """
 import os, sys, time
 name, seconds, beat = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
@@ -65,12 +65,12 @@ CALLS = (
     "keyctl", "add_key", "request_key", "io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd", "ptrace",
     "perf_event_open", "bpf", "mount", "umount2", "setns", "open_tree", "fsconfig",
 )  # fmt: skip
-"""Refused by every sandbox for untrusted code; container engines allow some of `MORE_CALLS`, the local sandbox none."""
+"""Refused by every sandbox for untrusted code. The local sandbox also refuses `MORE_CALLS`; container engines allow some."""
 IN_MEMORY = ("/run", "/var/tmp", "/sys/fs/cgroup")  # noqa: S108 - the container's own, as engines mount them
 MORE_CALLS = ("process_vm_readv", "process_vm_writev", "name_to_handle_at", "vmsplice", "move_pages", "mbind")
 _CONCURRENT = ("wall time", "output", "another sandbox")  # run commands of their own, at the same time as the others
 _ON_THIS_MACHINE = ("local", "process")  # kinds of sandboxes whose files are on this machine
-_ALONE = ("processes", "memory")  # take what every other command needs; the kernel may kill anything to free memory
+_ALONE = ("processes", "memory")  # use up what every other command needs; the kernel may kill anything to free memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +113,11 @@ async def prove(
         except SandboxUnavailable:
             raise
         except SandboxError as error:
-            raise SandboxUnavailable(f"the sandbox could not be proven: {error}") from error
+            raise SandboxUnavailable(f"the sandbox's isolation could not be proven: {error}") from error
 
 
 async def prove_decisive(sandboxes: Sandboxes, assets: HostAssets) -> tuple[Finding, ...]:
-    """The part that runs before any attempt: what hostile code must not reach. Raises `SandboxUnavailable`."""
+    """Run the decisive attacks, as before any attempt: what hostile code must not reach. Raises `SandboxUnavailable`."""
     return tuple([found async for found in prove(sandboxes, assets, DECISIVE)])
 
 
@@ -161,7 +161,7 @@ class _Proof:
                     kept = await self._files_here(token)
                     if kept is None:
                         return finding(
-                            "another sandbox", held=None, saw="its files were not found where this machine keeps them"
+                            "another sandbox", held=None, saw="the second sandbox's files were not found on this machine"
                         )
                     paths = [*kept, *inside]
                     return (await self.inside(["another sandbox"], {"token": token, "paths": paths}))[0]
@@ -169,7 +169,7 @@ class _Proof:
                     await _end([staying])
 
     async def _files_here(self, name: str) -> list[str] | None:
-        """Where this machine keeps the neighbour's files; None if they should be here but are not."""
+        """Paths of the neighbour's files on this machine; None if they should be on it but are not."""
         folder, is_here = self._grounds.sandboxes, self._isolation.name in _ON_THIS_MACHINE
         found = await asyncio.to_thread(lambda: [*folder.glob(f"open/*/*/{name}")]) if folder is not None else []
         return [str(path.resolve()) for path in found] if found or folder is None or not is_here else None
@@ -191,7 +191,7 @@ class _Proof:
             "root": root,
             "writable": [root, "/tmp", "/dev/shm", "/dev", *(IN_MEMORY if kind == "docker" else ())],  # noqa: S108 - inside
             "sizes": {"/tmp": disk, "/dev/shm": SHARED_MEMORY, root: disk},  # noqa: S108 - inside
-            # Without root on this side no other uid is available.
+            # If the worker is not root, it has no other uid for the code.
             "other_uid": kind in ("process", "e2b") or (kind == "local" and os.geteuid() == 0),
             "dies_with_parent": kind != "docker",
             "calls": [*CALLS, *(() if kind == "docker" else MORE_CALLS)],
@@ -201,9 +201,9 @@ class _Proof:
     def _finding(self, name: str, line: dict[str, Any] | None, ended: Completed) -> Finding:
         if line is None:
             if name == "memory" and ended.out_of_memory:
-                return finding(name, held=True, saw="the kernel killed what took too much memory")
+                return finding(name, held=True, saw="the kernel killed the processes that used too much memory")
             why = ended.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {ended.exit_code}"]
-            return finding(name, held=False, saw=f"it could not be tried: {why[0][:200]}")
+            return finding(name, held=False, saw=f"the attack could not run: {why[0][:200]}")
         held, saw = line.get("held"), str(line.get("saw"))[:300]
         if name == "loopback of the machine" and self._planted.reached_by:
             held, saw = False, f"a connection came from the sandbox ({', '.join(sorted(set(self._planted.reached_by)))})"
@@ -211,7 +211,7 @@ class _Proof:
         return replace(found, status="warning") if found.status == "failed" and self._is_not_promised(found) else found
 
     def _is_not_promised(self, found: Finding) -> bool:
-        """Whether this kind of sandbox does not promise it, or leaves it to the engine's own filter."""
+        """Whether this kind of sandbox does not promise what was attacked, or leaves it to the engine's own filter."""
         if not self._isolation.untrusted:
             return False
         if found.name == "disk":
@@ -220,7 +220,7 @@ class _Proof:
 
 
 async def _wall_time(workspace: Workspace) -> Finding:
-    """A background process writes while it lives. It must be seen to start before it can be seen to end."""
+    """A background process writes to a file while it lives. The test must see it start before it can see it end."""
     name = token_hex(12)
     argv = (workspace.python, "-I", "-S", "-c", _BACKGROUND_PROGRAM, name, str(SECONDS), str(_BEAT))
     for deadline in DEADLINES:
@@ -229,13 +229,13 @@ async def _wall_time(workspace: Workspace) -> Finding:
         except DeadlinePassed:
             pass
         else:
-            return finding("wall time", held=False, saw="a command ran on after its deadline")
+            return finding("wall time", held=False, saw="a command kept running after its deadline")
         if await _size(workspace, name):
             break
     else:
         return finding("wall time", held=None, saw=f"the command did not start within {DEADLINES[-1]:.0f} s")
     if await _grows(workspace, name):
-        return finding("wall time", held=False, saw="a process left in the background ran on after the deadline")
+        return finding("wall time", held=False, saw="a process left in the background kept running after the deadline")
     return finding("wall time", held=True, saw=f"a command and its background processes ended after {deadline:g} s")
 
 
@@ -253,7 +253,7 @@ async def _grows(workspace: Workspace, name: str) -> bool:
 
 
 async def _size(workspace: Workspace, name: str) -> int:
-    """Bytes of a file; 0 if there is none."""
+    """Size of a file in bytes; 0 if it does not exist."""
     try:
         return len(await workspace.read(name))
     except FileNotFoundError:
@@ -267,7 +267,7 @@ async def _output(workspace: Workspace) -> Finding:
 
 
 async def _until_there(workspace: Workspace, token: str, staying: asyncio.Task[Completed]) -> None:
-    """The neighbour writes its file last. Raises `SandboxUnavailable` when it ended instead."""
+    """Wait for the file that the neighbour writes last. Raises `SandboxUnavailable` if the neighbour ended instead."""
     for _ in range(int(SECONDS / 0.05)):
         if staying.done():
             said = staying.result().stderr.decode(errors="replace").strip()

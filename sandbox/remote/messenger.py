@@ -1,7 +1,7 @@
-"""On the machine: passes one request to the server and prints its answer. Started per request, so it imports little.
+"""Runs on the machine: passes one request to the server and prints its answer. Started per request, so it imports little.
 
-`messenger.py SOCKET NAME [REQUEST]`; without a request, the server reads it from a file or already works on it. Prints the
-answer, or an empty line if it is long; then it is fetched as a file.
+`messenger.py SOCKET NAME [REQUEST]`; without REQUEST, the server reads the request from a file or is already working on it.
+Prints the answer, or an empty line if the answer is long and must be fetched as a file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def main() -> None:
         try:
             connection.connect(path)
         except OSError as error:
-            print(json.dumps({"error": "lost", "reason": f"the sandbox's server does not run: {error}"}))  # noqa: T201
+            print(json.dumps({"error": "lost", "reason": f"the sandbox's server is not running: {error}"}))  # noqa: T201
             return
         connection.sendall(f"{' '.join(words)}\n".encode())
         while chunk := connection.recv(65536):

@@ -1,7 +1,7 @@
-"""On the machine: serves one local sandbox on a socket that only root can reach.
+"""Runs on the machine: serves one local sandbox on a socket that only root can reach.
 
 Each connection carries one named request. The answer is kept as a file: a client that lost the connection repeats the name and
-gets the same answer, and nothing is done twice.
+gets the same answer, and no work is done twice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sandbox.install.python.requirements import RequirementLines
 from sandbox.local import LocalSandbox, LocalSandboxes
 from sandbox.remote import wire
 
-KEPT = 64  # answers that can be repeated
+KEPT = 64  # number of answers that are kept for repeated requests
 SYSTEM_MEMORY = 384 * MIB  # bytes reserved for the machine
 _CANCELLED = wire.encode(wire.failure(SandboxLost("the client cancelled the request")))
 OF_SANDBOX = frozenset(("amend", "provide"))
@@ -70,12 +70,12 @@ class Server:
             writer.write((answer if len(answer) <= wire.INLINE else b"") + b"\n")
             await writer.drain()
         except (OSError, ValueError):
-            pass  # the client is gone, and the answer stays; or it is no client of ours
+            pass  # the client is gone, and the answer is kept; or this is not one of our clients
         finally:
             writer.close()
 
     def _keep(self, name: str, work: asyncio.Task[str]) -> None:
-        """Store the answer before anybody who waits for it goes on, so that work is never repeated."""
+        """Store the answer before anyone who waits for it continues, so that work is never repeated."""
         answer = _CANCELLED if work.cancelled() else work.result()
         try:
             fresh = self._answered / f".{name}"
@@ -127,7 +127,7 @@ class Server:
         return key, entry is None and any(lines.requirements for lines in sets)
 
     async def fetch(self, workspace: Workspace, packages: Packages) -> bool:
-        """Run the download step alone, which executes nothing; whether nothing is missing."""
+        """Run only the download step, which executes no code; returns whether all wheels were found."""
         interpreter, sets = await _requested(workspace, packages)
         async with wheels.fetched(self._store.wheels, interpreter, sets) as found:
             return not found.missing
@@ -137,13 +137,13 @@ class Server:
         upload = self._upload(file)
         try:
             if not wire.NAME.fullmatch(question):
-                raise ValueError("not a question")
+                raise ValueError("not a cache key")
             await asyncio.to_thread(_unpack_wheels, self._store.wheels, question, upload)
         finally:
             upload.unlink(missing_ok=True)
 
     async def wheels(self, workspace: Workspace, question: str, at_most: int) -> str:
-        """The name of a file with the wheels of a key as a tar of at most `at_most` bytes; empty if there is none."""
+        """The name of a tar with the wheels of a cache key; empty if there is none or it would exceed `at_most` bytes."""
         entry = await acquire(lambda: folder_cache.newest(self._store.wheels, question), folder_cache.release)
         if entry is None:
             return ""
@@ -212,13 +212,13 @@ async def _chunks(file: Path) -> AsyncIterator[bytes]:
 
 
 def _fitting(limits: Limits) -> Limits:
-    """Limit memory to what the machine can give; otherwise its kernel would choose what to kill."""
+    """Limit memory to what the machine can spare; otherwise its kernel would choose what to kill."""
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return replace(limits, memory=min(limits.memory, max(there - SYSTEM_MEMORY, there // 2)))
 
 
 def _npm(is_asked: bool) -> tuple[list[str], str]:
-    """The hosts in npm's configuration here, for a worker without npm, or why there are none."""
+    """The hosts in npm's configuration on this machine, for a worker without npm, or why there are none."""
     try:
         return sorted(npm.configured().hosts) if is_asked else [], ""
     except InstallFailed as error:
@@ -226,7 +226,7 @@ def _npm(is_asked: bool) -> tuple[list[str], str]:
 
 
 async def serve(home: Path, given: dict[str, Any]) -> None:
-    """Open one sandbox and serve it until killed. Prints a line: a greeting, or why there is no sandbox."""
+    """Open one sandbox and serve it until killed. Prints one line: a greeting, or why there is no sandbox."""
     index = IndexAccess(
         tuple(given["urls"]), frozenset(given["hosts"]), Path(given["certificates"]) if given["certificates"] else None
     )

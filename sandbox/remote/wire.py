@@ -1,7 +1,7 @@
 """The messages of both sides: one line of JSON each.
 
-Standard library only: the machine has a bare Python. The worker reads answers as data of an expected type
-(`sandbox.e2b.client`), since hostile code runs on the machine; the only objects they can name are the errors listed here.
+Uses only the standard library, because the machine has a bare Python. Hostile code runs on the machine, so the worker reads
+answers as data of an expected type (`sandbox.e2b.client`); the only objects that they can name are the errors listed here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SOCKET = f"{HOME}/socket"
 REQUESTS, ANSWERS = f"{HOME}/asked", f"{HOME}/answered"
 BASE = "base"  # the base workspace's name
 NAME = re.compile(r"[0-9a-f]{8,40}")  # of requests and cache keys
-CANCEL = "-"  # instead of a request: the one of this name is no longer wanted
+CANCEL = "-"  # sent instead of a request: cancels the request of this name
 ERRORS: Mapping[str, tuple[type[Exception], tuple[str, ...]]] = {
     "deadline": (DeadlinePassed, ("seconds", "stdout", "stderr")),
     "limit": (LimitExceeded, ("which", "limit")),
@@ -43,7 +43,7 @@ ERRORS: Mapping[str, tuple[type[Exception], tuple[str, ...]]] = {
     "value": (ValueError, ("reason",)),
     "lost": (SandboxLost, ("reason",)),
 }
-"""Name → error and its arguments."""
+"""Name → the error and the names of its arguments."""
 
 
 def encode(value: object) -> str:
@@ -68,7 +68,7 @@ def failure(error: BaseException) -> dict[str, object]:
 
 
 def arguments_of(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a request of ours as the values that they were."""
+    """The arguments of a request, converted back to their original types."""
     return {name: _READERS[name](value) if name in _READERS else value for name, value in request.items()}
 
 

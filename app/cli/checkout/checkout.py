@@ -1,7 +1,7 @@
 """A local checkout: pack its files for the engine, and apply a verified change to it.
 
-Only files that git tracks or does not ignore are packed, so secrets in an ignored `.env`, environments and data stay out. Only
-`apply` writes, and only inside the checkout.
+Only files that git tracks or does not ignore are packed, so ignored files (a `.env` with secrets, environments, data) are left
+out. Only `apply` writes, and only inside the checkout.
 """
 
 from __future__ import annotations

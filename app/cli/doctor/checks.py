@@ -233,7 +233,7 @@ async def _not_pulled(one: ModelSettings) -> Check | None:
     if wanted in names or f"{wanted}:latest" in names:
         return None
     has = f"it has {', '.join(names[:5])}" if names else "it has no models"
-    return Check("model", one.name, "failed", f"the Ollama at {base} has not pulled it; {has}", f"ollama pull {wanted}")
+    return Check("model", one.name, "failed", f"the Ollama at {base} does not have this model; {has}", f"ollama pull {wanted}")
 
 
 async def check_sandbox(settings: Settings) -> AsyncIterator[Check]:

@@ -106,7 +106,7 @@ def _installed(facts: AppFacts, installations: tuple[InstallationFacts, ...], ne
             continue
         lacks = [f"{name}: {access}" for name, access in sorted(needed.items()) if not _has(one.permissions, name, access)]
         if lacks and all(_has(facts.permissions, *each.split(": ")) for each in lacks):
-            seen = f"installation has not accepted {', '.join(lacks)}"
+            seen = f"the installation has not accepted {', '.join(lacks)}"
             problems.append(Check("github", one.account, "failed", seen, f"accept the new permissions at {one.url}"))
     names = ", ".join(one.account for one in installations[:5])
     return problems or [Check("github", "installations", "ok", f"installed by {names}")]

@@ -37,7 +37,7 @@ async def retried(
 ) -> T:
     """Do the work. Repeat it for up to `seconds` while the database is unavailable, then raise the last error.
 
-    The answer to a commit may be lost with the connection, so repeated work may already be done: it must be idempotent.
+    The reply to a commit may be lost with the connection, so repeated work may already be done: it must be idempotent.
     """
     deadline = time.monotonic() + seconds
     pause = _FIRST_PAUSE

@@ -1,7 +1,7 @@
 """Runs inside the sandbox and really attempts, one after the other, what the sandbox promises to prevent.
 
-Standard library only, Python 3.8 and later, sent in as one zipapp; imports nothing of the project outside this folder. Each
-attack gets what was planted outside (`sandbox.proof.canaries`) and returns whether the sandbox held (None: it could not be
-tried) and what was seen. A successful attack does no harm: files that it creates are removed, only its own children are ever
-killed, and nothing is mounted.
+Uses only the standard library of Python 3.8 and later and nothing of the project outside this folder; sent in as one zipapp.
+Each attack gets a description of the canaries outside (`sandbox.proof.canaries`). It returns whether the sandbox held (None:
+not tested), and what the attack saw. A successful attack does no harm: it removes the files that it creates, kills only its own
+children, and mounts nothing.
 """

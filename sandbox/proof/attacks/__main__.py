@@ -1,11 +1,11 @@
-"""Reads from standard input what was planted and which attacks to run; prints a line of JSON for each."""
+"""Reads the canaries and the names of the attacks from standard input, and prints a line of JSON for each attack."""
 
 from __future__ import annotations
 
 import json
 import sys
 
-from . import kernel, limits, network, worker  # noqa: F401 - they register
+from . import kernel, limits, network, worker  # noqa: F401 - they register their attacks
 from .trying import ATTACKS
 
 
@@ -18,5 +18,5 @@ def main() -> None:
         try:
             held, saw = ATTACKS[name](planted)
         except Exception as error:  # a broken attack is reported, and the others still run
-            held, saw = False, "the attack broke: %s: %s" % (type(error).__name__, error)
+            held, saw = False, "the attack itself raised %s: %s" % (type(error).__name__, error)
         print(json.dumps({"attack": name, "held": held, "saw": saw}), flush=True)

@@ -1,4 +1,4 @@
-"""Other processes, what the kernel reveals of the machine, and its filter of system calls that no test needs."""
+"""Attacks on other processes, on what the kernel reveals about the machine, and on the filter of system calls."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def other_processes(planted: Planted) -> Outcome:
                     continue
                 os.kill(int(name), 0)
             except PermissionError:
-                return False, "another process of the machine is visible"
+                return False, "a process outside the sandbox is visible"
             except OSError:
                 continue
-            return False, "another process of the machine is visible and can be killed"
-    return True, "%d processes, all its own" % len(here)
+            return False, "a process outside the sandbox is visible and can be killed"
+    return True, "%d processes visible, all in the sandbox" % len(here)
 
 
 @attack
@@ -53,7 +53,7 @@ def kernel_settings(planted: Planted) -> Outcome:
 @attack
 def shared_memory(planted: Planted) -> Outcome:
     if planted["segment"] is None:
-        return None, "no segment could be created outside"
+        return None, "no shared memory could be created outside the sandbox"
     own = [line.split()[1] for line in lines("/proc/sysvipc/shm")[1:]]
     found = str(planted["segment"]) in own
     return not found, "shared memory of the machine is visible" if found else "shared memory of the machine is not visible"
@@ -61,44 +61,44 @@ def shared_memory(planted: Planted) -> Outcome:
 
 @attack
 def control_groups(planted: Planted) -> Outcome:
-    """A root other than its own group shows where it is, and so who else is there."""
+    """A path other than "/" reveals where the sandbox's group is on the machine, and so what else runs there."""
     paths = {line.split(":", 2)[2] for line in lines("/proc/self/cgroup")}
     strange = sorted(paths - {"/"})
     is_shared = bool(planted["cgroup_namespace"]) and os.readlink("/proc/self/ns/cgroup") == planted["cgroup_namespace"]
     if strange:
-        return False, "it sees the machine's control groups: %s" % strange[0]
-    return not is_shared, "it shares the worker's view of control groups" if is_shared else "it sees only its own"
+        return False, "the machine's control groups are visible: %s" % strange[0]
+    return not is_shared, "the worker's control groups are visible" if is_shared else "only its own control group is visible"
 
 
 @attack
 def host_name(planted: Planted) -> Outcome:
     same = os.uname().nodename == planted["hostname"]
-    return not same, "it knows the machine's name" if same else "called %s" % os.uname().nodename[:64]
+    return not same, "the machine's host name is visible" if same else "the host name is %s" % os.uname().nodename[:64]
 
 
 @attack
 def session(planted: Planted) -> Outcome:
-    """A session that began outside is that of somebody's terminal."""
-    return os.getsid(0) != 0, "its session was started outside" if os.getsid(0) == 0 else "a session of its own"
+    """A session that began outside the sandbox belongs to somebody's terminal."""
+    return os.getsid(0) != 0, "the session began outside" if os.getsid(0) == 0 else "the sandbox has its own session"
 
 
 @attack
 def death_with_the_worker(planted: Planted) -> Outcome:
-    """Only if the parent's death ends it: an engine's container has another owner."""
+    """Tested only if the worker's death should end the sandbox: a container belongs to its engine instead."""
     if not planted["dies_with_parent"]:
-        return None, "this kind of sandbox does not end with the worker's process"
+        return None, "this kind of sandbox keeps running after the worker's process ends"
     signal_number = ctypes.c_int()
     if libc().prctl(2, ctypes.byref(signal_number), 0, 0, 0):
-        return None, "the kernel does not report it"
+        return None, "the kernel does not report the parent-death signal"
     return (
         signal_number.value == signal.SIGKILL,
-        "dies with its parent" if signal_number.value else "it outlives a killed worker",
+        "the code dies with its parent" if signal_number.value else "the code keeps running after the worker is killed",
     )
 
 
 CLONE_NEWUSER = 0x10000000
-# x86-64, aarch64. With these arguments a kernel that allows the call answers at once and changes nothing; it rejects them
-# before it checks for a capability, so EPERM comes from the filter.
+# Numbers on x86-64 and aarch64. With these arguments, a kernel that allows the call returns at once and changes nothing. It
+# rejects the arguments before it checks for a capability, so EPERM comes from the filter.
 CALLS = {
     "keyctl": ((250, 219), (0, -2, 0)),
     "add_key": ((248, 217), (0, 0, 0, 0, 0)),
@@ -125,20 +125,20 @@ CALLS = {
 
 
 def call(number: int, *arguments: int) -> int:
-    """Errno of one system call, 0 on success. ENOSYS counts as an answer of the filter."""
+    """Errno of one system call, 0 on success. ENOSYS counts as a refusal by the filter."""
     ctypes.set_errno(0)
     done = libc().syscall(ctypes.c_long(number), *(ctypes.c_long(argument) for argument in arguments))
     return ctypes.get_errno() if done == -1 else 0
 
 
 def in_a_child(work: Callable[[], int]) -> int:
-    """Exit code of a child that runs `work`: its changes end with it."""
+    """Exit code of a child that runs `work`, so that its changes end with the child."""
     child = os.fork()
     if not child:
         code = -1
         try:
             code = work()
-        finally:  # a child never gets back into the attack
+        finally:  # the child must never continue the attack
             os._exit(code & 0xFF)
     status_word = os.waitpid(child, 0)[1]
     return os.WEXITSTATUS(status_word) if os.WIFEXITED(status_word) else -1
@@ -150,7 +150,7 @@ def kernel_filter(planted: Planted) -> Outcome:
 
 
 def capable_first() -> list[str]:
-    """Calls that this kernel itself refuses with EPERM, whatever their arguments, which shows nothing about the filter."""
+    """Calls that this kernel itself refuses with EPERM for any arguments, which shows nothing about the filter."""
     refused = []
     version = os.uname().release.split("-")[0].split(".")
     if [int(part) for part in version[:2] if part.isdigit()] < [5, 19]:
@@ -176,12 +176,12 @@ def system_calls(planted: Planted) -> Outcome:
             answer = in_a_child(lambda: call(number, *arguments))  # noqa: B023 - called before the next round
             if answer not in (errno.EPERM, errno.ENOSYS):
                 through.append(name)
-    return not through, "the kernel answered %s" % ", ".join(through) if through else "%d calls refused" % len(tried)
+    return not through, "not filtered: %s" % ", ".join(through) if through else "%d system calls refused" % len(tried)
 
 
 @attack
 def user_namespaces(planted: Planted) -> Outcome:
-    """A new one would give it capabilities inside, and access to the most fragile parts of the kernel."""
+    """A new user namespace would give the code capabilities in it, and access to the most fragile parts of the kernel."""
     clone = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine, -1)
 
     def by_clone() -> int:
@@ -199,7 +199,7 @@ def user_namespaces(planted: Planted) -> Outcome:
 
 @attack
 def terminal_input(planted: Planted) -> Outcome:
-    """TIOCSTI types characters into somebody's terminal; without a terminal a kernel that allows it answers ENOTTY."""
+    """TIOCSTI types characters into a terminal; without a terminal, a kernel that allows it answers ENOTTY."""
     done = libc().ioctl(0, ctypes.c_ulong(0x5412), ctypes.c_char_p(b"\0"))
     refused = done == -1 and ctypes.get_errno() == errno.EPERM
     return refused, "TIOCSTI is refused" if refused else "TIOCSTI is not filtered"
@@ -216,4 +216,4 @@ def sockets(planted: Planted) -> Outcome:
                 continue
             opened.append(name)
             break
-    return not opened, "these sockets can be opened: %s" % ", ".join(opened) if opened else "only Unix and Internet sockets"
+    return not opened, "unusual sockets can be opened: %s" % ", ".join(opened) if opened else "only Unix and Internet sockets"

@@ -1,4 +1,4 @@
-"""The limits on resources."""
+"""Attacks on the limits on resources."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def open_files(planted: Planted) -> Outcome:
 
 
 def fill(folder: str, most: int) -> int:
-    """How many bytes fit, up to `most`; what was written is removed."""
+    """How many bytes fit into `folder`, up to `most`. Removes what it wrote."""
     chunk, written = b"\0" * (1 << 20), 0
     paths: list[str] = []
     try:
@@ -97,7 +97,7 @@ def fill(folder: str, most: int) -> int:
 
 @attack
 def disk(planted: Planted) -> Outcome:
-    """Files cost the machine memory: the sizes of all folders together must be bounded."""
+    """Files take up the machine's memory, so the size of every writable folder must be limited."""
     for folder, bound in planted["sizes"].items():
         if os.path.isdir(folder) and os.access(folder, os.W_OK):
             if fill(folder, bound + (9 << 20)) > bound + (8 << 20):
@@ -106,19 +106,19 @@ def disk(planted: Planted) -> Outcome:
 
 
 def take(share: int, reading: int, writing: int) -> int:
-    """What a child of the attack does, and its exit code; whatever goes wrong, it never returns into the attack."""
+    """Take `share` bytes in a child process; returns its exit code. Raises nothing, so the child never continues the attack."""
     try:
         os.close(writing)
         taken = bytearray(b"x") * share
         os.read(reading, 1)
         return int(not taken)
-    except BaseException:  # first of all MemoryError
+    except BaseException:  # usually MemoryError
         return 1
 
 
 @attack
 def memory(planted: Planted) -> Outcome:
-    """Two processes that together take more than the limit, each less: only a limit on their sum stops them."""
+    """Two processes together take more than the limit, and each takes less: only a limit on their sum stops them."""
     share = planted["limits"]["memory"] * 6 // 10
     children: list[int] = []
     reading, writing = os.pipe()

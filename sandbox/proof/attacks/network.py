@@ -1,4 +1,4 @@
-"""Network access: the machine itself, other machines, name servers, the cloud's metadata service, another sandbox."""
+"""Attacks over the network: on the machine, other machines, name servers, the cloud's metadata service, another sandbox."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
     from .trying import Outcome, Planted
 
-AT_ONCE = 1.0  # seconds: a packet without an answer for that long has left the sandbox
-LOOKUP_SECONDS = 6.0  # a resolver asks again after five
-NOBODYS = "192.0.2.53"  # an address for documentation: without a route to it there is none to any name server
+AT_ONCE = 1.0  # seconds; a packet without an answer for that long has left the sandbox
+LOOKUP_SECONDS = 6.0  # a resolver asks again after five seconds
+NOBODYS = "192.0.2.53"  # reserved for documentation; without a route to it, there is none to any name server
 OWN_LOOPBACK = ("127.0.0.1", "127.0.0.53", "127.0.0.11")  # where machines and containers run a resolver
 QUESTION = b"\x12\x34\x01\0\0\1\0\0\0\0\0\0\7example\3com\0\0\1\0\1"
 
 
 def reach(family: int, address: Any) -> int | None:
-    """Errno of trying to connect; 0 if somebody answered, None if the packet left and nobody did."""
+    """Errno of trying to connect; 0 if somebody answered, None if the packet left the sandbox and nobody answered."""
     try:
         with socket.socket(family, socket.SOCK_STREAM) as one:
             one.settimeout(AT_ONCE)
@@ -37,7 +37,7 @@ def reach(family: int, address: Any) -> int | None:
 
 
 def has_left(code: int | None) -> bool:
-    """Whether a packet left: a refusal has a sender, only "no route" shows that there is no way out."""
+    """Whether a packet left the sandbox. A refusal comes from outside; only "no route" shows that there is no way out."""
     return code not in (
         errno.ENETUNREACH,
         errno.EHOSTUNREACH,
@@ -58,7 +58,7 @@ def loopback_of_the_machine(planted: Planted) -> Outcome:
                 one.sendto(planted["token"].encode(), ("127.0.0.1", port))
             except OSError:
                 pass
-    return True, "listeners on 127.0.0.1 outside are out of reach"
+    return True, "the worker's listeners on 127.0.0.1 are out of reach"
 
 
 @attack
@@ -70,7 +70,7 @@ def abstract_socket(planted: Planted) -> Outcome:
 
 @attack
 def other_machines(planted: Planted) -> Outcome:
-    """Also one that does not exist: if no packet can leave, the kernel says so at once."""
+    """Uses addresses that do not exist: if no packet can leave the sandbox, the kernel reports that at once."""
     names = [line.partition(":")[0].strip() for line in lines("/proc/net/dev")[2:]]
     found = [name for name in names if name != "lo" and interface_is_up(name)]
     if found:
@@ -96,7 +96,7 @@ def interface_is_up(name: str) -> bool:
 
 @attack
 def name_service(planted: Planted) -> Outcome:
-    """Works on any machine, with a name server or without: there is no route to one, and nobody answers in its place."""
+    """Works on any machine, with or without a name server: there must be no route to one, and no resolver may answer."""
     for server in [server for server in planted["resolvers"] if not server.startswith("127.")] + [NOBODYS]:
         family = socket.AF_INET6 if ":" in server else socket.AF_INET
         try:
@@ -120,12 +120,12 @@ def name_service(planted: Planted) -> Outcome:
     asking.start()
     asking.join(LOOKUP_SECONDS)
     if asking.is_alive():
-        return None, "looking up a name did not end within %d s" % LOOKUP_SECONDS
-    return not answers, "a name was looked up" if answers else "names cannot be looked up"
+        return None, "a name lookup did not end within %d s" % LOOKUP_SECONDS
+    return not answers, "a host name was resolved" if answers else "host names cannot be resolved"
 
 
 def resolves(server: str, port: int = 53) -> bool:
-    """Whether anybody accepts a question there: if nobody listens, the kernel refuses it at once."""
+    """Whether anything accepts a DNS query at this address; if nothing listens there, the kernel refuses it at once."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
             one.settimeout(AT_ONCE)
@@ -149,7 +149,7 @@ def metadata_of_the_cloud(planted: Planted) -> Outcome:
 
 @attack
 def another_sandbox(planted: Planted) -> Outcome:
-    """`neighbour` is what a program in a second sandbox has opened and written, with its own token."""
+    """`neighbour` describes what a program in a second sandbox has opened and written, with its own token."""
     neighbour = planted["neighbour"]
     if neighbour is None:
         return None, "there is no second sandbox"
@@ -168,11 +168,11 @@ def another_sandbox(planted: Planted) -> Outcome:
                 return False, "a file of another sandbox was read at %s" % path
         except OSError:
             continue
-    return True, "its processes, sockets and files are out of reach"
+    return True, "the other sandbox's processes, sockets and files are out of reach"
 
 
 def stay(token: str, seconds: float) -> None:
-    """Offer `another sandbox` what it could find: a process, a socket and files with the token."""
+    """Give the attack `another sandbox` something to find: a process, a socket and files with the token."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("\0" + token)
         listener.listen(8)

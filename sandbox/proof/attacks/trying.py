@@ -1,4 +1,4 @@
-"""Registers attacks, and reads what most of them need."""
+"""Registers attacks, and has the functions that most of them need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypedDict
 
-    Outcome = tuple["bool | None", str]  # whether the sandbox held (None: not tried), what was seen
+    Outcome = tuple["bool | None", str]  # whether the sandbox held (None: not tested), what the attack saw
 
     class Mark(TypedDict):
         digest: str
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         paths: list[str]
 
     class Planted(TypedDict):
-        """What `sandbox.proof.prove` sends."""
+        """The request that `sandbox.proof.prove` sends."""
 
         attacks: list[str]
         token: str

@@ -1,4 +1,4 @@
-"""The worker's variables, files and rights, which code must not have."""
+"""Attacks on the worker's environment variables, files and privileges, which code in the sandbox must not have."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 @attack
 def own_environment(planted: Planted) -> Outcome:
     found = [name for name, value in os.environ.items() if planted["token"] in value or planted["token"] in name]
-    return not found, "the worker's variable %s is visible" % found[0] if found else "%d variables of its own" % len(os.environ)
+    return not found, "the worker's variable %s is visible" % found[0] if found else "the worker's canary is not visible"
 
 
 @attack
 def first_environment(planted: Planted) -> Outcome:
-    """Of process 1, which the code can read: what started the sandbox must not have passed anything on."""
+    """The code can read the environment of process 1, so whatever started the sandbox must not have passed anything on."""
     given = [entry.partition(b"=") for entry in content("/proc/1/environ").split(b"\0") if entry]
     strange = [name.decode("utf-8", "replace") for name, _, value in given if os.environb.get(name) != value]
     if planted["token"].encode() in content("/proc/1/environ"):
@@ -42,14 +42,14 @@ def descriptors(planted: Planted) -> Outcome:
                 continue  # the listing itself
     return not found, "open files of the worker were passed in: " + ", ".join(
         found[:3]
-    ) if found else "only its three standard streams"
+    ) if found else "only the three standard streams are open"
 
 
 @attack
 def files_of_the_worker(planted: Planted) -> Outcome:
-    """Canary files by their paths outside, also through every root that is reachable."""
+    """Tries to read the canary files at their paths outside, also through other roots that may be reachable."""
     if not planted["files"]:
-        return None, "the worker has no canary file: its folders can be neither written nor read"
+        return None, "the worker has no canary file, because it can neither write nor read its folders"
     for path, mark in planted["files"].items():
         for root in ("", "/proc/1/root", "/proc/%d/root" % os.getppid(), "/mnt", "/oldroot", "/newroot"):
             try:
@@ -57,12 +57,12 @@ def files_of_the_worker(planted: Planted) -> Outcome:
             except OSError:
                 continue
             if found:
-                return False, "%s of the worker's machine was read" % path
+                return False, "%s on the worker's machine was read" % path
     return True, "none of %d canary files could be read" % len(planted["files"])
 
 
 def is_that(mark: Mark, path: str) -> bool:
-    """Whether this file is the marked one, or a copy of it; a file of the same name is neither."""
+    """Whether this file is the marked file or a copy of it; the same name alone does not count."""
     data, about = content(path), os.stat(path)
     same_content = hashlib.sha256(data).hexdigest() == mark["digest"]
     return same_content or (about.st_dev, about.st_ino) == (mark["device"], mark["inode"])
@@ -76,7 +76,7 @@ def mounts() -> Iterator[tuple[str, list[str], str]]:
 
 @attack
 def system_files(planted: Planted) -> Outcome:
-    """Only the repository and temporary folders are writable, whoever owns the rest."""
+    """Only the repository and temporary folders may be writable, whoever owns the other folders."""
     ours = tuple(planted["writable"])
     # A mount that hides a file of /proc (a device, an empty folder) gives no access to that file.
     kinds = ("proc", "devtmpfs", "devpts", "mqueue", "sysfs", "cgroup", "cgroup2")
@@ -88,7 +88,7 @@ def system_files(planted: Planted) -> Outcome:
         if "rw" in options and where not in ours and kind not in kinds and not where.startswith(("/proc/", "/dev/")):
             if kind != "tmpfs":
                 return False, "%s is mounted writable" % where
-            tried.append(where)  # memory without anybody's files: try whether it is writable
+            tried.append(where)  # in memory, without anybody's files: test whether it is writable
     for folder in tried:
         path = os.path.join(folder, ".%s" % planted["token"])
         try:
@@ -104,40 +104,40 @@ def system_files(planted: Planted) -> Outcome:
 def devices(planted: Planted) -> Outcome:
     known = "null zero full random urandom tty ptmx pts shm mqueue core fd stdin stdout stderr console".split()
     strange = sorted(name for name in os.listdir("/dev") if name not in known)
-    return not strange, "devices of the machine are visible: " + ", ".join(strange[:5]) if strange else "only harmless ones"
+    return not strange, "the machine's devices are visible: " + ", ".join(strange[:5]) if strange else "only harmless devices"
 
 
 @attack
 def root(planted: Planted) -> Outcome:
     if 0 in (os.getuid(), os.geteuid(), os.getgid(), os.getegid()):
-        return False, "it is root, uid %d gid %d" % (os.geteuid(), os.getegid())
-    return True, "uid %d" % os.geteuid()
+        return False, "the code runs as root (uid %d, gid %d)" % (os.geteuid(), os.getegid())
+    return True, "the code runs as uid %d" % os.geteuid()
 
 
 @attack
 def owner(planted: Planted) -> Outcome:
-    """Files of the machine's root must not appear as its own: then outside it is root."""
+    """If files of the machine's root appear as the code's own, the code is root outside the sandbox."""
     system, script = os.stat("/usr"), os.stat(sys.argv[0])
     if system.st_uid == os.geteuid():
-        return False, "it owns the system's files: outside it has their owner's uid"
+        return False, "the code owns the system's files, so outside the sandbox it has their owner's uid"
     if system.st_gid == os.getegid():
-        return False, "its group owns the system's files: outside it is in that group"
+        return False, "the code's group owns the system's files, so outside the sandbox the code is in that group"
     if planted["other_uid"] and script.st_uid == os.geteuid():
-        return False, "it owns the worker's files: outside it has the worker's uid"
-    return True, "it owns only files that it created"
+        return False, "the code owns the worker's files, so outside the sandbox it has the worker's uid"
+    return True, "the code owns only files that it created"
 
 
 @attack
 def groups(planted: Planted) -> Outcome:
     found = sorted(set(os.getgroups()) - {os.getegid()})
-    return not found, "it has further groups: %s" % found if found else "no further groups"
+    return not found, "the code has additional groups: %s" % found if found else "no additional groups"
 
 
 @attack
 def capabilities(planted: Planted) -> Outcome:
     now = status()
     found = [name for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb") if int(now.get(name, "0"), 16)]
-    return not found, "it has capabilities (%s)" % ", ".join(found) if found else "none, and none can be gained"
+    return not found, "the code has capabilities (%s)" % ", ".join(found) if found else "none, and none can be gained"
 
 
 @attack

@@ -103,7 +103,7 @@ async def test_a_server_that_is_gone_is_a_lost_sandbox(home: Path) -> None:
     (home / "socket").unlink()
     answer = await answered(home, "a" * 32, wire.encode({"do": "files"}))
     assert answer["error"] == "lost"
-    assert "does not run" in answer["reason"]
+    assert "is not running" in answer["reason"]
 
 
 async def test_what_nobody_expected_is_an_answer_too_and_is_done_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ class TooHeavy(ValueError):
 
 
 def zone_of(country):
-    """Return the zone of a two-letter country code; unknown countries are in the farthest zone."""
+    """Return the zone of a two-letter country code; the unknown ones are far away."""
     return ZONES.get(country.upper(), "world")
 
 
