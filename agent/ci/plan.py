@@ -50,7 +50,7 @@ class PlannedLeg:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run and what to install. Without `checks` and `asks` that a replay can answer, `ending` says why."""
+    """What to run and what to install. If there are no `checks`, and no `asks` that a replay can answer, `ending` says why."""
 
     checks: tuple[Check, ...]
     packages: Packages
@@ -98,7 +98,7 @@ async def plan(
 ) -> Plan:
     """`image` is the requested image that the workspace's code runs in; tools are asked in `sandbox` what they would run.
 
-    Raises `SandboxError`; whatever the repository's files hold, the result is a plan or a reason."""
+    Raises `SandboxError`; whatever the repository's files contain, the result is a plan or a reason."""
     project = await detection.read_project(workspace)
     until = time.monotonic() + READING
     while True:
@@ -120,7 +120,7 @@ async def plan(
 
 
 async def complete(planned: Plan, stage: Replayer) -> Plan:
-    """The plan completed in the prepared sandbox: its servers are checked, open jobs replayed. Raises `SandboxError`."""
+    """The plan completed in the prepared sandbox: its servers are checked, its open jobs replayed. Raises `SandboxError`."""
     assert planned.project is not None
     base = stage.sandbox.base
     planner = _Planner(planned.project, MatchedFiles((entry.path for entry in await base.files() if not entry.link), base.root))
@@ -242,7 +242,7 @@ class _Planner:
         )
 
     def _as_written_down(self, found: Check, configuration: Configuration) -> Check:
-        """The detected tests as the repository's own runner runs them, where that is one command."""
+        """The detected tests as the repository's own runner runs them, if that is one command."""
         own = detected(self.project, configuration.python or detection.detect_python(self.project))
         if own is None:
             return found
@@ -251,7 +251,7 @@ class _Planner:
         self.packages = replace(self.packages, python=detection.detect_python(self.project) or self.packages.python)
         self.notes += [f"detected the tests as run by `{one_line(line, 80)}`", *followed.notes]
         if "\n" in followed.command:
-            return found  # a report or a coverage threshold is not certain to be what failed
+            return found  # it is not certain that a report or a coverage threshold is what failed
         reader = read_command(followed.command).reader
         return replace(found, command=followed.command, reader=reader, cwd=followed.cwd, env={**found.env, **followed.env})
 
@@ -259,9 +259,9 @@ class _Planner:
         same = next(
             (one for one in self.checks if (one.command, one.cwd, one.shell) == (check.command, check.cwd, check.shell)), None
         )
-        if same is not None:  # usually the same job on several Pythons
+        if same is not None:  # usually the same job on several Python versions
             other = sorted(name for name in {*same.env, *check.env} if same.env.get(name) != check.env.get(name))
-            named = f", except for {one_line(', '.join(other), 100)}" if other else ""
+            named = f", except for the variables {one_line(', '.join(other), 100)}" if other else ""
             self.notes.append(f"{check.source}: skipped, same command as {same.source}{named}")
             return
         self.checks.append(check)

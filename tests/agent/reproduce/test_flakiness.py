@@ -116,7 +116,7 @@ async def test_a_test_that_needs_another_one_before_it_is_told_so(tmp_path: Path
     }
     found = flaky(await Case(tmp_path, files).seen())
     assert (found.cause, found.ids) == ("order", ("test_a.py::test_b",))
-    assert "fails alone too" in found.evidence[-1]
+    assert "also fails alone" in found.evidence[-1]
 
 
 RUN = datetime(2027, 3, 31, 10, 0, tzinfo=UTC)
@@ -327,7 +327,7 @@ async def test_a_failure_that_is_never_red_is_not_reproduced_and_says_what_was_t
     assert isinstance(result, NoRepair)
     assert result.outcome is Outcome.NOT_REPRODUCED
     assert len(case.probes()) == TRIALS + 1
-    assert case.probes()[-1].under.endswith("1 test alone")
+    assert case.probes()[-1].under.endswith("only 1 test")
     assert f"{TRIALS + 1} more runs with other test orders" in result.reason
 
 

@@ -113,7 +113,7 @@ def test_what_cannot_be_measured_is_an_entry_and_the_exit_code_says_so(cache: Pa
     told = json.loads(out)
     assert (told["summary"]["tasks"], told["summary"]["plausible"], told["summary"]["failed"]) == (2, 0, 2)
     assert [entry["error"] for entry in told["results"]] == [
-        "the task could not be set up: its tests cannot be taken apart: it is not Python: invalid syntax (<unknown>, line 1)",
+        "the task could not be set up: its tests cannot be split: it is not Python: invalid syntax (<unknown>, line 1)",
         "the task could not be set up: none of its tests fails on the broken function",
     ]
 
