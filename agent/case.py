@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration
+from agent.contract.budget import Usage
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome, ReflectionLog
 from agent.contract.task import Task
-from agent.contract.usage import Usage
 from sandbox.base import Installed
 
 if TYPE_CHECKING:

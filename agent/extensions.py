@@ -39,7 +39,7 @@ MOVED = {
     "agent.proposal": "agent.contract.proposal",
     "agent.proposers.base": "agent.proposer",
     "agent.task": "agent.contract.task",
-    "agent.usage": "agent.contract.usage",
+    "agent.usage": "agent.contract.budget",
     "agent.verdicts": "agent.contract.verdicts",
 }
 

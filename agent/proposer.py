@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from agent.contract.budget import Usage
 from agent.contract.events import Emit
 from agent.contract.memory import Recollection
 from agent.contract.outcome import Iteration
 from agent.contract.proposal import Candidate, Diagnosis, Span
 from agent.contract.task import Policy
-from agent.contract.usage import Usage
 from agent.contract.verdicts import CheckRun, Oracle
 from sandbox.base import Sandbox
 

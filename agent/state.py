@@ -17,11 +17,10 @@ import msgspec
 
 from agent.checks.oracle import failures
 from agent.contract.blobs import Blobs
-from agent.contract.budget import Ledger
+from agent.contract.budget import Ledger, Usage
 from agent.contract.events import Degraded, Emit
 from agent.contract.memory import Memory
 from agent.contract.task import Task
-from agent.contract.usage import Usage
 from agent.contract.verdicts import Check, CheckRun, Failure, Oracle
 from agent.diagnosis.evidence import is_similar
 from agent.proposer import Proposer

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 
 from agent.challenge.specification import body_of, cut, is_stated
 from agent.contract import words
+from agent.contract.budget import Usage
 from agent.contract.events import Emit
 from agent.contract.proposal import Edits
-from agent.contract.usage import Usage
 from agent.contract.verdicts import Check, Verdict
 from agent.edits.changes import apply
 from agent.models.router import Models

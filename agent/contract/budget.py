@@ -1,11 +1,9 @@
-"""What an attempt may spend, and what is left. Budgets are checked only here."""
+"""What an attempt may spend, what it has spent, and what is left. Budgets are checked only here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-
-from agent.contract.usage import Usage
 
 A_CALL = 4_000  # tokens assumed for a model call until the first one has been made
 
@@ -19,6 +17,44 @@ class Budget:
     cost: float = 2.0  # US dollars
     seconds: float = 1800.0
     reserve: float = 60.0  # seconds kept back to publish a repair
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens and money spent. `cost` is the known part, in US dollars; None if no call's price is known."""
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    calls: int = 0
+    cost: float | None = 0.0
+    unpriced: int = 0  # calls of unknown price, not in `cost`
+
+    def __post_init__(self) -> None:
+        if self.cost is None and not self.unpriced:
+            object.__setattr__(self, "unpriced", self.calls)
+
+    def __add__(self, other: Usage) -> Usage:
+        known = [usage.cost for usage in (self, other) if usage.cost is not None and usage.calls > usage.unpriced]
+        unpriced = self.unpriced + other.unpriced
+        return Usage(
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
+            self.calls + other.calls,
+            sum(known) if known or not unpriced else None,
+            unpriced,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RungCost:
+    """What one rung cost and produced, for the log."""
+
+    rung: str
+    seconds: float
+    tried: int  # candidates evaluated, including those only tried inside the rung
+    passed: int  # candidates that passed inside the rung
+    usage: Usage
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from agent.contract.budget import RungCost, Usage
 from agent.contract.proposal import Diagnosis, Edits
-from agent.contract.usage import RungCost, Usage
 from agent.contract.verdicts import CheckRun, Conditions, Oracle, VerdictId
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agent.contract.usage import Usage
+from agent.contract.budget import Usage
 
 Autonomy = Literal["full", "review_publish", "review_repairs", "review_all"]
 """When a reviewer is asked: never; before publishing; also before each later round; also before the first round."""

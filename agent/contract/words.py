@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agent.contract.budget import RungCost
 from agent.contract.proposal import Span
 from agent.contract.rungs import is_model, model_name
-from agent.contract.usage import RungCost
 from agent.contract.verdicts import Check
 
 _STEPS = {

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from agent.contract.budget import Usage
 from agent.contract.outcome import Iteration
 from agent.contract.proposal import Diagnosis
-from agent.contract.usage import Usage
 from agent.debugger.calls import ToolCall, read_calls
 from agent.debugger.tools import Toolbox
 from agent.diagnosis.evidence import CATEGORIES, UNSURE, causes_left

@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from agent.contract.usage import Usage
+from agent.contract.budget import Usage
 from agent.models.values import (
     Answer,
     ContextTooLong,

@@ -15,8 +15,8 @@ from dataclasses import replace
 import httpx
 
 from agent.contract import words
+from agent.contract.budget import Usage
 from agent.contract.events import Degraded, Emit, ModelCalled
-from agent.contract.usage import Usage
 from agent.models import tracing
 from agent.models.provider import Provider, load
 from agent.models.values import (

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypedDict
 
-from agent.contract.usage import Usage
+from agent.contract.budget import Usage
 
 Role = Literal["diagnose", "repair", "review", "challenge"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from langgraph.types import Overwrite
 
 from agent.contract import words
+from agent.contract.budget import RungCost, Usage
 from agent.contract.rungs import is_model
-from agent.contract.usage import RungCost, Usage
 from agent.guard import rules
 from agent.nodes.propose import situation_of
 from agent.proposer import Strategist

@@ -8,11 +8,11 @@ from dataclasses import replace
 from agent.challenge.judgement import Challenged
 from agent.checks.oracle import Verification
 from agent.contract import words
+from agent.contract.budget import RungCost
 from agent.contract.events import Ended
 from agent.contract.memory import Recollection, signature, worth_keeping
 from agent.contract.outcome import Evidence, NoRepair, Outcome, Repair
 from agent.contract.proposal import Candidate, Diagnosis, Span
-from agent.contract.usage import RungCost
 from agent.contract.verdicts import Oracle
 from agent.diagnosis import evidence
 from agent.edits.changes import diff, digest

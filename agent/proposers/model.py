@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from agent.contract.budget import Usage
 from agent.contract.proposal import Candidate, Edits
-from agent.contract.usage import Usage
 from agent.diagnosis.evidence import BY_VERDICTS, UNSURE, is_similar
 from agent.edits.answers import Block, Change, WholeFunction, clean_path, parse
 from agent.edits.changes import EditProblem, digest, read_text

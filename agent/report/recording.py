@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from agent.contract import words
+from agent.contract.budget import RungCost, Usage
 from agent.contract.events import RungSpent, StepDone, StepStarted
-from agent.contract.usage import RungCost, Usage
 from agent.models import tracing
 from agent.state import Bookkeeping, State, Work, unpack
 

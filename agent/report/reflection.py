@@ -6,9 +6,9 @@ import asyncio
 import re
 
 from agent.checks.oracle import Verification
+from agent.contract.budget import RungCost
 from agent.contract.outcome import Iteration, ReflectionLog
 from agent.contract.proposal import Candidate, Diagnosis
-from agent.contract.usage import RungCost
 from agent.edits.changes import diff
 from agent.state import Context, State, unpack
 

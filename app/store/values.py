@@ -8,9 +8,9 @@ from typing import Literal, cast
 
 import msgspec
 
+from agent.contract.budget import Usage
 from agent.contract.outcome import Outcome
 from agent.contract.question import Question, Reply
-from agent.contract.usage import Usage
 from app.store.models import AttemptRow
 from webhooks.intake import RepairRequest, RepositoryRef
 

@@ -21,11 +21,10 @@ from agent.checks.oracle import oracle_of
 from agent.checks.runner import Runner
 from agent.contract import events
 from agent.contract.blobs import MemoryBlobs
-from agent.contract.budget import Budget, Ledger
+from agent.contract.budget import Budget, Ledger, Usage
 from agent.contract.outcome import NoRepair
 from agent.contract.proposal import Candidate, Edits, FileChange
 from agent.contract.task import Policy, Task
-from agent.contract.usage import Usage
 from agent.contract.verdicts import Check, CheckRun, Oracle, VerdictId
 from agent.gate import gate
 from agent.guard.rules import refusal

@@ -19,10 +19,10 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from agent.contract.budget import Usage
 from agent.contract.events import AnyEvent, Asked, Degraded
 from agent.contract.outcome import Outcome
 from agent.contract.question import Waiting
-from agent.contract.usage import Usage
 from app.clock import Clock, elapsed
 from app.redaction import redact
 from app.store.database.database import Database

@@ -9,9 +9,9 @@ import pytest
 
 from agent.bench import history
 from agent.bench.lab import BadInput, Labs, Skipped
+from agent.contract.budget import Usage
 from agent.contract.outcome import Evidence, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis, FileChange
-from agent.contract.usage import Usage
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

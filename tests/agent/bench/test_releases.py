@@ -14,9 +14,9 @@ import pytest
 from agent.bench import packages
 from agent.bench.lab import BadInput, Benchmark, Labs, NotPosed
 from agent.bench.releases import release
+from agent.contract.budget import Usage
 from agent.contract.outcome import Evidence, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis, FileChange
-from agent.contract.usage import Usage
 from agent.edits.changes import diff
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

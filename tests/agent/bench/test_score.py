@@ -6,9 +6,9 @@ import pytest
 
 from agent.bench.lab import Judgement
 from agent.bench.score import Entry, entry, failed, quantile, reliability, share, skipped, summary
+from agent.contract.budget import RungCost, Usage  # fmt: skip
 from agent.contract.outcome import Evidence, Iteration, NoRepair, Outcome, ReflectionLog, Repair  # fmt: skip
 from agent.contract.proposal import Diagnosis, FileChange  # fmt: skip
-from agent.contract.usage import RungCost, Usage  # fmt: skip
 
 EDITS = (FileChange("a.py", "x = 1\n", "x = 2\n"),)
 

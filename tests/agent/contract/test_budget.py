@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from agent.contract.budget import Budget, Ledger
-from agent.contract.usage import Usage
+from agent.contract.budget import Budget, Ledger, Usage
 
 UNKNOWN = Usage(10, 5, 1, None)
 KNOWN = Usage(100, 50, 2, 1.5)

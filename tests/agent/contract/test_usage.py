@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.contract.usage import Usage
+from agent.contract.budget import Usage
 from agent.state import pack, unpack
 
 UNKNOWN = Usage(10, 5, 1, None)

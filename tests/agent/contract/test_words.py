@@ -3,9 +3,9 @@
 import pytest
 
 from agent.contract import words
+from agent.contract.budget import RungCost, Usage
 from agent.contract.outcome import Outcome
 from agent.contract.proposal import Span
-from agent.contract.usage import RungCost, Usage
 from agent.graph import STEPS
 from agent.report.endings import gave_up
 

@@ -12,10 +12,10 @@ import httpx
 import pytest
 from sqlalchemy import update
 
+from agent.contract.budget import Usage
 from agent.contract.events import Diagnosed
 from agent.contract.outcome import Outcome
 from agent.contract.question import Question, Waiting
-from agent.contract.usage import Usage
 from app.dashboard import feed
 from app.dashboard.rendering import Renderer
 from app.settings import Settings

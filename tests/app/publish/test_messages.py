@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from markdown_it import MarkdownIt
 
+from agent.contract.budget import RungCost, Usage
 from agent.contract.outcome import CheckEvidence, Evidence, Iteration, NoRepair, Outcome, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis, FileChange
 from agent.contract.question import Question
-from agent.contract.usage import RungCost, Usage
 from agent.contract.verdicts import VerdictId
 from app.publish import messages
 from app.publish.messages import BODY_LIMIT, Publication

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from agent.contract.budget import Usage
 from agent.contract.outcome import CheckEvidence, Evidence, Iteration, NoRepair, Outcome, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis, FileChange
-from agent.contract.usage import Usage
 from agent.contract.verdicts import VerdictId
 from app.github.client import GitHub
 from app.github.errors import Conflict

@@ -10,11 +10,11 @@ from functools import partial
 import pytest
 from pydantic import SecretStr
 
+from agent.contract.budget import Usage
 from agent.contract.events import Answered
 from agent.contract.memory import Recollection
 from agent.contract.outcome import Outcome
 from agent.contract.question import Question, Reply, Waiting
-from agent.contract.usage import Usage
 from app.assembly import models_named
 from app.attempt.story import heal
 from app.cli.attempts import decisions

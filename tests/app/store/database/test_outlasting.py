@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from agent.contract.budget import Usage
 from agent.contract.events import Ended, StepStarted
 from agent.contract.outcome import Outcome
 from agent.contract.question import Question, Waiting
-from agent.contract.usage import Usage
 from app.clock import SystemClock
 from app.queue.queue import Queue, sweep_for_ever
 from app.service.intake import StoreIntake

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from agent.contract.blobs import BlobMissing
+from agent.contract.budget import Usage
 from agent.contract.events import Degraded, Ended, StepStarted
 from agent.contract.outcome import Outcome
 from agent.contract.question import Question, Waiting
-from agent.contract.usage import Usage
 from app.settings import Settings
 from app.store.leases.claims import HeadBusy, NotClaimed, Postponed, Terms, TriesExhausted
 from app.store.leases.heartbeat import LeaseLost
