@@ -232,7 +232,7 @@ CASES: dict[str, Case] = {
 
 
 # One of each kind; what else there is of a kind is long.
-QUICK = ("no-tests", "broken-configuration", "gone", "links", "moved-on", "fork", "model-stranger")
+QUICK = ("no-tests", "broken-configuration", "gone", "links", "moved-on", "fork")
 
 
 @dataclass(frozen=True, slots=True)
