@@ -1,9 +1,9 @@
-"""Runs in the judge's sandbox, as a program of its own: which calls tests make of a function, and what it answers to calls.
+"""Runs in the judge's sandbox as a separate program: records the calls that tests make of a function, or its results.
 
-Standard library only, Pythons as old as 3.8. One request comes on standard input, its answer goes to standard output:
+Standard library only, for Python 3.8 and newer. Reads one request from standard input, writes its answer to standard output:
 
     {"do": "capture", "module", "entry", "tests"}           → the literal texts of (args, kwargs) of the tests' calls
-    {"do": "answer", "module", "entry", "calls", "seconds"} → one [kind, value] a call: "value", "raised", "hung"
+    {"do": "answer", "module", "entry", "calls", "seconds"} → one [kind, value] per call: "value", "raised", "hung"
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 MOST_CALLS = 200
 LONGEST = 2_000  # characters of one call
-MOST_ITEMS = 1_000  # of what an iterator gives
+MOST_ITEMS = 1_000  # items read from one iterator
 DEEPEST = 20
 
 
@@ -30,7 +30,7 @@ class Hung(BaseException):
 
 
 def capture(request: dict[str, Any]) -> list[str]:
-    """The tests' own calls, in order, each once; calls that it makes of itself do not count."""
+    """The distinct calls that the tests make, in order; recursive calls do not count."""
     module = importlib.import_module(request["module"])
     function = getattr(module, request["entry"])
     calls: dict[str, None] = {}
@@ -51,14 +51,14 @@ def capture(request: dict[str, Any]) -> list[str]:
     tests = importlib.import_module(request["tests"])
     for name, test in list(vars(tests).items()):
         if name.startswith("test") and callable(test):
-            # What a test had called before it failed or hung counts.
+            # Calls that a test made before it failed or hung count.
             with suppress(Exception, Hung):
                 _limited(test, (), {}, 10.0)
     return list(calls)
 
 
 def answer(request: dict[str, Any]) -> list[list[Any]]:
-    """What the function makes of each call."""
+    """The result of each call."""
     function = getattr(importlib.import_module(request["module"]), request["entry"])
     answers = []
     for call in request["calls"]:
@@ -84,7 +84,7 @@ def _limited(function: Any, args: Any, kwargs: Any, seconds: float) -> Any:
         raise Hung
 
     signal.signal(signal.SIGALRM, stop)
-    # It fires again: the first one may fall into a handler that swallows it.
+    # The timer repeats: a handler in the code under test may swallow the first exception.
     signal.setitimer(signal.ITIMER_REAL, seconds, 0.1)
     try:
         return function(*args, **kwargs)
@@ -93,7 +93,7 @@ def _limited(function: Any, args: Any, kwargs: Any, seconds: float) -> Any:
 
 
 def _shape(value: Any, deep: int) -> Any:
-    """Plain data that is the same for values that a test would call equal; floats as far as nine digits."""
+    """Plain data, the same for values that a test would consider equal; floats are rounded to nine digits."""
     if value is None or isinstance(value, str) or deep == 0:
         return value if deep else "…"
     if isinstance(value, (bool, int)):
@@ -123,7 +123,7 @@ def _is_literal(text: str) -> bool:
 
 def main() -> None:
     out = os.dup(1)
-    os.dup2(2, 1)  # what the code under test prints is not our answer
+    os.dup2(2, 1)  # keeps output of the code under test out of the answer
     sys.path.insert(0, os.getcwd())
     request = json.loads(sys.stdin.read())
     told = capture(request) if request["do"] == "capture" else answer(request)

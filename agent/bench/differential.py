@@ -1,7 +1,7 @@
-"""Does a repair answer as the reference does? Calls that the tests make, and deterministic mutations of them, are put to both.
+"""Compares a repair with the reference: both get the calls that the tests make, and deterministic mutations of them.
 
-The two run in workspaces of their own and are compared here, so that a repair cannot copy what it never sees. A mutation stays
-within the ranges, lengths and alphabets that the tests' calls show: beyond them a reference's answer is no contract.
+They run in separate workspaces and are compared here, so that a repair cannot copy results that it never sees. A mutation stays
+within the ranges, lengths and alphabets of the tests' calls: outside them, a reference's result is no contract.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from agent.bench.lab import Changes, Lab
 from sandbox.base import DeadlinePassed
 
-CALLS = 300  # that are compared
+CALLS = 300  # that are compared at most
 SECONDS = 1.0  # for one call
 PATIENCE = 120.0  # seconds for all calls of one side
 _SEED = 20
@@ -27,7 +27,7 @@ Answer = tuple[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """What is called, and with what: literal texts of (args, kwargs), or the module of the tests that show it."""
+    """The function, and its calls: literal texts of (args, kwargs), or the module of the tests that make them."""
 
     module: str
     entry: str
@@ -37,14 +37,14 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """`difference` is the first call that the two answer differently, for people."""
+    """`difference` is the first call with another result, as text for people; None if there is none."""
 
     compared: int
     difference: str | None
 
 
 async def compare(lab: Lab, function: Function, reference: Changes, repair: Changes) -> Agreement | None:
-    """None when the tests make no call that can be repeated. Raises `SandboxError`."""
+    """None if the tests make no repeatable call, or the reference's run gives no result. Raises `SandboxError`."""
     told = {"module": function.module, "entry": function.entry}
     known = list(function.calls)
     if function.tests:
@@ -57,17 +57,17 @@ async def compare(lab: Lab, function: Function, reference: Changes, repair: Chan
     expected = await _asked(lab, reference, {**request, "calls": calls})
     if expected is None or len(expected) != len(calls):
         return None
-    # Where the reference itself hangs there is nothing to compare.
+    # A call on which the reference hangs cannot be compared.
     kept = [(call, answer) for call, answer in zip(calls, expected, strict=True) if answer[0] != "hung"]
     given = await _asked(lab, repair, {**request, "calls": [call for call, _ in kept]})
     if given is None or len(given) != len(kept):
-        return Agreement(len(kept), "it did not come to an end")
+        return Agreement(len(kept), "the inputs: its run gave no complete result")
     different = next((call for (call, wanted), got in zip(kept, given, strict=True) if wanted != got), None)
     return Agreement(len(kept), different)
 
 
 async def _asked(lab: Lab, changes: Changes, request: dict[str, Any]) -> list[Any] | None:
-    """What the program in the sandbox answers; None when it came to no end of its own."""
+    """The answer of the program in the sandbox; None if it did not finish or gave no valid answer."""
     source = resources.files("agent.bench").joinpath("answers.py").read_bytes()
     try:
         done = await lab.program(changes, source, json.dumps(request).encode(), PATIENCE)
@@ -81,7 +81,7 @@ async def _asked(lab: Lab, changes: Changes, request: dict[str, Any]) -> list[An
 
 
 def mutations(calls: Sequence[str], count: int) -> list[str]:
-    """Up to `count` further calls; the same calls give the same mutations."""
+    """Up to `count` more calls; the same calls always give the same mutations."""
     rng = random.Random(_SEED)  # noqa: S311 - reproducible, nothing secret
     parsed = [ast.literal_eval(call) for call in calls]
     seen, made = set(calls), list[str]()
@@ -105,14 +105,14 @@ def mutations(calls: Sequence[str], count: int) -> list[str]:
 
 @dataclass(slots=True)
 class _Shown:
-    """What the tests' calls show of one place in the arguments."""
+    """The values and lengths that the tests' calls show at one position in the arguments."""
 
     values: list[Any] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
 
 
 def _learn(shown: dict[tuple[object, ...], _Shown], place: tuple[object, ...], value: Any) -> None:
-    """Places inside a container are one place: its items are of one kind."""
+    """All positions inside a container count as one: its items are of one kind."""
     here = shown.setdefault((*place, type(value)), _Shown())
     here.values.append(value)
     if isinstance(value, list | tuple | str | dict | set):
@@ -148,7 +148,7 @@ def _mutated(rng: random.Random, shown: dict[tuple[object, ...], _Shown], place:
 
 
 def _resized(rng: random.Random, items: list[Any], pool: Sequence[Any], lengths: Sequence[int]) -> list[Any]:
-    """One step away: an item less, more, changed or moved, as long as such a length was shown."""
+    """One item removed, added, replaced or swapped; the length stays within those that the tests' calls show."""
     step = rng.choice(("less", "more", "other", "moved"))
     if step == "less" and len(items) > min(lengths):
         del items[rng.randrange(len(items))]

@@ -1,4 +1,4 @@
-"""Benchmarks of single functions: one module with a bug, cases to test it by, and a reference that only the judge sees."""
+"""Benchmarks of single functions: one module with a bug, test cases, and a reference that only the judge sees."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from agent.contract.verdicts import CheckRun, Verdict
 
 OracleKind = Literal["all", "half"]
 Texts = Mapping[str, str]
-"""Contents of files by their paths."""
+"""File contents by path."""
 
-TESTS_SECONDS = 10.0  # one run of the tests of one function; a bug may hang it
+TESTS_SECONDS = 10.0  # one run of one function's tests; a bug may make it hang
 CONFIGURATION = Configuration(
     test=(TestCommand(run="python -m pytest -q", kind="pytest", timeout=TESTS_SECONDS),),
     install=Install(requirements=("pytest",)),
@@ -27,14 +27,14 @@ CONFIGURATION = Configuration(
 
 @dataclass(frozen=True, slots=True)
 class FunctionTask:
-    """One broken function with all that is known of it. `cases` can be shown apart; `write` makes the files of some of them."""
+    """One broken function. `cases` can be shown separately; `write` returns the files for some of them."""
 
     id: str
-    files: Texts  # all but what `write` makes
+    files: Texts  # all files except those from `write`
     cases: Sequence[str]
     write: Callable[[Sequence[str]], Texts]
-    function: Function | None  # None where the reference cannot be called for comparison
-    reference: Texts | None  # the files that are right
+    function: Function | None  # None if it cannot be called for a comparison
+    reference: Texts | None  # the correct files
 
     def specimen(self, shown: Sequence[str]) -> Specimen:
         texts = {**self.files, **self.write(shown)}
@@ -44,19 +44,19 @@ class FunctionTask:
 def function_benchmark(
     name: str, groups: Mapping[str, str], oracle: OracleKind, pose: Callable[[str], FunctionTask]
 ) -> Benchmark:
-    """`pose` makes a task of an id, and may raise `NotPosed`."""
+    """`pose` returns the task of an id; it can raise `NotPosed`."""
     return Benchmark(name, groups, {"oracle": oracle}, lambda id_, labs: _trial(pose(id_), oracle, labs))
 
 
 @asynccontextmanager
 async def _trial(task: FunctionTask, oracle: OracleKind, labs: Labs) -> AsyncIterator[Trial]:
-    """With `half`, every second case is shown, so that a failing one is among them. Raises `NotPosed`, `SandboxError`."""
+    """With `half`, every second case is shown, chosen so that one of them fails. Raises `NotPosed`, `SandboxError`."""
     shown, held_out = await _halves(task, labs) if oracle == "half" and len(task.cases) > 1 else (task.cases, ())
     yield Trial(task.specimen(shown), partial(_judge, task, labs, held_out))
 
 
 async def _judge(task: FunctionTask, labs: Labs, held_out: Sequence[str], repair: Repair) -> Judgement:
-    """With nothing held out, the reference decides."""
+    """The held-out cases decide; without any, the reference does."""
     async with labs.open(task.specimen(task.cases).files, CONFIGURATION) as lab:
         return await (_by_cases(task, lab, held_out, repair) if held_out else _by_reference(task, lab, repair))
 
@@ -70,13 +70,13 @@ async def _by_cases(task: FunctionTask, lab: Lab, held_out: Sequence[str], repai
 
 async def _by_reference(task: FunctionTask, lab: Lab, repair: Repair) -> Judgement:
     if task.reference is None or task.function is None:
-        return Judgement(None, "nothing is held out, and there is no reference that can be compared")
+        return Judgement(None, "no tests are held out, and no reference is available for comparison")
     agreement = await compare(lab, task.function, _bytes(task.reference), changed(repair.edits))
     if agreement is None:
-        return Judgement(None, "its tests make no call that can be repeated")
+        return Judgement(None, "the calls in its tests cannot be used for a comparison")
     if agreement.difference is None:
         return Judgement(True, f"the same as the reference on {agreement.compared} inputs")
-    return Judgement(False, f"unlike the reference on {agreement.difference[:200]}")
+    return Judgement(False, f"differs from the reference on {agreement.difference[:200]}")
 
 
 async def _halves(task: FunctionTask, labs: Labs) -> tuple[Sequence[str], Sequence[str]]:

@@ -1,7 +1,7 @@
-"""A repository's own history as a benchmark: the parent of a commit under the commit's tests, and what its authors did.
+"""A repository's own history as a benchmark: the parent of a commit with the commit's tests, and the authors' fix.
 
-Of the last commits that change code, those are posed whose tests fail on the parent and pass at the commit; the others are
-skipped, with the reason. Commits are read from git's objects: git runs neither hooks nor filters, nor anything else that a
+The last commits that change code become tasks if their tests fail on the parent and pass at the commit; the others are
+skipped, with the reason. Commits are read from git's objects: git runs no hooks, no filters and no other program that a
 configuration names, and writes nothing.
 """
 
@@ -23,9 +23,9 @@ from agent.source.test_files import is_test
 from sandbox.base import MIB
 from sandbox.host import launch
 
-LOOKED_THROUGH = 50  # commits for each one that is wanted
+LOOKED_THROUGH = 50  # commits to examine for each wanted one
 _PROSE = (".md", ".rst", ".txt")
-SECONDS = 120.0  # one call of git
+SECONDS = 120.0  # for one git command
 LARGEST = 256 * MIB  # bytes of one commit's files
 _SAFE = (
     *("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", "safe.directory=*"),
@@ -38,14 +38,14 @@ _LINK, _EXECUTABLE = "120000", "100755"
 class Commit:
     id: str
     parent: str
-    paths: tuple[str, ...]  # what it changed
+    paths: tuple[str, ...]  # the files that it changed
 
 
 async def load(root: Path, last: int) -> Benchmark:
     """The last commits that change code, newest first. Raises `BadInput`."""
     found = [commit for commit in await commits(root, last * LOOKED_THROUGH) if any(map(_is_code, commit.paths))]
     if not found:
-        raise BadInput(f"{root} has no commit that changes code and has a parent; a shallow clone knows too little")
+        raise BadInput(f"{root} has no commit that changes code and has a parent; a shallow clone may lack the history")
     known, configuration = {commit.id[:12]: commit for commit in found[:last]}, read_checkout(root)
     groups = {id_: "code and tests" if any(map(is_test, commit.paths)) else "code" for id_, commit in known.items()}
     return Benchmark("repo", groups, {"path": str(root)}, lambda id_, labs: _trial(root, known[id_], configuration, labs))
@@ -64,7 +64,7 @@ async def _trial(root: Path, commit: Commit, configuration: Configuration, labs:
             raise Skipped("its tests pass on its parent too")
         fixed = await verdicts(lab, {path: after[path].content if path in after else None for path in paths})
         if still := sorted(id_ for id_ in red if id_ in fixed and fixed[id_] is not Verdict.PASSED):
-            raise Skipped(f"{still[0]} fails at the commit too; `test:` in {CONFIGURATION} can leave it out")
+            raise Skipped(f"{still[0]} fails at the commit too; `test:` in {CONFIGURATION} can exclude it")
         new = frozenset(id_ for id_, verdict in fixed.items() if verdict is Verdict.PASSED and id_ not in base)
         fix = edits_of(_texts(posed, paths), _texts(after, paths))
         judge = SuiteJudge(lab, fix, new | (red & fixed.keys()), base, fixed)
@@ -79,7 +79,7 @@ def read_checkout(root: Path) -> Configuration:
     except OSError as error:
         raise BadInput(f"{file} cannot be read: {error.strerror}; make it readable") from error
     if isinstance(read, ConfigurationProblem):
-        raise BadInput(f"{read.sentence}; mend it and run again")
+        raise BadInput(f"{read.sentence}; correct it and run again")
     return read
 
 
@@ -88,17 +88,17 @@ def _is_code(path: str) -> bool:
 
 
 def _texts(files: Mapping[str, File], paths: set[str]) -> dict[str, str | None]:
-    """Those of the files that are text."""
+    """The texts of the files; None for a file that is not text."""
     return {path: text_of(files[path]) for path in paths if path in files}
 
 
 async def commits(root: Path, most: int) -> list[Commit]:
-    """The last commits that are no merges, newest first. Raises `BadInput`."""
+    """The last commits except merges, newest first. Raises `BadInput`."""
     command = ("log", "--no-merges", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-show-signature", "--name-only")
     ended = await _git(root, *command, f"--max-count={most}", "--format=%x01%H %P", "HEAD", "--")
     if ended.returncode != 0:
         said = ended.stderr.decode(errors="replace").strip().split("\n")[-1]
-        raise BadInput(f"{root} is not a git checkout with commits ({said[:200]}); give the folder of one")
+        raise BadInput(f"{root} is not a git checkout with commits ({said[:200]}); give the folder of a checkout")
     found = []
     for part in ended.stdout.decode(errors="replace").split("\x01")[1:]:
         head, *paths = part.split("\n")
@@ -120,14 +120,12 @@ async def files(root: Path, commit: str) -> dict[str, File]:
     asked = "".join(f"{blob}\n" for _, blob, _ in entries).encode()
     told = await _git(root, "cat-file", "--batch", "--buffer", stdin=asked)
     if listed.returncode != 0 or told.returncode != 0 or listed.truncated or told.truncated:
-        raise NotPosed(
-            f"the files of commit {commit[:12]} cannot be read: git failed, or they are more than {LARGEST // MIB} MiB"
-        )
+        raise NotPosed(f"the files of commit {commit[:12]} cannot be read: git failed, or they exceed {LARGEST // MIB} MiB")
     return dict(zip((path for path, _, _ in entries), _contents(told.stdout, [mode for _, _, mode in entries]), strict=True))
 
 
 def _contents(batch: bytes, executable: Sequence[bool]) -> list[File]:
-    """What `cat-file --batch` tells: a line with the size, the content, a newline; one after the other."""
+    """The files in the output of `cat-file --batch`: for each, a line with the size, the content, a newline."""
     found, at = [], 0
     for mode in executable:
         end = batch.index(b"\n", at)
@@ -138,11 +136,11 @@ def _contents(batch: bytes, executable: Sequence[bool]) -> list[File]:
 
 
 async def _git(root: Path, *argv: str, stdin: bytes = b"") -> launch.ProcessResult:
-    """Raises `BadInput` without git."""
+    """Raises `BadInput` if git is not installed."""
     git = shutil.which("git")
     if git is None:
         raise BadInput("git is not installed; it is needed to read a checkout's history")
-    # Run from a hook, git's own variables would point it at another repository.
+    # In a hook, git's own variables would point to another repository.
     variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment = {**variables, "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
     return await launch.run(launch.Launch((git, *_SAFE, "-C", str(root), *argv), environment, SECONDS, stdin, 2 * LARGEST))

@@ -1,7 +1,7 @@
-"""HumanEvalFix (Python): one broken function a line of JSON, with the tests of HumanEval.
+"""HumanEvalFix (Python): one broken function per line of JSON, with HumanEval's tests.
 
-Its one long function `check` becomes a file of small tests. This is the variant with docstrings: the module is `prompt` and
-`buggy_solution`, as real functions have docstrings.
+Its one long function `check` becomes a file of small tests. This is the variant with docstrings, as in real code: the
+module consists of `prompt` and `buggy_solution`.
 Layout: https://huggingface.co/datasets/bigcode/humanevalpack (bigcode-project/octopack, MIT).
 """
 
@@ -38,21 +38,21 @@ def load(file: Path, oracle: OracleKind) -> Benchmark:
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise BadInput(f"{file} cannot be read: {why}; give the JSON lines of HumanEvalFix's Python tasks") from error
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise BadInput(f"{file} cannot be read: {why}; give the JSON Lines file of HumanEvalFix for Python") from error
     lines: dict[str, _Line] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
             read = msgspec.json.decode(line, type=_Line)
-        except msgspec.DecodeError as error:  # also of a missing field
-            raise BadInput(f"{file}, line {number}: {error}; give one JSON object a line, as HumanEvalFix has them") from error
+        except msgspec.DecodeError as error:  # also raised for a missing field
+            raise BadInput(f"{file}, line {number}: {error}; give one JSON object per line, as in HumanEvalFix") from error
         if read.task_id in lines:
-            raise BadInput(f"{file}, line {number}: the id {read.task_id} is there twice; leave one of the two")
+            raise BadInput(f"{file}, line {number}: the id {read.task_id} occurs twice; remove one of the two")
         lines[read.task_id] = read
     if not lines:
-        raise BadInput(f"{file} holds no task; give the JSON lines of HumanEvalFix's Python tasks")
+        raise BadInput(f"{file} contains no task; give the JSON Lines file of HumanEvalFix for Python")
     groups = {id_: line.bug_type for id_, line in lines.items()}
     return function_benchmark("humanevalfix", groups, oracle, lambda id_: _task(lines[id_]))
 
@@ -63,7 +63,7 @@ def _task(line: _Line) -> FunctionTask:
     try:
         tests = split_check(line.test, MODULE, source, line.entry_point)
     except NoTests as error:
-        raise NotPosed(f"its tests cannot be taken apart: {error}") from error
+        raise NotPosed(f"its tests cannot be split: {error}") from error
     return FunctionTask(
         id=line.task_id,
         files={f"{MODULE}.py": source},
@@ -76,9 +76,9 @@ def _task(line: _Line) -> FunctionTask:
 
 @dataclass(frozen=True, slots=True)
 class SplitTests:
-    """Tests that can be told apart. `tests` maps a function's name to its source, in order."""
+    """Separate tests. `tests` maps a function's name to its source, in order."""
 
-    header: str  # what comes before the tests
+    header: str  # the code before the tests
     tests: Mapping[str, str]
 
     def text(self, names: Sequence[str]) -> str:
@@ -88,14 +88,14 @@ class SplitTests:
 
 
 class NoTests(Exception):
-    """The text holds no `check` function that can be taken apart; the message says what is wrong."""
+    """The text has no `check` function that can be split; the message gives the reason."""
 
 
 def split_check(text: str, module: str, source: str, entry: str) -> SplitTests:
-    """The tests of a HumanEval-like text: one for each assertion at the top of `check`, with the set-up that it needs.
+    """The tests of a HumanEval-like text: one for each assertion at the top level of `check`, with the set-up that it needs.
 
-    A loop or another statement that asserts inside stays whole. `source` is the text of the module under test; what the
-    tests use of it is imported from `module`. Raises `NoTests`.
+    A loop or another statement with an assertion inside stays whole. `source` is the text of the module under test; the
+    tests import the names that they use from `module`. Raises `NoTests`.
     """
     try:
         tree = ast.parse(text)
@@ -104,7 +104,7 @@ def split_check(text: str, module: str, source: str, entry: str) -> SplitTests:
         raise NoTests(f"it is not Python: {error}") from error
     check = next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"), None)
     if check is None or not check.args.args:
-        raise NoTests("there is no function `check` that takes the one under test")
+        raise NoTests("there is no function `check` that takes the function under test")
     rest = [node for node in tree.body if node is not check and not _is_call_of_check(node)]
     tests = _tests(check.body, _asserting([*rest, *check.body]))
     if not tests:
@@ -120,7 +120,7 @@ def split_check(text: str, module: str, source: str, entry: str) -> SplitTests:
 
 
 def _tests(body: Sequence[ast.stmt], asserting: frozenset[str]) -> list[list[ast.stmt]]:
-    """The statements of each test: one that asserts, after the set-up before it on which it depends."""
+    """The statements of each test: a statement that asserts, after the set-up that it depends on."""
     tests: list[list[ast.stmt]] = []
     setup: list[ast.stmt] = []
     for statement in body:
@@ -132,13 +132,13 @@ def _tests(body: Sequence[ast.stmt], asserting: frozenset[str]) -> list[list[ast
         setup.append(statement)
     last = max((body.index(test[-1]) for test in tests), default=-1)
     trailing = [statement for statement in setup if body.index(statement) > last and not _only_binds(statement)]
-    if trailing:  # it ends by calling something: that is a test too
+    if trailing:  # a final call is a test too
         tests.append([*_needed(setup[: setup.index(trailing[-1])], trailing[-1]), trailing[-1]])
     return tests
 
 
 def _needed(setup: Sequence[ast.stmt], statement: ast.stmt) -> list[ast.stmt]:
-    """The set-up without what binds names that are not used: it might fail for another test's reason."""
+    """The set-up without statements that only bind unused names: they might fail because of another test's bug."""
     used, kept = _used(statement), []
     for earlier in reversed(setup):
         if not _only_binds(earlier) or _bound([earlier]) & used:
@@ -156,7 +156,7 @@ def _asserts(statement: ast.AST, asserting: frozenset[str]) -> bool:
 
 
 def _asserting(statements: Sequence[ast.stmt]) -> frozenset[str]:
-    """Names of the helper functions that assert, also through one another."""
+    """Names of the helper functions that assert, directly or through other helpers."""
     helpers = [node for node in statements if isinstance(node, ast.FunctionDef)]
     names: frozenset[str] = frozenset()
     while (found := frozenset(node.name for node in helpers if _asserts(node, names))) != names:

@@ -1,7 +1,7 @@
-"""What a benchmark is made of: a broken repository, and a judge who knows more than the engine is shown.
+"""The parts of a benchmark: a broken repository, and a judge who knows more than the engine sees.
 
-A benchmark lists ids, poses one task at a time as a `Specimen`, and judges a repair of it in a sandbox of its own, a `Lab`, so
-that nothing an attempt did can have a say in its score. Knows nothing of the app, of progress or of tables.
+A benchmark lists ids, sets up one task at a time as a `Specimen`, and judges its repair in a separate sandbox, a `Lab`, so
+that nothing an attempt did can affect its score. Knows nothing about the app, progress or tables.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from sandbox.base import MIB, Command, Completed, Limits, Sandbox, Sandboxes, Wo
 
 
 class BadInput(Exception):
-    """What the person gave cannot be used; the message is one line that names it and the way out."""
+    """The user's input cannot be used; the message is one line that says why and what to do."""
 
 
 class NotPosed(Exception):
-    """One task cannot be posed here: a download, a test that does not fail. Says nothing of the engine."""
+    """A task cannot be set up here: a download fails, or no test does. Says nothing about the engine."""
 
 
 class Skipped(Exception):
-    """This is no task after all, and not counted as one: there is nothing to heal in it. The message says why."""
+    """There is nothing to heal in this task, so it does not count. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ Files = Mapping[str, File]
 
 @dataclass(frozen=True, slots=True)
 class Specimen:
-    """One broken repository, as the engine gets to see it."""
+    """One broken repository, as the engine sees it."""
 
     id: str
     files: Files
@@ -55,28 +55,28 @@ class Specimen:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the judge found of a repair. `heldout_correct` is None where there was nothing to judge it by."""
+    """The judge's result for a repair. `heldout_correct` is None if there was nothing to judge it by."""
 
     heldout_correct: bool | None
-    how: str  # what it was judged by, for people: "5 held-out tests", "212 inputs beside the reference"
+    how: str  # the basis, for people: "5 held-out tests", "212 inputs compared with the reference"
     details: Mapping[str, Any] = field(default_factory=dict)  # the benchmark's own figures, plain data
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One task while it is worked on."""
+    """One task in progress."""
 
     specimen: Specimen
     judge: Callable[[Repair], Awaitable[Judgement]]  # raises `SandboxError`
 
 
 Changes = Mapping[str, bytes | None]
-"""File contents to put over the repository; None removes a file."""
+"""File contents to write over the repository; None removes a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """One repository with its dependencies installed, and how its tests are run."""
+    """One repository with its dependencies installed, and the means to run its tests."""
 
     sandbox: Sandbox
     runner: Runner
@@ -88,7 +88,7 @@ class Lab:
             return tuple([await self.runner.run(workspace, check) for check in self.checks])
 
     async def program(self, changes: Changes, source: bytes, stdin: bytes, seconds: float) -> Completed:
-        """Run a Python program beside the repository. Raises `SandboxError`."""
+        """Run a Python program in a fresh workspace of the repository. Raises `SandboxError`."""
         program = await self.sandbox.provide("judge.py", source)
         async with self._with(changes) as workspace:
             argv = (workspace.python, program)
@@ -114,7 +114,7 @@ class Labs:
 
     @asynccontextmanager
     async def open(self, files: Files, configuration: Configuration) -> AsyncIterator[Lab]:
-        """A lab of these files, prepared as the engine prepares them. Raises `SandboxError`, `NotPosed` without any check."""
+        """A lab of these files, prepared as by the engine. Raises `SandboxError`, and `NotPosed` if there is no check."""
         async with self.sandboxes.open("judge", self.limits) as sandbox:
             await sandbox.unpack(packed(files))
             planned = await plan(sandbox.base, configuration=configuration, sandbox=sandbox)
@@ -128,11 +128,11 @@ class Labs:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """Tasks of one kind. `trial` poses one by its id; it raises `NotPosed`, `Skipped` and `SandboxError`."""
+    """Tasks of one kind. `trial` sets up one by its id; it raises `NotPosed`, `Skipped` and `SandboxError`."""
 
     name: str
-    groups: Mapping[str, str]  # the ids in order, each with the group that it is counted in: a type of bug, a package
-    options: Mapping[str, str]  # what else decides the figures ("oracle": "half"): others make results incomparable
+    groups: Mapping[str, str]  # the ids in order, each with its group in the figures: a type of bug, a package
+    options: Mapping[str, str]  # other settings that affect the figures ("oracle": "half"); compare only equal ones
     trial: Callable[[str, Labs], AbstractAsyncContextManager[Trial]]
 
 
@@ -154,7 +154,7 @@ async def packed(files: Files) -> AsyncIterator[bytes]:
 
 
 def text_of(file: File) -> str | None:
-    """None for what is not text."""
+    """The file's text; None if it is not UTF-8."""
     try:
         return file.content.decode()
     except UnicodeDecodeError:

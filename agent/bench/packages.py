@@ -1,7 +1,7 @@
-"""Real bugs between two releases of published packages: the older release under the newer one's tests.
+"""Real bugs between two releases of published packages: the older release with the newer one's tests.
 
-A manifest is a JSON list of bugs; for each it names the two releases with their hashes, the paths that hold tests, what is left
-out of the newer tests because it asks for more than this one bug, the tests that fail, and the authors' fix as a diff.
+A manifest is a JSON list of bugs. For each it names the two releases with their hashes, the paths that hold tests, the newer
+tests to leave out because they need more than this fix, the tests that fail, and the authors' fix as a diff.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SUITE_SECONDS = 300.0  # one run of a package's whole suite
 _CONFIGURATIONS = ("pytest.ini", ".pytest.ini", "tox.ini")
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _LEAVING_OUT = '''\
-"""Tests of this suite that ask for something else are left out."""
+"""Deselects the tests of this suite that need more than the fix of this bug."""
 
 LEFT_OUT = {ids!r}
 
@@ -73,10 +73,10 @@ def load(manifest: Path, cache: Path) -> Benchmark:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"{manifest} is not a manifest of package bugs: {error}; docs/benchmarks.md shows its format") from error
     if not bugs:
-        raise BadInput(f"{manifest} names no bug; docs/benchmarks.md shows its format")
+        raise BadInput(f"{manifest} contains no bug; docs/benchmarks.md shows its format")
     ids = [bug.id for bug in bugs]
     if twice := sorted({id_ for id_ in ids if ids.count(id_) > 1}):
-        raise BadInput(f"{manifest} names {twice[0]} twice; give each bug an id of its own")
+        raise BadInput(f"{manifest} names {twice[0]} twice; give each bug its own id")
     known = {bug.id: bug for bug in bugs}
     groups = {id_: bug.package for id_, bug in known.items()}
     return Benchmark("packages", groups, {}, lambda id_, labs: _trial(known[id_], cache, labs))
@@ -99,17 +99,17 @@ async def _trial(bug: _Bug, cache: Path, labs: Labs) -> AsyncIterator[Trial]:
         base, right = await verdicts(lab, {}), await verdicts(lab, changed(fix))
         target = frozenset(VerdictId(id_) for id_ in bug.fail_to_pass)
         if wrong := sorted(i for i in target if right.get(i) is not Verdict.PASSED or base.get(i) is Verdict.PASSED):
-            raise NotPosed(f"with the packages at hand {wrong[0]} is not what the fix turns from red to green")
+            raise NotPosed(f"with the available packages, the fix does not turn {wrong[0]} from failing to passing")
         yield Trial(Specimen(bug.id, files, configuration), SuiteJudge(lab, fix, target, base, right))
 
 
 async def _red(bug: _Bug, cache: Path) -> dict[str, File]:
-    """The repository that shows the bug. Raises `NotPosed`."""
+    """The repository with the bug. Raises `NotPosed`."""
     old = await release(bug.package, bug.old, bug.sha256.old, cache)
     new = await release(bug.package, bug.new, bug.sha256.new, cache)
     files = {path: file for path, file in old.items() if not _below(path, bug.old_tests)}
     files |= {path: file for path, file in new.items() if _below(path, bug.tests)}
-    # No workflow of the authors: what is to be run is said by the manifest.
+    # The authors' workflows are left out: the manifest says what to run.
     files = {path: file for path, file in files.items() if not _below(path, [*bug.drop_files, *_CONFIGURATIONS, ".github"])}
     files["pytest.ini"] = File(bug.pytest_ini.encode())
     if bug.deselect:
@@ -122,11 +122,11 @@ def _below(path: str, roots: list[str]) -> bool:
 
 
 class DoesNotApply(Exception):
-    """A diff is of another text; the message says where."""
+    """The diff does not match the text; the message says where."""
 
 
 def applied(diff: str, texts: Mapping[str, str]) -> dict[str, str | None]:
-    """The files that a unified diff changes, as they are after it; None removes one. Only exact matches count, so that a wrong
+    """The files that a unified diff changes, after the change; None removes a file. Only exact matches count, so that a wrong
     base is noticed. Raises `DoesNotApply`."""
     after: dict[str, str | None] = {}
     rest = diff.split("\n")
@@ -141,13 +141,13 @@ def applied(diff: str, texts: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def _path(line: str) -> str:
-    """ "" stands for no file."""
+    """The path in a file header of a diff; "" for no file."""
     path = line[4:].split("\t")[0].strip()
     return "" if path == "/dev/null" else path.partition("/")[2]
 
 
 def _patched(path: str, before: list[str], rest: list[str]) -> str:
-    """Takes the hunks of one file off `rest`."""
+    """Applies the hunks of one file and removes them from `rest`."""
     after: list[str] = []
     at = 0
     while rest and (hunk := _HUNK.match(rest[0])):
@@ -170,6 +170,6 @@ def _patched(path: str, before: list[str], rest: list[str]) -> str:
                 after += [before[at]] if mark == " " else []
                 at += 1
             else:
-                raise DoesNotApply(f"{path}, {header}: line {at + 1} is another")
+                raise DoesNotApply(f"{path}, {header}: line {at + 1} differs")
             old, new = old - (mark != "+"), new - (mark != "-")
     return "".join([*after, *before[at:]])

@@ -1,8 +1,8 @@
-"""QuixBugs (Python): forty small algorithms with a bug on one line each, read from a checkout of the public layout.
+"""QuixBugs (Python): forty small algorithms, each with a bug on one line, read from a checkout of the public layout.
 
     python_programs/NAME.py            the broken program, with a function NAME
-    json_testcases/NAME.json           cases, `[arguments, expected]` one after the other; those of graphs have none
-    python_testcases/test_NAME.py      its tests, which read the cases from `load_testdata`; older checkouts have none
+    json_testcases/NAME.json           cases, `[arguments, expected]` one after the other; missing for graph programs
+    python_testcases/test_NAME.py      its tests, which read the cases from `load_testdata`; missing in older checkouts
     correct_python_programs/NAME.py    the reference; may be missing, and is never shown
 
 Layout: https://github.com/jkoppel/QuixBugs (D. Lin et al., 2017).
@@ -30,7 +30,7 @@ from {programs}.{name} import {name}
 
 
 def plain(value):
-    """JSON knows lists alone."""
+    """JSON has only lists."""
     return [plain(item) for item in value] if isinstance(value, (Iterator, list, tuple)) else value
 '''
 _TEST = "\n\ndef test_{number:02}():\n    assert plain({name}(*{arguments!r})) == {expected}\n"
@@ -84,7 +84,7 @@ def _task(root: Path, name: str) -> FunctionTask:
 
 
 def _cases(file: Path) -> tuple[str, ...]:
-    """One case a line. Raises `NotPosed`."""
+    """The cases, each as one line of JSON. Raises `NotPosed`."""
     if not file.is_file():
         return ()
     decoder, text, at, cases = json.JSONDecoder(), _read(file), 0, list[str]()
@@ -95,7 +95,7 @@ def _cases(file: Path) -> tuple[str, ...]:
         except ValueError as error:
             raise NotPosed(f"{file} is not a series of JSON values: {error}") from error
         if not isinstance(case, list) or len(case) != 2:
-            raise NotPosed(f"{file} holds a case that is not [arguments, expected]")
+            raise NotPosed(f"{file} contains a case that is not [arguments, expected]")
         cases.append(json.dumps(case))
     return tuple(cases)
 
@@ -106,7 +106,7 @@ def _arguments(case: str) -> list[object]:
 
 
 def _written(name: str, cases: Sequence[str]) -> str:
-    """Tests of our own, for checkouts that have none: a number with a fraction counts as met when it is nearly so."""
+    """Selfheal's own tests, for checkouts without tests; floats are compared approximately."""
     tests = []
     for number, case in enumerate(cases, 1):
         expected = json.loads(case)[1]

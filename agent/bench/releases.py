@@ -1,7 +1,7 @@
-"""Source releases of published packages: downloaded by pip as the operator configured it, checked by hash, read as data.
+"""Source releases of published packages: downloaded with the operator's pip configuration, checked by hash, read as data.
 
-pip asks a source release for its metadata, which runs its build script on this machine: only what a manifest pins by its hash
-is ever downloaded. What is inside is then read from the archive in memory.
+pip asks a source release for its metadata, which runs its build script on this machine, so only releases that a manifest pins
+by hash are downloaded. Their files are then read from the archive in memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sandbox.host import launch
 from sandbox.install.python.interpreters import client_environment
 
 _Member = tuple[str, int, Callable[[], bytes], bool]
-"""Path, bytes when unpacked, how it is read, whether it is executable."""
+"""Path, unpacked size in bytes, a function that reads it, whether it is executable."""
 
 SECONDS = 600.0
 LARGEST = 256 * MIB  # bytes of one release, unpacked
@@ -39,7 +39,7 @@ async def release(name: str, version: str, sha256: str, cache: Path) -> dict[str
         await _download(name, version, sha256, archive)
     content = await asyncio.to_thread(archive.read_bytes)
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise NotPosed(f"{archive} is not {name} {version} any more; remove it and run again")
+        raise NotPosed(f"{archive} no longer matches the hash of {name} {version}; remove it and run again")
     try:
         return await asyncio.to_thread(lambda: dict(_files(content)))
     except (tarfile.TarError, zipfile.BadZipFile, OSError, EOFError) as error:
@@ -62,7 +62,7 @@ async def _download(name: str, version: str, sha256: str, archive: Path) -> None
 
 
 def _put(folder: Path, archive: Path) -> None:
-    """Keep the one file of `folder`, as a whole or not at all."""
+    """Copy the only file of `folder` to `archive`, atomically."""
     (got,) = folder.iterdir()
     archive.parent.mkdir(parents=True, exist_ok=True)
     draft = archive.with_name(f"{archive.name}.{token_hex(6)}")
@@ -71,12 +71,12 @@ def _put(folder: Path, archive: Path) -> None:
 
 
 def _files(content: bytes) -> Iterator[tuple[str, File]]:
-    """Path and file of each regular member. Raises what the archive's reader raises."""
+    """Path and file of each regular member. Raises the archive reader's errors."""
     total = 0
     for path, size, read, executable in _zipped(content) if zipfile.is_zipfile(io.BytesIO(content)) else _tarred(content):
         total += size
         if total > LARGEST:
-            raise OSError(f"it holds more than {LARGEST // MIB} MiB")
+            raise OSError(f"it contains more than {LARGEST // MIB} MiB")
         inside = path.partition("/")[2]
         if inside and not inside.endswith("/") and ".." not in inside.split("/"):
             yield inside, File(read(), executable)

@@ -1,4 +1,4 @@
-"""What the tasks of a benchmark came to: one entry a task, and the figures over all of them. Pure."""
+"""The results of a benchmark: one entry per task, and the figures over all tasks. Pure."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.rungs import is_model
 from agent.edits.changes import diff
 
-BANDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # edges of the bands of confidence
-_Z = 1.959964  # of a two-sided 95 % interval
+BANDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # edges of the confidence bands
+_Z = 1.959964  # normal quantile of a two-sided 95 % interval
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One task's result. What does not apply is null; `error` is set where nothing can be said of the engine."""
+    """One task's result. Fields that do not apply are null; `error` is set if it says nothing about the engine."""
 
     id: str
     group: str
-    outcome: str  # of `agent.contract.outcome.Outcome`
-    plausible: bool  # a repair went through the gate
+    outcome: str  # a value of `agent.contract.outcome.Outcome`
+    plausible: bool  # a repair passed the gate
     heldout_correct: bool | None = None
     judged_by: str | None = None
-    seconds: float | None = None  # of the whole product path; the judge's time is not in it
+    seconds: float | None = None  # for the whole product path, without the judge
     candidates: int = 0
     tokens: int = 0
-    prompt_tokens: int = 0  # of `tokens`, what models were sent
-    cost: float | None = 0.0  # US dollars; null where no call's price is known
-    iterations: int = 0  # rounds in which something was judged
-    rung: str | None = None  # that found the repair
+    prompt_tokens: int = 0  # the part of `tokens` that was sent to models
+    cost: float | None = 0.0  # US dollars; null if no call's price is known
+    iterations: int = 0  # rounds in which a candidate was judged
+    rung: str | None = None  # the rung that found the repair
     title: str | None = None
     diff: str | None = None
     confidence: float | None = None
@@ -41,7 +41,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None  # why there is no repair
     details: Mapping[str, Any] = {}
     error: str | None = None
-    skipped: str | None = None  # why it is no task after all: not counted
+    skipped: str | None = None  # why there is nothing to heal: the task does not count
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Band(msgspec.Struct, frozen=True):
-    """The repairs whose confidence lies in one band, as far as they were judged."""
+    """The judged repairs whose confidence lies in one band."""
 
     low: float
     high: float
@@ -63,10 +63,10 @@ class Band(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures over all tasks. Times are of plausible ones: seconds to the verified repair."""
+    """Figures over all tasks. Times are seconds to the verified repair, over the plausible tasks."""
 
     tasks: int
-    skipped: int  # beside them
+    skipped: int  # not counted in `tasks`
     plausible: int
     heldout_correct: int
     judged: int  # plausible tasks that could be judged
@@ -75,16 +75,16 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     p90_s: float | None
     candidates: int
     tokens: int
-    cost: float | None  # of the calls whose price is known; null where none is
+    cost: float | None  # of the calls whose price is known; null if there are none
     intervals: Mapping[str, Share]
     groups: Mapping[str, Mapping[str, Share]]
     rungs: Mapping[str, int]  # repairs by rung
-    without_model: int  # repairs by rungs that ask no model; the rest of the plausible ones needed one
+    without_model: int  # repairs by rungs without a model; the other plausible ones needed one
     reliability: Sequence[Band]
 
 
 def entry(id_: str, group: str, result: Repair | NoRepair, seconds: float, judgement: Judgement | None) -> Entry:
-    """`judgement` is of a repair; `seconds` is wall time."""
+    """`judgement` is about the repair, if any; `seconds` is wall time."""
     log, usage = result.log, result.usage
     repair = result if isinstance(result, Repair) else None
     ended = result if isinstance(result, NoRepair) else None
@@ -114,12 +114,12 @@ def entry(id_: str, group: str, result: Repair | NoRepair, seconds: float, judge
 
 
 def failed(id_: str, group: str, outcome: Outcome, why: str, seconds: float | None = None) -> Entry:
-    """A task of which nothing can be said."""
+    """The entry of a task whose run says nothing about the engine."""
     return Entry(id=id_, group=group, outcome=outcome.value, plausible=False, seconds=seconds, error=why)
 
 
 def skipped(id_: str, group: str, why: str) -> Entry:
-    """Something in which there is nothing to heal."""
+    """The entry of a task in which there is nothing to heal."""
     return Entry(id=id_, group=group, outcome=Outcome.NOTHING_FAILED.value, plausible=False, skipped=why)
 
 
@@ -150,7 +150,7 @@ def summary(everything: Sequence[Entry]) -> Summary:
 
 
 def reliability(entries: Iterable[Entry]) -> list[Band]:
-    """How often a repair of each band of confidence is right: what the confidence is calibrated by."""
+    """How often the repairs in each confidence band are correct; the confidence is calibrated by this."""
     judged = [(one.confidence, one.heldout_correct) for one in entries if one.confidence is not None]
     known = [(sure, right) for sure, right in judged if right is not None]
     bands = []
@@ -163,7 +163,7 @@ def reliability(entries: Iterable[Entry]) -> list[Band]:
 
 
 def share(count: int, of: int) -> Share:
-    """With the Wilson score interval (E. B. Wilson, 1927), which also holds for few tasks and near 0 and 1."""
+    """A share with the Wilson score interval (E. B. Wilson, 1927), which also holds for few tasks and near 0 and 1."""
     if of == 0:
         return Share(count, of, 0.0, 1.0)
     rate, square = count / of, _Z * _Z
@@ -173,7 +173,7 @@ def share(count: int, of: int) -> Share:
 
 
 def quantile(ordered: Sequence[float], part: float) -> float | None:
-    """The value at `part` (0..1) of an ordered sequence, between its neighbours where it falls between two; None of nothing."""
+    """The value at `part` (0..1) of an ordered sequence, interpolated between neighbours; None if it is empty."""
     if not ordered:
         return None
     at = part * (len(ordered) - 1)

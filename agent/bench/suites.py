@@ -1,4 +1,4 @@
-"""Benchmarks of whole repositories, judged by what their suite says of a repair and of the authors' own change."""
+"""Benchmarks of whole repositories, judged by comparing the suite's results for a repair and for the authors' fix."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent.edits.changes import added, changed_lines, removed
 
 @dataclass(frozen=True, slots=True)
 class SuiteJudge:
-    """`target` is what must turn green; empty where it is what the authors' change turns. `fix` is what the authors did."""
+    """`target` are the ids that must pass. `fix` is the authors' fix; `fixed` are the verdicts with it, `base` those before."""
 
     lab: Lab
     fix: Edits
@@ -26,7 +26,7 @@ class SuiteJudge:
         repaired = await verdicts(self.lab, changed(repair.edits))
         green = {id_ for id_, verdict in repaired.items() if verdict is Verdict.PASSED}
         missed = sorted(self.target - green)
-        # What the authors' own change turns red, or leaves so, is nobody's fault.
+        # A test that also fails with the authors' fix does not count against the repair.
         spoilt = sorted(
             i for i, verdict in self.base.items() if verdict is Verdict.PASSED and i not in green and _green(self.fixed, i)
         )
@@ -38,12 +38,12 @@ class SuiteJudge:
             "unlike": [str(id_) for id_ in unlike[:10]],
             **beside(repair.edits, self.fix),
         }
-        how = f"{len(self.fixed)} results of the whole suite beside those of the authors' change"
+        how = f"{len(self.fixed)} results of the whole suite compared with the authors' fix"
         return Judgement(not missed and not spoilt and not unlike, how, details)
 
 
 def beside(edits: Edits, fix: Edits) -> dict[str, object]:
-    """A repair's size and lines beside the authors' own."""
+    """A repair's size and lines compared with the authors' fix."""
     return {
         "changed_lines": changed_lines(edits),
         "authors_changed_lines": changed_lines(fix),
@@ -53,12 +53,12 @@ def beside(edits: Edits, fix: Edits) -> dict[str, object]:
 
 
 async def verdicts(lab: Lab, changes: Changes) -> dict[VerdictId, Verdict]:
-    """What the whole suite says of these changes. Raises `SandboxError`."""
+    """The verdicts of the whole suite with these changes. Raises `SandboxError`."""
     return {id_: verdict for run in await lab.runs(changes) for id_, verdict in run.verdicts.items()}
 
 
 def edits_of(before: Mapping[str, str | None], after: Mapping[str, str | None]) -> Edits:
-    """The files that are not the same, as changes."""
+    """The files that differ, as changes."""
     paths = sorted({*before, *after})
     return tuple(FileChange(path, before.get(path), after.get(path)) for path in paths if before.get(path) != after.get(path))
 
@@ -68,5 +68,5 @@ def _green(told: Mapping[VerdictId, Verdict], id_: VerdictId) -> bool:
 
 
 def _stripped(edits: Edits) -> tuple[list[str], list[str]]:
-    """The lines that go and come, whatever their indentation."""
+    """The removed and the added lines, without indentation."""
     return [line.strip() for line in removed(edits)], [line.strip() for line in added(edits)]

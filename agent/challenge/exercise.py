@@ -1,7 +1,7 @@
 """Exercises changed functions inside the sandbox: docstring examples, and calls similar to those of the tests.
 
-Uses the guest's command `challenge`; judges nothing. Its answers come from next to hostile code: they may raise doubts or an
-objection, never make anything pass.
+Uses the guest's command `challenge`; judges nothing. The guest runs next to hostile code, so its answers can raise doubts or
+an objection, but never make a change pass.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Observations(msgspec.Struct, frozen=True):
 async def exercise(
     sandbox: Sandbox, runner: Runner, oracle: Oracle, base: Sequence[CheckRun], touched: Touched, changes: Sequence[Edits]
 ) -> Observations:
-    """For the base and each of the changes; `red_check` must not be None. Raises `SandboxError` if the sandbox is lost."""
+    """Exercise the base and each of the changes; `red_check` must not be None. Raises `SandboxError` if the sandbox is lost."""
     check = red_check(oracle)
     assert check is not None, "the caller checks"
     texts = touched.texts or {}
@@ -92,4 +92,4 @@ async def exercise(
     try:
         return msgspec.json.decode(reply.output, type=Observations)
     except (ValueError, msgspec.ValidationError):
-        return Observations(unavailable="the run of the changed functions gave no answer")
+        return Observations(unavailable="the run of the changed functions gave no valid result")

@@ -1,7 +1,7 @@
 """Tests that a model writes from the specification, run with the change and without it.
 
 A test counts against a change only if it fails with it and passed before, or is in the specification word for word: models
-misread, and other expectations are no contract.
+misread specifications, and other expectations are no contract.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from agent.prompts import render
 from agent.state import Work
 from sandbox.base import LimitExceeded
 
-SECONDS = 60.0  # for the model
+SECONDS = 60.0  # for the model's answer
 PATIENCE = 20.0  # seconds for one run of its tests
 MOST, LONGEST = 8, 16_000  # tests, characters of an answer that are read
-MOST_NAMED = 4  # functions
+MOST_NAMED = 4  # functions that the prompt names
 LONGEST_TRIED = 1_500  # characters of earlier tests that are shown
 _UNLIKE = ("AssertionError", "Failed: DID NOT RAISE")  # a wrong result; other errors may be the test's fault
 _BLOCK = re.compile(r"^(`{3,})(?:python|py)?[ \t]*\n(.*?)^\1", re.MULTILINE | re.DOTALL)
@@ -47,7 +47,7 @@ class TestFindings:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What the model is shown. Without `diff` it does not see the change; `tried` are earlier tests."""
+    """What the model sees. Without `diff` it does not see the change; `tried` are earlier tests."""
 
     functions: tuple[str, ...]  # the changed ones: "parse", "Parser.feed"
     specification: str
@@ -59,7 +59,7 @@ class Brief:
 async def ask(models: Models, brief: Brief, *, seconds: float, emit: Emit) -> tuple[tuple[str, ...], Usage]:
     """The model's tests, each the text of a file.
 
-    Raises `ModelError`, also when the answer holds no test (`ModelUnavailable`).
+    Raises `ModelError`, also if the answer has no usable test (`ModelUnavailable`).
     """
     tried = "\n".join(_asserted(test) for test in brief.tried)
     prompt = render(
@@ -107,7 +107,7 @@ async def run(work: Work, check: Check, folder: str, tests: Sequence[str], edits
 
 
 async def _run(work: Work, check: Check, folder: str, tests: Sequence[str], edits: Edits) -> list[tuple[Verdict | None, str]]:
-    """Verdict and message of each. Each test has its own file, so one that cannot be imported does not hide the others."""
+    """The verdict and message of each test. Each has its own file, so one that cannot be imported does not hide the others."""
     mark = secrets.token_hex(4)  # avoids the repository's own file names
     paths = [f"{folder}test_{mark}_{number}.py" for number in range(len(tests))]
     async with work.task.sandbox.candidate() as workspace:

@@ -16,12 +16,12 @@ from agent.challenge.exercise import CallResult, Example, Observations, Observed
 from agent.contract import words
 from agent.guest.text import one_line
 
-UNSETTLED = 0.1  # share of calls on which most plausible changes disagree with the winner, from which it is a doubt
+UNSETTLED = 0.1  # a doubt if the winner differs from most plausible changes on more than this share of the calls
 
 
 @dataclass(frozen=True, slots=True)
 class Challenged:
-    """What the second oracle found about the winner; `confidence` uses it. `objection` is a clause, or empty."""
+    """The second oracle's findings about the winner; `confidence` uses them. `objection` is a clause, or empty."""
 
     objection: str = ""
     doubts: tuple[str, ...] = ()  # a clause each
@@ -46,7 +46,7 @@ def judge(seen: Observations) -> Challenged:
 
 
 def objections(seen: Observations) -> list[str]:
-    """For each change, the winner first: a clause, or empty."""
+    """The objection to each change, the winner first: a clause, or empty."""
     base = seen.variants[0] if seen.variants else None
     if base is None:
         return []
@@ -55,12 +55,12 @@ def objections(seen: Observations) -> list[str]:
 
 
 def _contradictions(base: Variant, winner: Variant) -> tuple[list[Example], list[Example]]:
-    """Broken examples that count, those that held before first, and those that only raise a doubt."""
+    """The broken examples that count (first those that passed before), and those that only raise a doubt."""
     before = {(e.function, e.source): e.outcome for e in base.examples}
     living = {example.function for example in winner.examples if example.outcome == "kept"}
     failing = [example for example in winner.examples if example.outcome in ("broken", "unlike", "overruled")]
     regressed = [e for e in failing if before.get((e.function, e.source)) == "kept" and e.outcome != "overruled"]
-    # A docstring that tests contradict, or of which no example ever holds, is outdated.
+    # A docstring is outdated if tests contradict it, or if none of its examples passes.
     stale = {example.function for example in failing if example.outcome == "overruled"}
     others = [e for e in failing if e not in regressed and not e.withdrawn]
     counting = [e for e in others if e.function not in stale]
@@ -78,7 +78,7 @@ def _withdrawn(winner: Variant) -> Iterator[str]:
 
 
 def _described(broken: Sequence[Example]) -> list[str]:
-    """One clause for all."""
+    """One clause for all broken examples; none without any."""
     if not broken:
         return []
     first, others = broken[0], len(broken) - 1
@@ -102,7 +102,7 @@ def _differences(seen: Observations, base: Variant, winner: Variant) -> Iterator
 
 
 def _difference(call: ObservedCall, before: CallResult, after: CallResult) -> tuple[str, str]:
-    """Its kind and a clause without a subject, or two empty texts."""
+    """The kind of difference and a clause without a subject, or two empty texts."""
     if after.kind == "raised":
         return "raises", f"raises {_code(after.text, 60)}, which it did not before"
     if after.kind == "unsteady":

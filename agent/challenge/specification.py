@@ -1,4 +1,4 @@
-"""What a model that writes tests may know. Pure.
+"""Collects what a model that writes tests is allowed to see. Pure.
 
 Of changed functions: signatures, docstrings and comments, never code. Of the failing tests: their source with what they use
 (imports, fixtures, set-up, attributes, helpers), every line verbatim, as it shows how the code is used.
@@ -17,12 +17,12 @@ from agent.contract.verdicts import VerdictId
 from agent.source.outline import Function, first_line, parse
 
 MOST_CALLERS = 4  # functions per file that are shown because they use a changed one
-LONGEST = 4_000  # characters of all
+LONGEST = 4_000  # characters of the specification
 WORDS = 3  # fewest words of a meaningful comment
 _WORD = re.compile(r"[A-Za-z]{2,}")
 MOST_TESTS = 5
-LONGEST_TESTS = 2_400  # characters of them
-LONGEST_USED = 700  # characters of one thing that they use
+LONGEST_TESTS = 2_400  # characters of the tests and what they use
+LONGEST_USED = 700  # characters of one definition that they use
 _SET_UP = frozenset({"setUp", "asyncSetUp", "setUpClass", "setup_method", "setup_class", "setup_function", "setup_module"})
 
 Holder = ast.ClassDef | None  # None: the module
@@ -46,7 +46,7 @@ def specification(touched: Touched) -> str:
 
 
 def _by_name(path: str, text: str) -> dict[str, Function]:
-    """One function per name: the implementation of overloads, and of several the first with a docstring."""
+    """One function per name: without overloads; of several, preferably one with a docstring."""
     found: dict[str, Function] = {}
     for function, node in functions_of(path, text).items():
         is_overload = any(ast.unparse(each).endswith("overload") for each in node.decorator_list)
@@ -93,19 +93,19 @@ def _joined(lines: Sequence[str]) -> list[str]:
 
 
 def _changed(name: str, node: Function, comments: str) -> str:
-    """With the qualified name as a comment."""
+    """A changed function with its name and comments, without its code."""
     text = ast.unparse(_bare(node, ast.get_docstring(node)))
     return "\n".join(part for part in (f"# {name}, which is changed", comments, text) if part)
 
 
 def _caller(name: str, node: Function) -> str:
-    """With the first paragraph of its docstring: it shows what the changed function is for."""
+    """A caller with the first paragraph of its docstring, which shows what the changed function is for."""
     text = ast.unparse(_bare(node, (ast.get_docstring(node) or "").partition("\n\n")[0]))
     return f"# {name}\n{text}" if "." in name else text
 
 
 def _bare(node: Function, document: str | None) -> Function:
-    """With this docstring for its body."""
+    """The function with only this docstring as its body."""
     bare = ast.parse(ast.unparse(node)).body[0]
     assert isinstance(bare, Function)
     bare.body = [ast.Expr(ast.Constant(document))] if document else [ast.Expr(ast.Constant(...))]
@@ -124,13 +124,13 @@ def _comments(text: str, node: Function) -> str:
 
 
 def comments_above(lines: Sequence[str], number: int) -> list[str]:
-    """The whole-line comments directly above a line; it counts from 1."""
+    """The whole-line comments directly above line `number`, counted from 1."""
     above = list(itertools.takewhile(lambda line: line.lstrip().startswith("#"), reversed(lines[: number - 1])))
     return above[::-1]
 
 
 def cut(text: str, characters: int) -> str:
-    """The lines of a text that fit."""
+    """The first lines of a text that fit."""
     return text if len(text) <= characters else text[:characters].rpartition("\n")[0]
 
 
@@ -157,7 +157,7 @@ class _Part:
 
     @property
     def names_used(self) -> set[str]:
-        """Including its arguments, which name fixtures."""
+        """The names that it uses, including its arguments, which name fixtures."""
         nodes = list(ast.walk(self.node))
         return {node.id for node in nodes if isinstance(node, ast.Name)} | {n.arg for n in nodes if isinstance(n, ast.arg)}
 
@@ -168,7 +168,7 @@ class _Part:
 
 
 def failing_tests(texts: Mapping[str, str], red: Sequence[VerdictId]) -> str:
-    """`texts` are the files of these tests, by path. What does not fit is dropped, tests last."""
+    """The code of the tests `red`; `texts` are their files, by path. Whatever does not fit is dropped, tests last."""
     shown = [_excerpt(path, text, [name for name in red if name.startswith(path + "::")]) for path, text in texts.items()]
     return cut("\n\n".join(each for each in shown if each), LONGEST_TESTS)
 
@@ -194,7 +194,7 @@ def _excerpt(path: str, text: str, red: Sequence[VerdictId]) -> str:
 
 
 def _parts(body: Sequence[ast.stmt], holder: Holder, lines: Sequence[str]) -> Iterator[_Part]:
-    """What the module and its classes define, in order; classes through their members."""
+    """The definitions in the module and its classes, in order; classes only through their members."""
     for node in body:
         if isinstance(node, ast.ClassDef):
             yield from _parts(node.body, node, lines)
@@ -212,7 +212,7 @@ def _defined(node: ast.stmt) -> tuple[str, ...]:
 
 
 def _named(parts: Sequence[_Part], name: str) -> _Part | None:
-    """By class and name; else the only one of that name, as it may be inherited."""
+    """The part with this class and name; else the only one of that name, since it may be inherited."""
     same_name = [part for part in parts if part.names == (name.rpartition(".")[2],)]
     owner = name.rpartition(".")[0].rpartition(".")[2]
     exact = [part for part in same_name if (part.holder.name if part.holder else "") == owner]
@@ -220,9 +220,9 @@ def _named(parts: Sequence[_Part], name: str) -> _Part | None:
 
 
 def _used_by(parts: Sequence[_Part], tests: Sequence[_Part]) -> list[_Part]:
-    """What the tests use, directly and indirectly, nearest first: from their classes, base classes and module."""
+    """The parts that the tests use, directly or not, nearest first: from their classes, base classes and module."""
     found = list(tests)
-    for part in found:  # grows meanwhile
+    for part in found:  # the list grows during the loop
         near = {None, part.holder, *_bases(parts, part.holder)}
         names, members = part.names_used, part.members_used
         for each in (each for each in parts if each.holder in near and each not in found):
@@ -242,7 +242,7 @@ def _bases_of(holder: Holder) -> set[str]:
 
 
 def _in_order(parts: Sequence[_Part], shown: Sequence[_Part]) -> Iterator[str]:
-    """In the order of the file, each in its class."""
+    """The code of the parts in the order of the file, each in its class."""
     holder: Holder = None
     for part in (part for part in parts if part in shown):
         if part.holder is not None and part.holder is not holder:

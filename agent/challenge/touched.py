@@ -1,4 +1,4 @@
-"""Finds the Python functions that changes touch, and the functions whose docstrings mention them. Pure."""
+"""Finds the Python functions that changes touch, and those of the same files that mention them. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST = 12  # functions that are exercised
 
 @dataclass(frozen=True, slots=True)
 class FunctionRef:
-    """A function before and after the change, at module level or in a class; `line` is its first, with decorators."""
+    """A function at module level or in a class; `line` is its first, with decorators."""
 
     path: str
     name: str  # qualified: "parse", "Parser.feed"
@@ -24,21 +24,21 @@ class FunctionRef:
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """`documented`: functions whose docstrings are read, the touched ones and those of the same file that mention one."""
+    """`documented`: functions whose docstrings are read: the touched ones, and those of the same file that mention one."""
 
     functions: tuple[FunctionRef, ...] = ()
     documented: tuple[FunctionRef, ...] = ()
-    texts: Mapping[str, str] | None = None  # of the files before
+    texts: Mapping[str, str] | None = None  # the files before the change, by path
 
 
 def touched(candidates: Iterable[Edits]) -> Touched:
-    """By any of these changes of the same base, without tests and without new, removed or unparsable code."""
+    """The functions that any of these changes of one base touches; without tests, and new, removed or unparsable code."""
     functions: dict[FunctionRef, None] = {}
     documented: dict[FunctionRef, None] = {}
     texts: dict[str, str] = {}
     for change in (change for edits in candidates for change in edits):
         before, after = _functions(change, change.before), _functions(change, change.after)
-        same = _dumps(after)  # of overloads there are several of one name
+        same = _dumps(after)  # overloads share one name
         changed = [f for f, node in before.items() if f.name in same and ast.dump(node) not in same[f.name]]
         if changed and change.before is not None:
             texts[change.path] = change.before
@@ -51,7 +51,7 @@ def touched(candidates: Iterable[Edits]) -> Touched:
 def functions_of(path: str, text: str) -> dict[FunctionRef, Function]:
     """The functions at module level and in classes; none if the text does not parse."""
     found: dict[FunctionRef, Function] = {}
-    inside = 0  # of functions, up to this line
+    inside = 0  # lines up to this one are inside a function that was found
     for each in Module(path, text.removeprefix("\ufeff")).definitions:
         if isinstance(each.node, Function) and each.first > inside:
             found[FunctionRef(path, each.name, each.first)] = each.node

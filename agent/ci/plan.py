@@ -35,7 +35,7 @@ from sandbox.base import Packages, Sandbox, Workspace
 READING = 20.0  # seconds for reading the workflows of all jobs; an ordinary one takes milliseconds
 NO_CHECKS = Ending(
     Outcome.NOTHING_FAILED,
-    "No tests were found in the repository, and no failing step that can run again.",
+    "The repository has no tests that Selfheal can find, and no failing step that can be run again.",
     "Name the command that shows the failure under `test:` in `.github/selfheal.yml`, or pass it with `--test`.",
 )
 
@@ -50,7 +50,7 @@ class PlannedLeg:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run and what to install. Without `checks` and `asks` that a replay can answer, `ending` says why."""
+    """What to run and what to install. If there are no `checks`, and no `asks` that a replay can answer, `ending` says why."""
 
     checks: tuple[Check, ...]
     packages: Packages
@@ -98,7 +98,7 @@ async def plan(
 ) -> Plan:
     """`image` is the requested image that the workspace's code runs in; tools are asked in `sandbox` what they would run.
 
-    Raises `SandboxError`; whatever the repository's files hold, the result is a plan or a reason."""
+    Raises `SandboxError`; whatever the repository's files contain, the result is a plan or a reason."""
     project = await detection.read_project(workspace)
     until = time.monotonic() + READING
     while True:
@@ -120,7 +120,7 @@ async def plan(
 
 
 async def complete(planned: Plan, stage: Replayer) -> Plan:
-    """The plan completed in the prepared sandbox: its servers are checked, open jobs replayed. Raises `SandboxError`."""
+    """The plan completed in the prepared sandbox: its servers are checked, its open jobs replayed. Raises `SandboxError`."""
     assert planned.project is not None
     base = stage.sandbox.base
     planner = _Planner(planned.project, MatchedFiles((entry.path for entry in await base.files() if not entry.link), base.root))
@@ -188,7 +188,7 @@ class _Planner:
                 )
             else:
                 job = one_line(asked.name, 100)
-                self.notes.append(f"{where}, job {job}: {str(leg).rstrip('.')}; detected the tests instead")
+                self.notes.append(f"{where}, job {job}: {str(leg).rstrip('.')}; the tests were detected instead")
             return
         if leg.image is not None and leg.image != image:
             other = one_line(leg.image, 100)
@@ -242,16 +242,16 @@ class _Planner:
         )
 
     def _as_written_down(self, found: Check, configuration: Configuration) -> Check:
-        """The detected tests as the repository's own runner runs them, where that is one command."""
+        """The detected tests as the repository's own runner runs them, if that is one command."""
         own = detected(self.project, configuration.python or detection.detect_python(self.project))
         if own is None:
             return found
         followed, line = own
         self.packages = merge(self.packages, merge(followed.packages, detection.detect_packages(self.project)))
         self.packages = replace(self.packages, python=detection.detect_python(self.project) or self.packages.python)
-        self.notes += [f"detected the tests as run by `{one_line(line, 80)}`", *followed.notes]
+        self.notes += [f"the tests were detected from `{one_line(line, 80)}`", *followed.notes]
         if "\n" in followed.command:
-            return found  # a report or a coverage threshold is not certain to be what failed
+            return found  # it is not certain that a report or a coverage threshold is what failed
         reader = read_command(followed.command).reader
         return replace(found, command=followed.command, reader=reader, cwd=followed.cwd, env={**found.env, **followed.env})
 
@@ -259,10 +259,10 @@ class _Planner:
         same = next(
             (one for one in self.checks if (one.command, one.cwd, one.shell) == (check.command, check.cwd, check.shell)), None
         )
-        if same is not None:  # usually the same job on several Pythons
+        if same is not None:  # usually the same job on several Python versions
             other = sorted(name for name in {*same.env, *check.env} if same.env.get(name) != check.env.get(name))
-            named = f", except for {one_line(', '.join(other), 100)}" if other else ""
-            self.notes.append(f"{check.source}: skipped, same command as {same.source}{named}")
+            named = f", except for the variables {one_line(', '.join(other), 100)}" if other else ""
+            self.notes.append(f"{check.source}: skipped, because it runs the same command as {same.source}{named}")
             return
         self.checks.append(check)
         self.packages = merge(self.packages, tools_of(check, tool))

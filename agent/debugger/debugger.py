@@ -95,7 +95,7 @@ def _without_refuted(found: Diagnosis, refuted: Sequence[str]) -> Diagnosis | No
 
 
 def read_diagnosis(text: str, by: str) -> Diagnosis | None:
-    """A validated diagnosis; None if the answer holds none."""
+    """A validated diagnosis; None if the answer contains none."""
     found = read_object(text)
     cause = line(found.get("cause"), 600) if found else ""
     if found is None or not cause:

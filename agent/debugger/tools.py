@@ -1,4 +1,4 @@
-"""The debugger's tools. Each runs in a throw-away copy inside the sandbox and answers with bounded text.
+"""The debugger's tools. Each runs in the sandbox, on a throw-away copy, and answers with bounded text.
 
 A wrong call is answered with a sentence for the model. The output of a tool can be hostile.
 """

@@ -1,7 +1,7 @@
-"""Diagnoses without a model, from the failing verdicts and from the change if there is one; which causes are refuted. Pure.
+"""Diagnoses without a model, from the failing verdicts and the change, if any. Finds the causes that are not refuted. Pure.
 
-A change that left the failure exactly as it was, or the second one that failed for the same cause, refutes that cause. A change
-that altered the failure does not: its cause may still be right.
+A change that leaves the failure exactly as it was refutes its cause; so does the second failed change for the same cause. A
+change that alters the failure does not: its cause may still be right.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _BY_MESSAGE = (
     (r"\b(ResourceWarning|FileNotFoundError|PermissionError|OSError)\b", "resource"),
     (r"\b(SyntaxError|IndentationError)\b", "build"),
 )
-SAME = 0.75  # share of their words that two sentences have in common
+SAME = 0.75  # share of common words above which two sentences are similar
 _WORD = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*|\d+|[^\w\s'\"`.,;:()]+")
 _STOP_WORDS = frozenset(
     {"a", "an", "the", "is", "are", "was", "of", "to", "in", "on", "and", "it", "its", "that", "this", "which", "so"}
@@ -59,7 +59,7 @@ _COMPARISON = re.compile(r"<=|>=|<|>|[+-]\s*1\b")
 
 
 def of_repair(failures: Sequence[Failure], change: Candidate, known: Diagnosis | None) -> Diagnosis:
-    """The diagnosis once a change fixed it: the cause that the change addressed, else one from verdicts and change."""
+    """The diagnosis after a repair: the cause that the change addressed, else one inferred from verdicts and change."""
     if not is_model(change.rung) or not (change.hypothesis or known):
         return from_verdicts(failures, change)
     if known is not None:
@@ -79,7 +79,7 @@ def from_verdicts(failures: Sequence[Failure], change: Candidate | None = None) 
 
 
 def _failing(failures: Sequence[Failure]) -> str:
-    """One sentence without ids, which the evidence lists."""
+    """The failures in one sentence, without ids, since the evidence lists them."""
     if not failures:
         return "A check fails."
     count, first = len(failures), failures[0]
@@ -105,7 +105,7 @@ def _raised(failure: Failure) -> str:
 
 
 def _fixed_by(failures: Sequence[Failure], change: Candidate) -> str:
-    """What fixed it, with the files unless the title names one."""
+    """A sentence about the fixing change, with its files unless the title names one."""
     paths = [edit.path for edit in change.edits]
     where = "" if any(path in change.title for path in paths) else f" ({', '.join(paths[:3])}{', …' if len(paths) > 3 else ''})"
     it = "It" if len(failures) == 1 else "They"
@@ -136,7 +136,7 @@ def _category(failure: Failure | None, change: Candidate | None) -> str:
 
 
 def event(found: Diagnosis, text: str = "") -> Diagnosed:
-    """The diagnosis for the timeline; no text if it is already known."""
+    """The diagnosis as an event for the timeline; `text` is empty if it is already known."""
     return Diagnosed(
         text=text,
         cause=found.cause,

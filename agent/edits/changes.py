@@ -20,7 +20,7 @@ Opcode = tuple[str, int, int, int, int]  # as in `difflib`: tag, lines of one te
 
 @dataclass(frozen=True, slots=True)
 class EditProblem:
-    """Why an answer cannot be applied, as one sentence for its author."""
+    """The reason why an answer cannot be applied, as one sentence for its author."""
 
     sentence: str
 
@@ -72,7 +72,7 @@ def _marked(mark: str, line: str) -> str:
 
 
 def opcodes(before: list[str], after: list[str]) -> list[Opcode]:
-    """What was kept, replaced, deleted and inserted, in bounded time.
+    """The line ranges that were kept, replaced, deleted and inserted, in bounded time.
 
     Myers' greedy algorithm (An O(ND) Difference Algorithm, 1986) between the common head and tail: `difflib` takes minutes for
     one changed line among many equal ones.
@@ -117,7 +117,7 @@ def _same(a: list[str], b: list[str]) -> list[tuple[int, int]]:
 
 
 def _path(trace: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int]]:
-    """Traces the shortest edit back through what each number of changes reached."""
+    """Traces the shortest edit back through the positions that each number of changes reached."""
     kept = []
     for changes in range(len(trace) - 1, -1, -1):
         reach, k = trace[changes], x - y

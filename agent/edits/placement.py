@@ -1,4 +1,4 @@
-"""Applies a model's changes to the files' texts, each at exactly one location, or says why not. Pure."""
+"""Applies a model's changes to the files' texts, each at exactly one location, or gives the reason why it cannot. Pure."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _place(change: Change, path: str, text: str | None) -> str | EditProblem:
 
 
 def _replace_lines(block: Block, path: str, text: str) -> str | EditProblem:
-    """Exact match first; then one ignoring trailing blanks; then one ignoring a constant difference in indentation."""
+    """Tries an exact match, then one without trailing blanks, then one with a constant difference in indentation."""
     here = [line.rstrip("\r\n") for line in lines(text)]
     for seen_as in (str, str.rstrip, str.strip):
         want = [seen_as(line) for line in block.search]

@@ -28,7 +28,7 @@ def line(value: object, limit: int) -> str:
 
 
 def lines(value: object, most: int, limit: int) -> tuple[str, ...]:
-    """A few short texts, from a list or a single text."""
+    """The first few texts of a list, or a single text as a list; each is cut to a limit."""
     given = value if isinstance(value, list) else [value]
     return tuple(text for each in given[: 2 * most] if (text := line(each, limit)))[:most]
 

@@ -1,6 +1,6 @@
 """One request to one model through LiteLLM, with a deadline, accounting and typed errors. Only this module imports LiteLLM.
 
-The import takes seconds and 180 MB, so it happens at the first call, or in the background after `load`. Error messages never
+The import takes seconds and 180 MB, so it happens at the first call, or earlier in the background. Error messages never
 contain keys.
 """
 

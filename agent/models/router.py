@@ -1,6 +1,6 @@
 """Chooses the model by rung and role, retries, and uses fallbacks when a model is unavailable or declines.
 
-Prompts never contain our tokens. Every call emits an event and a span with the prompt's version.
+Prompts never contain access tokens. Every call emits an event and a span with the prompt's version.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Models:
         return self._first(role, rung).settings
 
     def room(self, role: Role, rung: str = "") -> int:
-        """Tokens that a prompt may have."""
+        """The number of tokens that a prompt can have."""
         first = self._first(role, rung)
         return max(512, first.settings.context - first.answer_tokens)
 
@@ -85,7 +85,7 @@ class Models:
     async def ask(self, prompt: Prompt, *, seconds: float, emit: Emit, temperature: float = 0.0, rung: str = "") -> Answer:
         """One answer within `seconds`, including waits for rate limits and short outages. Raises `ModelError`.
 
-        `rung` is the model whose rung asks ("" for the first). If a model is unavailable or declines, the fallbacks are asked
+        `rung` is the asking rung's model ("" for the first). If a model is unavailable or declines, the fallbacks are asked
         in order, each with a `Degraded` event; the last one's error is raised.
         """
         first = self._first(prompt.role, rung)
@@ -132,7 +132,7 @@ class _Request:
         self._name = provider.settings.name
 
     async def within(self, deadline: float) -> Answer:
-        """Raises `ModelError` with the usage of all tries. `deadline` is on `time.monotonic`."""
+        """Raises `ModelError` with the usage of all tries. `deadline` is a time of `time.monotonic`."""
         settings, size = self._provider.settings, self._prompt.tokens
         if size > settings.context:
             raise ContextTooLong(f"the prompt has about {size} tokens, the model's context window has {settings.context}")
@@ -203,7 +203,7 @@ async def find_local_model(base: str = "http://localhost:11434") -> str | None:
 
 
 def _wait_before_retry(error: ModelError, tries: int) -> float | None:
-    """Seconds until the next try, or None if another one would not help."""
+    """Seconds until the next try, or None if another try would not help."""
     if isinstance(error, RateLimited):
         return error.retry_after if error.retry_after is not None else min(60.0, math.pow(2, tries))
     if isinstance(error, ModelUnavailable) and tries < UNAVAILABLE_TRIES:

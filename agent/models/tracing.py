@@ -39,7 +39,7 @@ def model_call(operation: str, settings: ModelSettings, temperature: float | Non
 
 
 def answered(span: Span, answer: Answer) -> None:
-    """Records what a model call used."""
+    """Records the usage of a model call."""
     span.set_attribute("gen_ai.usage.input_tokens", answer.usage.tokens_in)
     span.set_attribute("gen_ai.usage.output_tokens", answer.usage.tokens_out)
     span.set_attribute("gen_ai.response.finish_reasons", (answer.finish,))
@@ -49,7 +49,7 @@ def answered(span: Span, answer: Answer) -> None:
 def _span(
     name: str, kind: SpanKind, attributes: Mapping[str, str | float], expected: tuple[type[Exception], ...] = ()
 ) -> Iterator[Span]:
-    """Only an exception's type is recorded: its message may quote foreign code or the prompt."""
+    """Only an exception's type is recorded: its message can quote code or the prompt."""
     with _tracer.start_as_current_span(
         name, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
     ) as span:

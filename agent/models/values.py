@@ -91,7 +91,7 @@ class Misconfigured(ModelError): ...
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Which model, and how to reach it. `name` is LiteLLM's ("ollama_chat/qwen2.5-coder:7b")."""
+    """A model, and how to reach it. `name` is LiteLLM's ("ollama_chat/qwen2.5-coder:7b")."""
 
     name: str
     api_base: str | None = None

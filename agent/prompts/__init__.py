@@ -1,7 +1,7 @@
 """Prompts: one versioned YAML file of Jinja templates per role. Only `render` is public.
 
 Foreign text (code, tracebacks, a job's log) passes the filter `quote`, which fences it so that it cannot leave its block. Files
-are read again when they change, so an edit shows in a running `selfheal dev`.
+are read again when they change, so an edit takes effect in a running `selfheal dev`.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Shown:
 async def repair(situation: Situation, room: int, cause: str, asked: Sequence[str] = ()) -> Shown:
     """`room` is the prompt's limit in tokens; `cause` is what the change should fix, or "".
 
-    `asked` are locations that the previous answer asked for: they come first, with little else.
+    `asked` are locations that the previous answer asked for: they come first, and little else is shown.
     """
     values, found = await _values(situation, room, asked)
     prompt = render(

@@ -1,6 +1,6 @@
 """Selects the code that a prompt shows: the code around the failure, most relevant first, within a token limit.
 
-The failing test and the suspicious functions come whole, with what they use. If a diagnosis names locations, these come first
+The failing test and suspicious functions are shown whole, with what they use. If a diagnosis names locations, these come first
 and little else is shown. No line appears twice.
 """
 
@@ -36,7 +36,7 @@ class View:
 
     excerpts: list[Excerpt]
     shown: frozenset[str]  # functions and constants, "path::Class.method"
-    others: tuple[str, ...] = ()  # suspicious functions without room, best first, in the same format
+    others: tuple[str, ...] = ()  # suspicious functions that did not fit, best first, in the same format
 
 
 async def view(situation: Situation, tokens: int, asked: Sequence[str] = ()) -> View:
@@ -76,7 +76,7 @@ async def _leading(situation: Situation, asked: Sequence[str], sources: Sources)
     known = situation.diagnosis
     if known is None:
         return [], False
-    return await _named(known.places, "where the cause is believed to be", sources), known.confidence >= UNSURE
+    return await _named(known.places, "the suspected cause", sources), known.confidence >= UNSURE
 
 
 async def _with_surroundings(passages: Passages, sources: Sources, left: int) -> list[Excerpt]:
@@ -97,7 +97,7 @@ def _names(places: Sequence[Location]) -> list[str]:
 
 
 def _helpers(frames: Sequence[Location], tests: Sequence[Location]) -> list[Location]:
-    """Functions between the failing tests and the code: short ones whole, others by their signature."""
+    """Helpers of the failing tests in their tracebacks: short ones whole, others by their signature."""
     failing = {(test.module.path, test.name) for test in tests}
     found = []
     for place in frames:
@@ -196,7 +196,7 @@ async def _related(tests: list[Location], sources: Sources) -> list[Location]:
         wanted = test.module.text(test.first, test.last)
         for path in relatives(test.module.path, "\n".join(test.module.lines), await sources.paths())[:RELATED]:
             if path not in found and (module := await sources.get(path)) is not None:
-                parts = [Location(module, *part, "what the failing test is about") for part in blocks("\n".join(module.lines))]
+                parts = [Location(module, *part, "related to the failing test") for part in blocks("\n".join(module.lines))]
                 found[path] = sorted(parts, key=lambda part: -likeness(wanted, part.module.text(part.first, part.last)))
     return [part for parts in found.values() for part in parts]
 

@@ -158,7 +158,7 @@ class Passages:
         return True
 
     def excerpts(self) -> list[Excerpt]:
-        """Tests first, then by the best location in each."""
+        """The excerpts: tests first, then ordered by the best location in each."""
         order = {id(place): at for at, place in enumerate(self.places)}
         found: list[tuple[int, Excerpt]] = []
         for path in self.lines:

@@ -94,7 +94,7 @@ async def suspects(
     for at, ((module, definition), hop) in reached(starts, modules, len(REACHED)).items():
         if at in found or not is_all:
             reachable[at] = hop
-            found.setdefault(at, _Suspect(module, definition, [], "called by what is shown"))
+            found.setdefault(at, _Suspect(module, definition, [], "called by shown code"))
     _rank(found, words)
     for at, hop in reachable.items():
         if (known := found[at].definition) is not None and not hands_on(known):  # its target is shown instead
@@ -121,7 +121,7 @@ async def _traced(situation: Situation, sources: Sources) -> dict[At, _Suspect]:
 
 
 def _outermost(module: Module, definition: Definition | None) -> Definition | None:
-    """A function inside another short one is shown with it."""
+    """The outermost short function around a function, with which it is shown; else the definition itself."""
     if definition is None or definition.is_class:
         return definition
     holding = [

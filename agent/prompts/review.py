@@ -1,6 +1,6 @@
 """The review prompt: the failing tests, the change, and the changed functions after it.
 
-Sizes are in characters and small, as a review should cost little.
+Sizes are in characters, and small because a review should cost little.
 """
 
 from __future__ import annotations

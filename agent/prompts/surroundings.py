@@ -138,7 +138,7 @@ def _callers(place: Location, modules: Sequence[Module], lines: Mapping[str, set
 
 
 def _registries(code: Sequence[Location], modules: Sequence[Module], lines: Mapping[str, set[int]]) -> list[Excerpt]:
-    """Where the first registered class is registered: the neighbouring entries, and their constants."""
+    """The code that registers the first registered class: the neighbouring entries, and their constants."""
     owners = dict.fromkeys((place.module, place.name.rpartition(".")[0]) for place in code if "." in place.name)
     for _, owner in list(owners)[:CLASSES]:
         for module in modules:

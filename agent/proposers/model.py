@@ -64,7 +64,7 @@ class ModelProposer:
         return ways[: self._parallel_calls(situation)]
 
     def _parallel_calls(self, situation: Situation) -> int:
-        """How many calls a round makes in parallel. A local model answers one at a time; the budget limits the others."""
+        """How many calls a round makes in parallel. A local model answers one at a time; the budget limits other models."""
         if self._models.settings("repair", self._name).is_local:
             wanted = 1
         elif situation.diagnosis is not None and situation.diagnosis.confidence < UNSURE:
@@ -110,7 +110,7 @@ class _Exchange:
     usage: Usage = Usage()
 
     async def edits(self) -> tuple[Edits | EditProblem, str]:
-        """The change and the answer it comes from. Raises `ModelError` with the usage of both calls."""
+        """The change, and the answer that it comes from. Raises `ModelError` with the usage of both calls."""
         room = self.models.room("repair", self.rung)
         shown = await diagnose.repair(self.situation, room, self.cause)
         try:
@@ -137,7 +137,7 @@ class _Exchange:
                 problem = f"{more}\n\nYou had not seen this code yet. " if more else ""
                 problem += f"Your answer could not be used: {edits.sentence} " if isinstance(edits, EditProblem) else ""
                 again = shown.prompt.then(
-                    answer.text[:room] or "(nothing)", f"{problem}Answer again, in the form described, with a change."
+                    answer.text[:room] or "(nothing)", f"{problem}Answer again with a change, in the described form."
                 )
                 shown = replace(shown, paths=tuple(dict.fromkeys((*shown.paths, *paths))))
         second = await self._ask(again, 0.4)

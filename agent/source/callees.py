@@ -1,6 +1,6 @@
-"""What the code of functions leads to: what they call, also by an operator, and who sets what they only hand out.
+"""Finds the functions that other functions lead to: those they call, also by operators, and setters of what they return.
 
-By names alone, in the modules that are given; a name that may mean many things leads nowhere. `d[k] = v` calls `__setitem__`,
+Looks only at names, in the given modules; an ambiguous name leads nowhere. `d[k] = v` calls `__setitem__`,
 `len(x)` calls `__len__`. Pure.
 """
 
@@ -13,8 +13,8 @@ from agent.source.outline import Definition, Module
 
 Found = tuple[Module, Definition]
 HOPS = 2
-MEANINGS = 2  # methods of one name, above which it says nothing
-_USUAL = frozenset(name for kind in (str, bytes, list, dict, set, int) for name in dir(kind))  # mostly called on such values
+MEANINGS = 2  # a name with more methods than this is ambiguous
+_USUAL = frozenset(name for kind in (str, bytes, list, dict, set, int) for name in dir(kind))  # usually built-in methods
 
 _BUILTINS = {name: f"__{name}__" for name in ("len", "iter", "next", "str", "repr", "bool", "int", "float", "hash", "reversed")}
 _SUBSCRIPTS: dict[type[ast.expr_context], str] = {
@@ -32,9 +32,9 @@ _COMPUTED: dict[type[ast.operator], str] = {
 
 
 def reached(starts: Sequence[Found], modules: Sequence[Module], hops: int = HOPS) -> dict[tuple[str, int], tuple[Found, int]]:
-    """The functions that are reached from these, by path and first line, with the fewest hops (from 1).
+    """The functions reachable from `starts`, by path and first line, with the fewest hops (from 1).
 
-    One that does nothing but call another is no hop.
+    A function that only calls another or returns an attribute adds no hop.
     """
     found: dict[tuple[str, int], tuple[Found, int]] = {}
     seen = {(module.path, each.first) for module, each in starts}
@@ -54,7 +54,7 @@ def reached(starts: Sequence[Found], modules: Sequence[Module], hops: int = HOPS
 
 
 def leads(module: Module, definition: Definition, modules: Sequence[Module]) -> Iterator[Found]:
-    """One hop; a function may come twice."""
+    """The functions one hop away; one can occur twice."""
     owner = definition.name.rpartition(".")[0]
     called = {id(node.func) for node in ast.walk(definition.node) if isinstance(node, ast.Call)}
     for node in ast.walk(definition.node):
@@ -96,13 +96,13 @@ def _methods(name: str, modules: Sequence[Module]) -> list[Found]:
 
 
 def _of_class(name: str, method: str, module: Module, modules: Sequence[Module]) -> Iterator[Found]:
-    """A method of a class, or of the first of those that it is made from which has it."""
+    """A method of a class, or else of the nearest base class that has it."""
     methods = ((home, _exact(home, f"{each}.{method}")) for home, each in lineage(name, module, modules))
     yield from [(home, found) for home, found in methods if found is not None][:1]
 
 
 def lineage(name: str, module: Module, modules: Sequence[Module]) -> Iterator[tuple[Module, str]]:
-    """A class and those that it is made from, nearest first, each with the module that has it."""
+    """A class and its base classes, nearest first, each with the module that defines it."""
     left, seen = [(module, name)], set[str]()
     while left:
         near, name = left.pop(0)
@@ -114,7 +114,7 @@ def lineage(name: str, module: Module, modules: Sequence[Module]) -> Iterator[tu
 
 
 def _is_module(module: Module, name: str) -> bool:
-    """Also a package whose name is re-exported: `from pkg import name` where `pkg/part.py` has it."""
+    """Does the name mean the module, or a package that can re-export its names (`pkg` for `pkg/part.py`)?"""
     return f"{name.replace('.', '/')}" in f"/{module.path}"
 
 
@@ -131,14 +131,14 @@ def _body(definition: Definition) -> list[ast.stmt]:
 
 
 def hands_on(definition: Definition) -> bool:
-    """Does it nothing but call another, or hand out an attribute?"""
+    """Does it only call another function or return an attribute?"""
     body = _body(definition)
     is_one = len(body) == 1 and isinstance(body[0], ast.Return | ast.Expr)
     return is_one and isinstance(getattr(body[0], "value", None), ast.Call | ast.Attribute)
 
 
 def _handed_out(definition: Definition) -> str | None:
-    """`return self._line` and nothing else: "_line"."""
+    """The attribute, if the function only returns it: "_line" for `return self._line`."""
     match _body(definition):
         case [ast.Return(value=ast.Attribute(value=value, attr=name))] if _is_self(value):
             return name
@@ -153,7 +153,7 @@ def _sets(definition: Definition, attribute: str) -> bool:
 
 
 def operated(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
-    """Each value that an operator works on, with the name of the method that is called."""
+    """Each operand (also of built-ins, loops and `with`), with the name of the method that is called."""
     for node in ast.walk(tree):
         match node:
             case ast.Subscript(value=value, ctx=context):
@@ -181,7 +181,7 @@ def operated(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
 
 
 def made(tree: ast.AST) -> dict[str, str]:
-    """The names that are given what a call returns, with the name that is called: `tc = ThresholdCounter(1)`."""
+    """The names to which the result of a call is assigned, with the called name: `tc = ThresholdCounter(1)`."""
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         match node:
@@ -195,7 +195,7 @@ def made(tree: ast.AST) -> dict[str, str]:
 
 
 def maker(value: ast.expr, known: dict[str, str]) -> str:
-    """The name of the class that a value is made from; "" where that cannot be told."""
+    """The name of the class or function that makes a value; "" if it is unknown."""
     match value:
         case ast.Name(id=name):
             return known.get(name, "")

@@ -1,11 +1,11 @@
-"""Which distribution brings a module, where the two have different names. Pure."""
+"""Finds the distribution that provides a module, also if their names differ. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 
-# The famous ones; for what is installed anyway, its own metadata says it.
+# Well-known modules; for installed distributions, their metadata is used.
 _FAMOUS = {
     "yaml": "PyYAML", "PIL": "Pillow", "cv2": "opencv-python", "sklearn": "scikit-learn", "skimage": "scikit-image",
     "dateutil": "python-dateutil", "bs4": "beautifulsoup4", "attr": "attrs", "dotenv": "python-dotenv", "git": "GitPython",
@@ -24,12 +24,12 @@ _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 
 
 def normalised(name: str) -> str:
-    """As packaging indexes compare names."""
+    """The name in the form in which package indexes compare names."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def distribution_of(module: str, installed: Mapping[str, Sequence[str]]) -> str:
-    """The name to write into a manifest. `installed` are the distributions of modules that are there."""
+    """The name to write into a manifest. `installed` maps top-level modules to their distributions."""
     parts = module.split(".")
     for length in range(len(parts), 0, -1):
         if (known := _FAMOUS.get(".".join(parts[:length]))) is not None:
@@ -39,6 +39,6 @@ def distribution_of(module: str, installed: Mapping[str, Sequence[str]]) -> str:
 
 
 def named(requirement: str) -> str:
-    """The normalised name that a requirement line begins with; "" where it is none."""
+    """The normalised name at the start of a requirement line; "" if there is none."""
     found = _REQUIREMENT.match(requirement)
     return normalised(found[1]) if found else ""

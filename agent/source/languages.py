@@ -1,7 +1,7 @@
-"""Which files of a repository a test in another language than Python is about: told by what its text names. Pure.
+"""Finds the files that a test in a language other than Python is about, from the names in its text. Pure.
 
-There is no parser here for any of these languages. A relative import leads to its file; what else is named as files are called
-(a class of Java, a module of Rust), or lies beside the test as Go has it, comes behind.
+Selfheal has no parser for these languages. The files of relative imports come first, then the files next to a Go test, then
+files whose names occur in the text (a Java class, a Rust module).
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ LANGUAGES = {
     ".java": "java", ".kt": "kotlin",
 }  # fmt: skip
 _RELATIVE = re.compile(r"""["'`](\.{1,2}/[^"'`\n]*|\.{1,2})["'`]""")
-_ENTRIES = ("lib", "main", "mod", "index")  # what a package begins with
+_ENTRIES = ("lib", "main", "mod", "index")  # names of a package's entry files
 
 
 def language(path: str) -> str:
-    """What a fence around its text is called; "text" where it is not known."""
+    """The language tag of a code fence for this file; "text" if it is unknown."""
     return LANGUAGES.get(PurePosixPath(path).suffix, "text")
 
 
 def family(path: str) -> tuple[str, ...]:
-    """The endings of files that belong together with this one; empty for Python and for what is no code."""
+    """The file endings of the same language family; empty for Python and for files that are not code."""
     suffix = PurePosixPath(path).suffix
     return next((known for known in FAMILIES if suffix in known), ())
 
 
 def relatives(path: str, text: str, paths: Collection[str]) -> list[str]:
-    """Files among `paths` that the text of `path` is about, likeliest first. Tests are none."""
+    """Files among `paths` that the text of `path` is about, likeliest first, without tests."""
     kin = family(path)
     known = [each for each in paths if each != path and each.endswith(kin or "\0") and not is_test(each)]
     words = frozenset(re.findall(r"\w+", text))
@@ -51,7 +51,7 @@ def relatives(path: str, text: str, paths: Collection[str]) -> list[str]:
 
 
 def blocks(text: str) -> list[tuple[int, int]]:
-    """First and last line (from 1) of what stands at the left margin, each with the remarks above it: functions, classes."""
+    """First and last line (from 1) of each top-level block, such as a function or class with the comments above it."""
     lines = text.split("\n")
     starts = [1]
     for number, (above, line) in enumerate(pairwise(lines), 2):
@@ -62,7 +62,7 @@ def blocks(text: str) -> list[tuple[int, int]]:
 
 
 def likeness(one: str, other: str) -> int:
-    """How many words two texts share."""
+    """The number of words that two texts share."""
     return len(frozenset(re.findall(r"\w{2,}", one)) & frozenset(re.findall(r"\w{2,}", other)))
 
 

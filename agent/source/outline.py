@@ -1,6 +1,6 @@
-"""One Python module as an outline: its definitions, their signatures, what it imports and mentions. Pure, and never raises.
+"""One Python module as an outline: its definitions, their signatures, its imports and calls. Pure, and never raises.
 
-Where a text is not Python that parses, there is nothing in it.
+The outline of a text that does not parse as Python is empty.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Definition:
 
     @property
     def mentions(self) -> frozenset[str]:
-        """Every name and attribute in it."""
+        """Every name and attribute in its code."""
         return names_of(self.node)
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value that a module or a class gives a name. Lines count from 1, both ends included."""
+    """A value to which a module or a class gives a name. Lines count from 1, both ends included."""
 
     name: str  # qualified: "Class.NAME"
     first: int
@@ -55,7 +55,7 @@ class Constant:
 
 
 def parse(text: str) -> ast.Module | None:
-    """The tree of a text from anywhere; None if it is not Python, or nested too deeply to be read."""
+    """The tree of an untrusted text; None if it is not Python, or is nested too deeply."""
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -63,7 +63,7 @@ def parse(text: str) -> ast.Module | None:
 
 
 def first_line(node: ast.stmt) -> int:
-    """Of a statement with its decorators, from 1."""
+    """The first line of a statement or its decorators, from 1."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
@@ -81,7 +81,7 @@ class Module:
 
     @property
     def begins(self) -> int:
-        """The line of the first statement; a licence and the docstring stand above it."""
+        """The line of the first statement after the licence and the docstring."""
         body = self._tree.body[1:] if ast.get_docstring(self._tree) is not None else self._tree.body
         return body[0].lineno if body else 1
 
@@ -89,18 +89,18 @@ class Module:
         return "\n".join(self.lines[first - 1 : last])
 
     def around(self, line: int, last: int | None = None) -> Definition | None:
-        """The innermost function that holds these lines; else the innermost class."""
+        """The innermost function that contains these lines; else the innermost class."""
         holding = [each for each in self.definitions if each.first <= line and (last or line) <= each.last]
         return min(holding, key=lambda each: (each.is_class, each.last - each.first), default=None)
 
     def named(self, name: str) -> Definition | None:
-        """By its qualified name, or by its own where that is unique."""
+        """The definition with this qualified name; else the only one with this last name part."""
         exact = [each for each in self.definitions if each.name == name]
         alike = [each for each in self.definitions if each.name.rpartition(".")[2] == name]
         return exact[0] if exact else alike[0] if len(alike) == 1 else None
 
     def imports(self) -> list[tuple[str, str]]:
-        """(module, name) of what it imports; the name is "" for `import module`. Relative ones are resolved by its path."""
+        """(module, name) of each import; the name is "" for `import module`. Relative ones are resolved by the path."""
         if self._imports is None:
             found = []
             for node in ast.walk(self._tree):
@@ -112,7 +112,7 @@ class Module:
         return self._imports
 
     def calls(self, name: str) -> list[int]:
-        """The lines on which something of this name is called."""
+        """The lines that call a function or method of this name."""
         if self._calls is None:
             self._calls = {}
             for node in ast.walk(self._tree):
@@ -121,12 +121,12 @@ class Module:
         return sorted(set(self._calls.get(name, ())))
 
     def bases(self, name: str) -> list[str]:
-        """The names of the classes that a class of this name is made from."""
+        """The names of the base classes of the class with this name."""
         found = self.named(name)
         return [ast.unparse(base).rpartition(".")[2] for base in found.node.bases] if found and _is_class(found.node) else []
 
     def imported(self, names: frozenset[str]) -> list[str]:
-        """Its imports at the top, with those of these names alone, one line a module."""
+        """Its module-level imports, reduced to these names, one line per module."""
         told: dict[str, list[str]] = {}
         for node in self._tree.body:
             if isinstance(node, ast.Import | ast.ImportFrom):
@@ -144,12 +144,12 @@ class Module:
 
 
 def changed(before: Module, after: Module) -> list[Definition]:
-    """The functions of `after` that `before` has too, with another text; of those inside each other the outermost."""
-    known: dict[str, set[str]] = {}  # several of one name are overloads, or stand in branches
+    """The functions of `after` whose text differs in `before`, without new ones; of nested functions only the outermost."""
+    known: dict[str, set[str]] = {}  # functions of one name are overloads, or are in branches
     for each in before.definitions:
         known.setdefault(each.name, set()).add(before.text(each.first, each.last))
     found: list[Definition] = []
-    for each in after.definitions:  # an outer one comes before what it holds
+    for each in after.definitions:  # an outer definition comes before those inside it
         is_changed = each.name in known and after.text(each.first, each.last) not in known[each.name]
         if not each.is_class and is_changed and not any(one.first <= each.first <= one.last for one in found):
             found.append(each)
@@ -182,6 +182,6 @@ def _is_class(node: ast.AST) -> TypeGuard[ast.ClassDef]:
 
 
 def names_of(tree: ast.AST) -> frozenset[str]:
-    """Every name and attribute in it."""
+    """Every name and attribute in the tree."""
     found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return frozenset(found | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)})

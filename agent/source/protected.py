@@ -1,7 +1,7 @@
-"""Which files decide about a check without being a test, told by their path alone: settings, CI files, what starts before all.
+"""Files that affect a check without being tests, recognised by path alone: settings, CI files, files run at start-up.
 
-Globs match the whole path, from some folder on, or a file's name; case does not matter. What follows from it is the guard's
-business, and that of who watches the steps before a check (`agent/guest/supervise/decisive_files.py`).
+Globs match the whole path, its end from some folder on, or a file's name; case does not matter. The guard uses them, and so
+does the watch over the steps before a check (`agent/guest/supervise/decisive_files.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LINT_SETTINGS = (
     "rustfmt.toml", ".rustfmt.toml", ".rubocop*.yml", "babel.config.*", ".babelrc*", ".swcrc", "checkstyle*.xml",
     "spotbugs*.xml", "detekt.y*ml",
 )  # fmt: skip
-# What builds and installs: from where, with which version, from what. Their tools write some of them.
+# Settings of builds and installs: sources, versions, dependencies. Tools write some of these files.
 BUILD_SETTINGS = (
     ".npmrc", ".yarnrc*", ".yarn/*", ".pnpmfile.cjs", "pnpm-workspace.yaml", ".nvmrc", ".node-version", ".cargo/*",
     "rust-toolchain*", "build.rs", "go.work", "*.gradle", "*.gradle.kts", "gradle.properties", "gradle/*",
@@ -37,16 +37,16 @@ LOCKS = (
     "gradle.lockfile", "node_modules/*", "vendor/modules.txt",
 )  # fmt: skip
 START_UP = ("*.pth", "sitecustomize.py", "usercustomize.py", "*.egg-link", "*.dist-info/*", "*.egg-info/*", ".git/*", ".git")
-# Of them all some keys decide. The guard judges by key; nothing before a check has to write any of it.
+# Only some keys in them affect a check. The guard judges by key; no step before a check needs to write these files.
 _MANIFESTS = (
     "pyproject.toml", "setup.cfg", "setup.py", "tox.ini", "pipfile", "package.json", "cargo.toml", "go.mod", "pom.xml",
 )  # fmt: skip
-# In the place of what runs the tests; and plugins, which an installed package names.
+# Files that replace the test runner, and plugins that an installed package names.
 _STAND_INS = (
     "pytest.py", "pytest/*", "_pytest/*", "pluggy/*", "unittest.py", "unittest/*", "coverage.py", "*.pth",
     "sitecustomize.py", "usercustomize.py", "*.egg-link", "*.dist-info/entry_points.txt", "*.egg-info/entry_points.txt",
 )  # fmt: skip
-# Not the locks, and of what is installed not its description: they follow from requirements, which a repair may change.
+# Without locks and installed packages' metadata: these follow from requirements, which a repair is allowed to change.
 DECIDING = (
     *GLOBS, *TEST_SETTINGS, *CI_FILES, *LINT_SETTINGS, *BUILD_SETTINGS, *_MANIFESTS, *_STAND_INS, "*.sh", "*.bash", "*.mk",
 )  # fmt: skip

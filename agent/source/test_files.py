@@ -1,4 +1,4 @@
-"""Which files hold tests or what only tests read, told by their path alone. Case does not matter, as on some file systems."""
+"""Recognises test files, and files that only tests read, by path alone. Case does not matter, as on some file systems."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FILES = (
     "test.[jt]s", "test.[cm][jt]s", "test-*.[jt]s", "*.cy.[jt]s", "*.cy.[jt]sx", "*.e2e.[jt]s", "*.bench.[jt]s",
     "jest.setup.*", "vitest.setup.*", "setuptests.[jt]s*", "*_test.go", "*_spec.rb", "*_test.rs", "tests.rs",
 )  # fmt: skip
-# The names of classes that Maven and Gradle take for tests; here case tells them from "latest" and "contest".
+# Class names that Maven and Gradle treat as tests; only here case matters, because of "latest" and "contest".
 _CLASSES = re.compile(r"(?:Test\w*|\w*(?:Test|Tests|TestCase|IT|Spec))\.(?:java|kt|scala|groovy)")
 _SNAPSHOTS = {"__snapshots__", "snapshots"}
 _CODE = (
@@ -48,7 +48,7 @@ _FOLDERS = {
     "benches",
 }
 
-# The same as globs of whole paths or names, for who cannot ask: nothing that `is_test` knows is missing.
+# The same as globs of whole paths or names, for code that cannot call `is_test`: they match all that it does.
 GLOBS = (
     *_FILES, *(f"{folder}/*" for folder in sorted(_FOLDERS | _SNAPSHOTS)),
     *(
@@ -67,7 +67,7 @@ def is_test(path: str) -> bool:
 
 
 def is_snapshot(path: str) -> bool:
-    """A recorded output that a tool of tests wrote and writes anew when it is asked to; never code."""
+    """Is it a recorded output that a test tool writes and updates on request? Never code."""
     pure = PurePosixPath(path.casefold())
     if pure.suffix in _CODE:
         return False

@@ -97,7 +97,7 @@ class Store(Queries):
             return await figures.read(session, self.clock.now())
 
     async def due(self) -> list[str]:
-        """Ids of attempts for a worker to run, to report or to drop old checkpoints of, oldest first."""
+        """Ids of attempts that need a worker: to run, to report an outcome, or to drop old checkpoints. Oldest first."""
         async with self.database.read() as session:
             return await queries.due(session, self.clock.now(), self._terms.keep)
 

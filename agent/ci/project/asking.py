@@ -1,4 +1,4 @@
-"""Asks a tool in the sandbox what it would run (`make -n`): the questions met while reading a project, and their answers.
+"""Asks a tool in the sandbox what it would run (`make -n`); holds the questions about a project, and their answers.
 
 The tool runs the repository's code, so each round of questions has a workspace of its own, without network. An answer is as
 untrusted as the repository. Knows no tool.
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from sandbox.base import KIB, Command, DeadlinePassed, InstallFailed, LimitExceeded, Packages, Sandbox, Workspace
 
-_QUESTIONS = 40  # of one project
+_QUESTIONS = 40  # maximum for one project
 _SECONDS = 30.0  # for one answer
-_ALL_SECONDS = 120.0  # for those of one project
+_ALL_SECONDS = 120.0  # for all answers of one project
 _OUTPUT = 512 * KIB
 
 
@@ -39,11 +39,11 @@ class Answer:
 
 @dataclass(slots=True)
 class Answers:
-    """The answers that are known, and the questions that were met and are still open."""
+    """The known answers, and the questions that are still open."""
 
     known: dict[Question, Answer] = field(default_factory=dict)
     open: list[Question] = field(default_factory=list)
-    seconds: float = _ALL_SECONDS  # left
+    seconds: float = _ALL_SECONDS  # the time left
 
     def to(self, question: Question) -> Answer:
         if (found := self.known.get(question)) is not None:
@@ -52,11 +52,11 @@ class Answers:
             if len(self.known) + len(self.open) >= _QUESTIONS:
                 return Answer(missing="its files call too many tools")
             self.open.append(question)
-        return Answer(missing="it was not asked what it runs")
+        return Answer(missing="the tool was not asked what it runs")
 
 
 async def ask(answers: Answers, sandbox: Sandbox) -> bool:
-    """Answer the open questions; False where there are none. Raises `SandboxError` where the sandbox itself fails."""
+    """Answer the open questions; False if there are none. Raises `SandboxError` if the sandbox itself fails."""
     questions, answers.open = answers.open, []
     if not questions:
         return False
@@ -89,11 +89,11 @@ async def _answer(workspace: Workspace, question: Question, answers: Answers) ->
     try:
         done = await workspace.run(Command(argv, seconds, question.cwd, dict(question.env), output_limit=_OUTPUT))
     except DeadlinePassed:
-        return Answer(missing=f"it did not say within {seconds:.0f} s what it runs")
+        return Answer(missing=f"it did not report within {seconds:.0f} s what it runs")
     except LimitExceeded as exceeded:
         return Answer(missing=f"it reached the {exceeded.which} limit of the sandbox")
     finally:
         answers.seconds -= time.monotonic() - began
     if done.truncated:
-        return Answer(missing="what it runs is too long")
+        return Answer(missing="the commands that it runs are too long")
     return Answer(done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"), done.exit_code)

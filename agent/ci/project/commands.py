@@ -48,7 +48,7 @@ def read_command(text: str, script: Callable[[str], str] = lambda path: "") -> R
 
 
 def only_looks(text: str) -> bool:
-    """Whether no later step depends on it: every simple command tests, lints, or only changes its own shell."""
+    """Whether no later step depends on this text: every simple command tests, lints, or only changes its own shell."""
     found = commands(text)
     read = [_classify(list(command.words), lambda path: "") for command in found]
     looks = [reading is not None and reading.reader in _LOOKING for reading in read]

@@ -1,8 +1,8 @@
 """A repository's own configuration, `.github/selfheal.yml`: text in, values or one clear sentence out.
 
-Knows the file's format, not where it is read from (the default branch, never the head under repair). It may name what to run in
-the sandbox and narrow what Selfheal does; it widens nothing except that tests, or their snapshots, may be edited,
-and that its own CI may be asked to run failed jobs again.
+Knows the file's format, not where it is read from (the default branch, never the head under repair). It can name what to run in
+the sandbox and restrict what Selfheal does. It can permit only three things: edits of tests, edits of their snapshots, and
+reruns of failed jobs in its own CI.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Strict(BaseModel):
 
 
 class TestCommand(_Strict):
-    """One check that the repository names itself; without `kind` it is detected from the command."""
+    """One check that the repository itself defines. Without `kind`, the kind is detected from the command."""
 
     __test__ = False
 
@@ -95,7 +95,7 @@ class Configuration(_Strict):
     def _names_differ(cls, value: tuple[TestCommand, ...]) -> tuple[TestCommand, ...]:
         names = [test.name for test in value]
         if len(names) != len(set(names)):
-            raise ValueError("each test needs a name of its own")
+            raise ValueError("each test needs a unique name")
         return value
 
     @property
@@ -141,7 +141,7 @@ NO_CONFIGURATION = Configuration()
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationProblem:
-    """Why the file is not used, for its author."""
+    """The reason why the file is not used, for its author."""
 
     sentence: str  # ".github/selfheal.yml, line 3, `test.0.run`: …"
 
@@ -167,7 +167,7 @@ def read_configuration(text: str) -> Configuration | ConfigurationProblem:
 
 
 def _line(node: Node, keys: tuple[int | str, ...]) -> int:
-    """Line of the key that leads to `keys`, or of its nearest parent."""
+    """The line of the key at the path `keys`, or of its nearest parent."""
     line = node.line
     for key in keys:
         if isinstance(node, Keys) and (entry := next((one for one in node.entries if one.key == key), None)):

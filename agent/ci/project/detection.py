@@ -1,4 +1,4 @@
-"""Detects from a repository's files how to run its tests and what they need, where no workflow shows it.
+"""Detects from a repository's files how to run its tests and what they need, if no workflow shows it.
 
 Reads a few well-known files as data; executes nothing. Knows Python packaging, not workflows.
 """
@@ -17,7 +17,7 @@ from agent.contract.verdicts import Check
 from sandbox.base import KIB, LimitExceeded, Packages, Workspace
 
 READ_LIMIT = 512 * KIB  # bytes of one file that is read
-LOCK_LIMIT = 4096 * KIB  # the same for a lock file, which is long by nature
+LOCK_LIMIT = 4096 * KIB  # the same for a lock file, which is usually long
 TEST_FILES_READ = 40
 CONFIGURATION_FILES_READ = 60
 # Common names of the extras and groups that tests need.
@@ -46,7 +46,7 @@ class Project:
     setup_cfg: configparser.ConfigParser
     tox: configparser.ConfigParser
     texts: Mapping[str, str]  # path → text of the files that were read: configuration of runners, test files, scripts
-    answers: Answers = field(default_factory=Answers, compare=False)  # of tools that were asked in the sandbox
+    answers: Answers = field(default_factory=Answers, compare=False)  # answers of tools that were asked in the sandbox
 
     @classmethod
     def of_texts(cls, texts: Mapping[str, str]) -> Project:
@@ -60,7 +60,7 @@ class Project:
         )
 
     def table(self, *keys: str) -> Mapping[str, object]:
-        """A table of pyproject.toml; empty where it is missing."""
+        """A table of pyproject.toml; empty if it is missing."""
         return table_at(self.pyproject, *keys)
 
 
@@ -138,7 +138,7 @@ def _pytest_is_configured(project: Project) -> bool:
 
 
 def _is_installable(project: Project) -> bool:
-    """Whether it defines a build; a `[project]` table alone often belongs to an application that nobody installs."""
+    """Whether the project defines a build; a `[project]` table alone often belongs to an application that nobody installs."""
     return "build-system" in project.pyproject or "setup.py" in project.paths or project.setup_cfg.has_section("metadata")
 
 
@@ -154,7 +154,7 @@ def _extras(project: Project) -> list[str]:
 
 
 def _poetry(dependencies: Mapping[str, object]) -> list[str]:
-    """Poetry's own table as names; its version syntax is not PEP 508, and its constraints rarely decide here."""
+    """Poetry's own table as names; its version syntax is not PEP 508, and its constraints rarely matter here."""
     return [name for name in dependencies if name != "python"]
 
 

@@ -1,7 +1,7 @@
 """Detects the tests of a repository in another language by its package.json, go.mod, Cargo.toml, pom.xml or Gradle files.
 
-Pure: names of files and their texts go in. `read_command` classifies a single command line; `detect` chooses a check for a
-repository whose workflows show none.
+Pure: takes file names and texts. `read_command` classifies a single command line; `detect` chooses a check for a repository
+whose workflows show none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from agent.contract.verdicts import Check, Reader
 from sandbox.base import Packages
 
-FOLDERS = 4  # with a package.json of their own, read where the root has none
+FOLDERS = 4  # with a package.json of their own, read if the root has none
 ENVIRONMENT = {"CI": "true"}  # as in every CI: no watch mode, no rewriting of snapshots
 _RUNNERS = ("vitest", "jest", "mocha")
 _JS_TEST = re.compile(
@@ -34,7 +34,7 @@ class DetectedEcosystem:
 
 
 def detect(paths: Collection[str], texts: Mapping[str, str]) -> DetectedEcosystem | None:
-    """`texts` holds the manifests at the root, or of folders, by their path. None where no ecosystem is recognised."""
+    """`texts` holds the manifests of the root and of folders by path. None if no ecosystem is recognized."""
     if "package.json" in texts and (found := _node("", texts["package.json"], paths)) is not None:
         return found
     if "go.mod" in texts and any(path.endswith("_test.go") for path in paths):
@@ -61,7 +61,7 @@ def detect(paths: Collection[str], texts: Mapping[str, str]) -> DetectedEcosyste
 
 
 def read_command(words: Sequence[str], script: str) -> tuple[Reader, str] | None:
-    """Reader and program of one command line, None where it is none of these; `script` is the text of its package.json."""
+    """Reader and program of one command line, None if it is not recognized; `script` is the text of its package.json."""
     match list(words):
         case [("npm" | "yarn" | "pnpm" | "bun") as manager, *rest]:
             name = _script_name(manager, rest)
@@ -112,10 +112,10 @@ def _node(folder: str, text: str, paths: Collection[str]) -> DetectedEcosystem |
         return DetectedEcosystem(Check("tests", "npm test", reader, cwd=cwd, env=ENVIRONMENT), packages)
     for runner, command in (("vitest", "npx vitest run"), ("jest", "npx jest"), ("mocha", "npx mocha")):
         if runner in tables:
-            note = f"package.json has no test script; `{command}` is run because it depends on {runner}"
+            note = f"package.json has no test script; `{command}` is run because the project depends on {runner}"
             return DetectedEcosystem(Check("tests", command, "javascript", cwd=cwd, env=ENVIRONMENT), packages, (note,))
     if any(_JS_TEST.search(path) for path in own):
-        note = "package.json has no test script and names no runner; Node.js's own is used"
+        note = "package.json has no test script and names no runner; Node.js's own test runner is used"
         return DetectedEcosystem(Check("tests", "node --test", "javascript", cwd=cwd, env=ENVIRONMENT), packages, (note,))
     return None
 
@@ -158,7 +158,7 @@ def _scripts(text: str) -> dict[str, str]:
 
 
 def _tables(text: str) -> frozenset[str]:
-    """The names of its dependencies."""
+    """The names of the dependencies in a package.json."""
     tables = (_object(text).get(key) for key in ("dependencies", "devDependencies", "optionalDependencies", "workspaces"))
     return frozenset(str(name) for table in tables if isinstance(table, dict | list) for name in table)
 

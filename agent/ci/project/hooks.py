@@ -1,4 +1,4 @@
-"""Reads `.pre-commit-config.yaml` as shell commands, without pre-commit's own environments, which are fetched by git.
+"""Reads `.pre-commit-config.yaml` as shell commands, without pre-commit's own environments, which need git to fetch them.
 
 Supports the hooks whose tool can be installed as a package, at the version that the file pins. Pure: text in, shell text out.
 """
@@ -49,7 +49,7 @@ def read_hooks(text: str, only: str = "") -> Hooks:
         if only and name != only:
             continue
         package, template = _KNOWN.get(name, ("", ""))
-        # A command over all files would check files that the hook skips.
+        # A command on all files would check files that the hook skips.
         if package and not (hook.get("files") or hook.get("exclude") or hook.get("stages")):
             arguments = [word for word in strings(hook.get("args")) if word not in _WRITES]
             parts.append(" ".join(template.format(args=shlex.join(arguments)).split()))
@@ -59,7 +59,7 @@ def read_hooks(text: str, only: str = "") -> Hooks:
         else:
             left_out.append(name)
     if len(parts) > 1:
-        # All of them run and report, as with pre-commit.
+        # All hooks run and report, as in pre-commit.
         lines = ["status=0", *(f"{part} || status=1" for part in parts), "exit $status"]
         return Hooks("\n".join(lines), tuple(dict.fromkeys(installs)), tuple(left_out))
     return Hooks("".join(parts), tuple(installs), tuple(left_out))
@@ -68,7 +68,7 @@ def read_hooks(text: str, only: str = "") -> Hooks:
 def _hooks(text: str) -> Iterator[tuple[str, Table]]:
     """Each hook with its repository's version ("" for the repository's own hooks)."""
     try:
-        # Aliases can expand without bound.
+        # Aliases can expand without limit.
         if len(text) > SIZE_LIMIT or any(
             isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)
         ):

@@ -1,7 +1,7 @@
-"""Reads command lines that install packages: names and paths, never commands. Knows pip and what speaks like it.
+"""Reads command lines that install packages: names and paths, never commands. Knows pip and tools with a similar command line.
 
-Recognizes also those that set up a machine (system packages, downloads, daemons). They are not run: the sandbox has no network,
-and its system packages are fixed.
+Also recognizes command lines that set up a machine (system packages, downloads, daemons). They are not run: the sandbox has no
+network, and its system packages are fixed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BROWSERS = ("playwright", "puppeteer", "cypress")
 
 
 def installs(words: list[str]) -> Packages | None:
-    """What one command line would install by pip, uv or pipx; None for other lines. Managers are followed (`runners`)."""
+    """What one command line would install with pip, uv or pipx; None for other lines. `runners` follows project managers."""
     words = assignments(words)[1]
     if words[:1] == ["sudo"]:
         words = list(itertools.dropwhile(lambda word: word.startswith("-"), words[1:]))
@@ -61,7 +61,7 @@ def installs(words: list[str]) -> Packages | None:
 
 
 def merge(*packages: Packages) -> Packages:
-    """All of them, without doubles, in order; the first wanted version of Python."""
+    """All packages in order without duplicates, and the first requested version of Python."""
     combined: dict[str, tuple[str, ...]] = {}
     for field in fields(Packages):
         if field.name != "python":
@@ -96,7 +96,7 @@ def _pip(arguments: list[str]) -> Packages:
         elif re.match(r"^\.{1,2}(?:/|$|\[)", argument) or argument.startswith("/"):
             projects.append(argument)
         elif "://" in argument or "$" in argument or "*" in argument:
-            continue  # from a URL, or only known when it is run
+            continue  # from a URL, or known only at run time
         elif argument not in ("pip", "setuptools", "wheel"):
             requirements.append(argument)
     return Packages(
@@ -109,7 +109,7 @@ def _pip(arguments: list[str]) -> Packages:
 
 
 def _is_known(word: str) -> bool:
-    """Whether it is neither a URL nor only known when it is run."""
+    """Whether the word is not a URL and is known before run time."""
     return bool(word) and "://" not in word and "$" not in word and "`" not in word
 
 

@@ -1,6 +1,6 @@
 """Classifies a failed install step: the repository's fault, or that of the machine and its network. Pure.
 
-Reads the installer's output like a job's log (`logs`). In doubt the machine is to blame.
+Reads the installer's output like a job's log (`logs`). If in doubt, the machine is to blame.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sandbox.base import InstallFailed
 
 CHECK = "install"
 TAIL = 4000  # characters of the installer's output
-# An index that cannot be reached or is disabled, another Python than the wanted one, a missing compiler or library.
+# An index that is unreachable or disabled, a different Python than the requested one, a missing compiler or library.
 _OURS = re.compile(
     r"Failed to fetch|error sending request|index lookups were disabled|Retrying \(Retry|HTTP status"
     r"|[Cc]onnection (?:refused|reset|timed out)|the current Python version|requires a different Python|Requires-Python"
@@ -48,18 +48,18 @@ def run_of(failed: InstallFailed) -> CheckRun | None:
 
 
 def check(source: str) -> Check:
-    """The install step as a check: `source` names where its packages were read."""
+    """The install step as a check: `source` names where its packages were read from."""
     return Check(CHECK, "the install step", "exit", source=source)
 
 
 def in_words(failed: InstallFailed) -> str:
-    """The installer's error as one line: a resolver's whole sentence, or the first line."""
+    """The installer's error as one line: a resolver's full sentence, or the first line."""
     because = _BECAUSE.search(failed.output)
     return one_line(" ".join(because.group().split()), 400) if because else one_line(failed.reason, 400).rstrip(".")
 
 
 def unmet(failed: InstallFailed, *, was_met: bool) -> Ending:
-    """The ending where a requirement cannot be met. `was_met`: it was met in CI."""
+    """The ending if a requirement cannot be met. `was_met`: whether it was met in CI."""
     words = in_words(failed).rstrip(".")
     if was_met:
         return Ending(
@@ -69,8 +69,8 @@ def unmet(failed: InstallFailed, *, was_met: bool) -> Ending:
         )
     return Ending(
         Outcome.GAVE_UP,
-        f"The install step failed (class dependency): {words}. Selfheal repairs code, and no code could be run.",
-        "Fix the requirement's name or version, or the conflict, then push.",
+        f"The install step failed because of a dependency: {words}. Selfheal repairs code, but no code could be run.",
+        "Fix the name or version of the requirement, or resolve the conflict, then push.",
     )
 
 

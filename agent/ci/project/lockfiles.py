@@ -1,7 +1,7 @@
 """Reads lock files (of uv, poetry, pdm, pipenv) as pinned requirements for one Python on Linux.
 
 So the sandbox installs the versions that CI installed. Pure: text in, requirements out. A package from git, a URL or a path is
-named in a note and left out. Formats: the tools' own documentation.
+named in a note and left out. The formats follow the tools' own documentation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class LockError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """`requirements` are `name==version`; `elsewhere` names packages from no index."""
+    """`requirements` are `name==version`; `elsewhere` names packages that are not from an index."""
 
     requirements: tuple[str, ...]
     elsewhere: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Locked:
     def notes(self) -> tuple[str, ...]:
         if not self.elsewhere:
             return ()
-        return (f"locked to a source that is no package index, and left out: {', '.join(self.elsewhere)[:200]}",)
+        return (f"left out because they are not from a package index: {', '.join(self.elsewhere)[:200]}",)
 
 
 class _Pins:
@@ -64,12 +64,12 @@ class _Pins:
 
 
 def from_uv(text: str, member: str, extras: Collection[str], groups: Collection[str], python: str | None) -> Locked:
-    """`member` is the name of the workspace's member ("" for the project at the root). Raises `LockError`."""
+    """`member` is the name of the workspace member ("" for the project at the root). Raises `LockError`."""
     pins, by_name = _Pins(python), _by_name(text)
     packages = (package for same in by_name.values() for package in same)
     root = next((package for package in packages if _is_root(package, member)), None)
     if root is None:
-        raise LockError("uv.lock does not hold the project")
+        raise LockError("uv.lock does not contain the project")
     waiting = tables(root.get("dependencies"))
     for extra in extras:
         waiting += tables(as_table(root.get("optional-dependencies")).get(extra))
@@ -121,7 +121,7 @@ def from_poetry(text: str, names: Mapping[str, Collection[str]], python: str | N
 
 
 def from_pdm(text: str, groups: Collection[str], python: str | None) -> Locked:
-    """`groups` are those wanted, "default" among them. Raises `LockError`."""
+    """`groups` are the wanted groups, including "default". Raises `LockError`."""
     pins = _Pins(python)
     for same in _by_name(text).values():
         for package in same:
@@ -167,7 +167,7 @@ def _is_root(package: Table, member: str) -> bool:
 
 
 def _environment(python: str | None) -> dict[str, str]:
-    """Linux and the wanted Python, at its newest patch, which is the one that setup actions take."""
+    """Marker values for Linux and the newest patch release of the wanted Python, which setup actions take too."""
     version = python or ".".join(platform.python_version_tuple()[:2])
     plain = {name: str(value) for name, value in default_environment().items()}
     plain |= {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "extra": ""}

@@ -1,4 +1,4 @@
-"""The runtimes of other languages: those that a plan needs, the versions in the sandbox, and how they differ from the wanted.
+"""The runtimes of other languages: those that a plan needs, the versions in the sandbox, and how they differ from those wanted.
 
 The sandbox fetches no runtime, so a note names the version that ran.
 """
@@ -43,13 +43,13 @@ async def versions(workspace: Workspace, names: Sequence[str]) -> dict[str, str]
 
 
 def _version(line: str) -> str:
-    """Of "v20.20.2", "go version go1.22.1 linux/amd64", "rustc 1.70.0 (…)", 'openjdk version "17.0.9" …'."""
+    """The version in "v20.20.2", "go version go1.22.1 linux/amd64", "rustc 1.70.0 (…)", 'openjdk version "17.0.9" …'."""
     found = re.search(r"(?:\bv|version (?:go|\")|rustc )(\d+(?:\.\d+)*)", line)
     return found[1] if found else ""
 
 
 def version_notes(wanted: Mapping[str, str], there: Mapping[str, str]) -> tuple[str, ...]:
-    """Notes on versions other than the job asks for. Any version meets a range or a name ("lts/*", "stable")."""
+    """Notes on versions that differ from those the job asks for. Any version meets a range or a name ("lts/*", "stable")."""
     notes = []
     for name, version in wanted.items():
         exact = re.fullmatch(r"[v^~=]?\s*(\d+(?:\.\d+)*)(?:\.[xX*])*(?:-\w+)?", version.strip())

@@ -1,4 +1,4 @@
-"""Values of parsed files (TOML, YAML, JSON) in the expected shape; any other counts as empty."""
+"""Values of parsed files (TOML, YAML, JSON) in the expected shape; a value of any other shape counts as empty."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Table = Mapping[str, object]
 
 
 def read_toml(text: str) -> Table | None:
-    """None for text that is not valid TOML."""
+    """The parsed TOML, or None if the text is not valid."""
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError):

@@ -34,13 +34,13 @@ def _not(one: Known) -> Known:
 
 @dataclass
 class _Frame:
-    """A compound command around the piece."""
+    """A compound command that encloses the piece."""
 
     kind: str
     here: ShellContext
     outer: Known  # whether the compound command itself runs
     runs: Known = True  # whether the current branch does
-    earlier: Known = False  # whether a branch before it did
+    earlier: Known = False  # whether an earlier branch does
     condition: Known = None
     is_condition: bool = False  # inside the condition itself
     variable: str = ""
@@ -48,12 +48,12 @@ class _Frame:
 
 
 class ConditionTracker:
-    """The state after the last piece. `here` is the context of its commands; the reader of `cd` moves it."""
+    """The state after the last piece. `here` is the context of the commands; the code that reads `cd` changes it."""
 
     def __init__(self, here: ShellContext) -> None:
         self.here = here
         self._frames: list[_Frame] = []
-        self._reach: Known = True  # of the next command, by the `&&` and `||` before it
+        self._reach: Known = True  # whether the `&&` and `||` before the next command let it run
         self._status: Known = None
         self._tested = self._negated = self._is_function = False
 
@@ -68,7 +68,7 @@ class ConditionTracker:
         return self._negated or any(frame.is_condition for frame in self._frames)
 
     def variables(self) -> Iterator[dict[str, str]]:
-        """The combinations of the variables of the loops around."""
+        """The combinations of values of the enclosing loops' variables."""
         loops = [frame for frame in self._frames if frame.variable]
         for values in itertools.islice(itertools.product(*(loop.values for loop in loops)), _COMBINATIONS):
             yield dict(zip((loop.variable for loop in loops), values, strict=True))
@@ -82,7 +82,7 @@ class ConditionTracker:
             self._reach, self._negated = True, False
 
     def command(self, words: list[str], *, is_done: bool) -> None:
-        """`is_done`: it was removed, because the install step does it."""
+        """`is_done`: the command was removed, because the install step does its work."""
         if self._reach is False:
             return
         self._status = True if is_done or words[:1] in ([":"], ["true"]) else _answer(words, self.here)

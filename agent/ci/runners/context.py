@@ -1,4 +1,4 @@
-"""Where a command line is read, and what following it gives: the types that all runners share. Knows no runner."""
+"""The context of a command line, and the result of following it: the types that all runners share. Knows no runner."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent.ci.project.detection import Project
 from sandbox.base import Packages
 
 _OTHERS_NAMED = 6  # in a note
-DEPTH = 12  # runners that call runners
+DEPTH = 12  # nested runners
 TEXT_LIMIT = 64 * 1024  # characters of shell text that one command line may grow to
 _NESTED = 20  # named commands that call each other
 _NO_PACKAGES = Packages()
@@ -21,8 +21,8 @@ _NO_PACKAGES = Packages()
 class Followed:
     """What a command line runs in the one prepared environment.
 
-    `command` is shell text for `bash -e` ("" where it only installs), to be run in `cwd` (relative to the repository's root)
-    with `env`. Paths in `packages` are relative to the root. `notes` say what was approximated.
+    `command` is shell text for `bash -e` ("" if it only installs), to be run in `cwd` (relative to the repository's root) with
+    `env`. Paths in `packages` are relative to the root. `notes` say what was approximated.
     """
 
     command: str
@@ -43,7 +43,7 @@ class Unfollowed(Exception):
 
 @dataclass(slots=True)
 class Steps:
-    """The work that one text may still cause: short files can name an endless amount of it."""
+    """The work that one text may still cause. It is limited because short files can request endless work."""
 
     left: int = 20_000
 
@@ -54,26 +54,26 @@ class Steps:
             raise Unfollowed("its parts call each other too often")
 
     def enter(self, name: str, above: tuple[str, ...]) -> tuple[str, ...]:
-        """`above`, the named commands around, and `name`. Raises `Unfollowed` where a command calls itself."""
+        """`above` (the enclosing named commands) plus `name`. Raises `Unfollowed` if a command calls itself."""
         self.take()
         if name in above:
             raise Unfollowed(f"its command `{name[:60]}` calls itself")
         if len(above) > _NESTED:
-            raise Unfollowed(f"its commands call each other more than {_NESTED} deep")
+            raise Unfollowed(f"its commands call each other more than {_NESTED} levels deep")
         return (*above, name)
 
 
 def bounded(lines: Iterable[str]) -> str:
-    """The lines as one text. Raises `Unfollowed` where it is too long."""
+    """The lines as one text. Raises `Unfollowed` if it is too long."""
     text = "\n".join(lines)
     if len(text) > TEXT_LIMIT:
-        raise Unfollowed("what it runs is too long")
+        raise Unfollowed("the commands that it runs are too long")
     return text
 
 
 @dataclass(frozen=True, slots=True)
 class ShellContext:
-    """The repository, and the state of the shell that a command line is read in."""
+    """The repository, and the state of the shell in which a command line is read."""
 
     project: Project
     env: Mapping[str, str] = field(default_factory=dict)
@@ -83,18 +83,18 @@ class ShellContext:
     steps: Steps = field(default_factory=Steps)  # shared by everything reached from here
 
     def path(self, name: str) -> str:
-        """A path relative to the root; no file has a path that leaves the repository."""
+        """A path relative to the root. A path that points outside the repository matches no file."""
         return posixpath.normpath(posixpath.join(self.cwd, name))
 
     def text(self, name: str) -> str:
-        """The text of a file that was read; "" where there is none."""
+        """The text of a file that was read; "" if there is none."""
         return self.project.texts.get(self.path(name), "")
 
     def has(self, name: str) -> bool:
         return self.path(name) in self.project.paths
 
     def ask(self, argv: Sequence[str], needs: Sequence[str] = ()) -> Answer:
-        """What a tool says about itself, run in this folder and environment. Raises `Unfollowed` where it was not asked."""
+        """The output of a tool that is asked in this folder and environment. Raises `Unfollowed` if there is no answer."""
         question = Question(tuple(argv), self.path("."), tuple(sorted(self.env.items())), tuple(needs))
         answer = self.project.answers.to(question)
         if answer.missing:
@@ -117,7 +117,7 @@ class ShellContext:
         return Followed(command, packages, self.env, self.cwd, python, tuple(notes))
 
     def packages(self, seen: Packages) -> Packages:
-        """Packages with paths relative to here, with paths relative to the root."""
+        """`seen`, whose paths are relative to this folder, with paths relative to the root."""
 
         def move(paths: tuple[str, ...]) -> tuple[str, ...]:
             parted = [path.partition("[") for path in paths]
@@ -137,9 +137,9 @@ Runner = Callable[[Sequence[str], ShellContext, Again], Followed | None]  # None
 
 
 def one_of_each(names: Sequence[str], kinds: Sequence[tuple[str, str | None]], python: str | None) -> tuple[list[str], str]:
-    """Of environments that differ by their Python alone, the one of the wanted Python, else the last.
+    """From environments that differ only by their Python, choose the one for the wanted Python, else the last.
 
-    `kinds` has for each name the name without its Python, and its Python. Returns the chosen names, and the others as text for
+    For each name, `kinds` has the name without its Python, and its Python. Returns the chosen names, and the others as text for
     a note ("" when there are none).
     """
     groups: dict[str, list[tuple[str, str | None]]] = {}

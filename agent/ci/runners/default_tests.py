@@ -1,6 +1,6 @@
 """The tests as a repository's own runner runs them, for a repository whose workflows do not show how.
 
-Tries the names that the runners' files have for tests; `detection` is the fallback.
+Tries the usual names of tests in the runners' files; `detection` is the fallback.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TRIED = 12
 
 
 def detected(project: Project, python: str | None = None) -> tuple[Followed, str] | None:
-    """The tests as the repository's own runner runs them, and its command line; None without one.
+    """The tests as the repository's own runner runs them, and its command line; None if there is none.
 
     Only command lines that end in pytest or unittest count, never a linter or a build.
     """

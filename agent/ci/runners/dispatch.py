@@ -42,7 +42,7 @@ _RUNNERS: dict[str, Runner] = {
 def follow(
     words: Sequence[str], project: Project, env: Mapping[str, str], cwd: str = ".", python: str | None = None
 ) -> Followed | Unfollowed | None:
-    """What one command line runs; None where it calls no runner. `python` is the version wanted so far ("3.12")."""
+    """What one command line runs; None if it calls no runner. `python` is the version wanted so far ("3.12")."""
     return _follow(list(words), ShellContext(project, dict(env), cwd, python))
 
 
@@ -74,11 +74,11 @@ def _follow(words: list[str], context: ShellContext) -> Followed | Unfollowed | 
         return None
     try:
         if context.depth >= DEPTH:
-            raise Unfollowed(f"runners call each other more than {DEPTH} deep")
+            raise Unfollowed(f"runners call each other more than {DEPTH} levels deep")
         context.steps.take(_CALL)
         found = runner([name, *words[1:]], context, lambda text, inner: _again(text, replace(inner, depth=context.depth + 1)))
         if found is not None and len(found.command) > TEXT_LIMIT:
-            raise Unfollowed("what it runs is too long")
+            raise Unfollowed("the commands that it runs are too long")
     except Unfollowed as unfollowed:
         return unfollowed
     except RecursionError:

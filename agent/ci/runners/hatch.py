@@ -36,7 +36,7 @@ _TEST: Table = {
 
 @dataclass(frozen=True, slots=True)
 class _Environment:
-    """One environment, templates and matrix settled."""
+    """One environment, with its templates and matrix resolved."""
 
     name: str
     table: Table
@@ -57,7 +57,7 @@ def follow(words: Sequence[str], context: ShellContext, again: Again) -> Followe
     match rest:
         case ["run", *arguments]:
             while arguments and arguments[0][:1] in "+-" and len(arguments) > 1:
-                arguments = arguments[1:]  # the one Python decides what is run of the matrix
+                arguments = arguments[1:]  # the wanted Python decides what is run from the matrix
             return _run(arguments, chosen, environments, found, again)
         case ["env", "run", *arguments]:
             options, command = split_options(arguments, _ENV_RUN_VALUED)
@@ -85,7 +85,7 @@ def follow(words: Sequence[str], context: ShellContext, again: Again) -> Followe
 
 
 def _tables(found: Manifest) -> dict[str, Table]:
-    """Environments by name, with what they take from their templates."""
+    """Environments by name, merged with their templates."""
     own = read_toml(found.context.text("hatch.toml"))
     if own is None:
         raise Unfollowed("hatch.toml is not valid TOML")
@@ -109,7 +109,7 @@ def _tables(found: Manifest) -> dict[str, Table]:
 
 
 def _select(name: str, environments: Mapping[str, Table], context: ShellContext) -> tuple[_Environment, tuple[str, ...]]:
-    """An environment of this name, of a matrix the one for the wanted Python, and notes on the others."""
+    """The environment of this name (in a matrix, the one for the wanted Python), and notes on the others."""
     bare = name if name in environments else name.partition(".")[0]
     if bare not in environments:
         raise Unfollowed(f"it has no environment {name[:60]}")
@@ -159,7 +159,7 @@ def _test(arguments: list[str], environments: Mapping[str, Table], found: Manife
 def _follow_script(
     environment: _Environment, name: str, arguments: Sequence[str], notes: tuple[str, ...], found: Manifest, again: Again
 ) -> Followed:
-    """A script of an environment by its name; any other name begins a command line."""
+    """Follow a script of an environment. A name that is not a script begins a command line."""
     context, table = found.context, environment.table
     scripts = {key: [form] if isinstance(form, str) else form for key, form in as_table(table.get("scripts")).items()}
     named = NamedScripts(scripts, context.steps, True, None, lambda text, given: _field(text, environment, given, context))

@@ -1,6 +1,6 @@
 """Follows `make TARGET`: make itself says in the sandbox what it would run (`make -n`), and which variables it exports.
 
-A recursive call of make is a line like any other, and is asked in its turn.
+A recursive call of make is a line like any other, and is followed in the same way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agent.guest.text import one_line
 
 _FILES = ("GNUmakefile", "makefile", "Makefile")
 _VALUED = ("-C", "--directory", "-f", "--file", "--makefile", "-I", "-o", "-W", "-l")
-_AGAIN = ": recursive-make"  # in the place of `$(MAKE)`, which `-n` would run
+_AGAIN = ": recursive-make"  # replaces `$(MAKE)`, which make runs even with `-n`
 _OF_MAKE = ("MAKE", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MAKE_TERMERR", "MAKE_TERMOUT", "MFLAGS", "SHLVL", "_")
 _LINES = 3000
 _CARELESS = 300
@@ -54,7 +54,7 @@ def _ask(files: list[str], plain: list[str], context: ShellContext) -> tuple[lis
     if answer.exit_code != 0:
         said = (answer.errors.strip() or "an error").splitlines()[-1]
         raise Unfollowed(f"make says: {one_line(re.sub(r'^make: [*]+ ', '', said), 200)}")
-    printed, _, after = after.partition("\1")  # what `$(info …)` prints stands before both
+    printed, _, after = after.partition("\1")  # the output of `$(info …)` comes before both
     lines = re.split(r"(?<!\\)\n", text.removeprefix(printed).replace(_AGAIN, "make"))
     lines = [line for line in lines if line.strip() and not re.match(r"#|make(?:\[\d+\])?: ", line)]
     if len(lines) > _LINES:

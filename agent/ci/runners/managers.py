@@ -129,7 +129,7 @@ def _pipenv_install(arguments: list[str], pipfile: Table, context: ShellContext)
             elif not text and (one := _requirement(name, given)) is not None:
                 found = merge(found, Packages(requirements=(one,)))
             elif not text:
-                notes = (*notes, f"{name[:60]} comes from no package index and is left out")
+                notes = (*notes, f"{name[:60]} is not from a package index, so it is left out")
     packages = replace(context.packages(found), python=python)
     return context.result(packages=packages, python=python, notes=notes)
 
@@ -186,7 +186,7 @@ def _poetry_packages(options: Options, context: ShellContext) -> tuple[Packages,
         for name, given in table.items():
             one = _requirement(name, given)
             (requirements if one else left_out).append(one or name)
-    notes = tuple(f"{name[:60]} comes from no package index and is left out" for name in left_out if name != "python")
+    notes = tuple(f"{name[:60]} is not from a package index, so it is left out" for name in left_out if name != "python")
     if not (text := context.text("poetry.lock")):
         return merge(project, Packages(requirements=tuple(requirements))), notes
     roots = _poetry_roots(found, [own, *wanted], extras, main)
@@ -195,7 +195,7 @@ def _poetry_packages(options: Options, context: ShellContext) -> tuple[Packages,
 
 
 def _requirement(name: str, given: object) -> str | None:
-    """A dependency of poetry's own table as PEP 508; None for Python, and for one from no package index."""
+    """A dependency of poetry's own table as PEP 508; None for Python, and for one that is not from a package index."""
     if name == "python":
         return None
     if isinstance(given, list):

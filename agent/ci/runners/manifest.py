@@ -48,7 +48,7 @@ class Manifest:
         return "build-system" in self.content or self.context.has("setup.py") or self.context.has("setup.cfg")
 
     def dependencies(self, extras: Iterable[str]) -> list[str]:
-        """Those of `[project]`, with these extras."""
+        """The dependencies of `[project]` and of these extras."""
         optional = self.table("project", "optional-dependencies")
         return [
             *strings(self.table("project").get("dependencies")),
@@ -56,21 +56,21 @@ class Manifest:
         ]
 
     def project(self, extras: Iterable[str]) -> Packages:
-        """The project itself, editable where it can be, with these extras."""
+        """The project itself with these extras; only its dependencies if it cannot be installed."""
         named = list(dict.fromkeys(extra for extra in extras if extra))
         if self.is_installable:
             return self.context.packages(Packages(projects=(f".[{','.join(named)}]" if named else ".",)))
         return Packages(requirements=tuple(self.dependencies(named)))
 
     def of_groups(self, names: Iterable[str]) -> Packages:
-        """Dependency groups (PEP 735), with those they include; the sandbox reads the root's itself."""
+        """Dependency groups (PEP 735), with the groups they include; the sandbox itself reads those of the root."""
         wanted = tuple(name for name in dict.fromkeys(names) if name in self.groups)
         if self.context.path(".") == ".":
             return Packages(groups=wanted)
         return Packages(requirements=tuple(group_members(self.table("dependency-groups"), wanted)))
 
     def member(self, name: str) -> ShellContext | None:
-        """The folder of the workspace's member of this name."""
+        """The context of the workspace member with this name."""
         for path, text in self.context.project.texts.items():
             if path.endswith("/pyproject.toml") and text:
                 there = replace(self.context, cwd=path.removesuffix("/pyproject.toml"))
@@ -84,9 +84,9 @@ def read(context: ShellContext) -> Manifest:
 
 
 def locked(reading: Callable[[], Locked]) -> tuple[Packages, tuple[str, ...]]:
-    """The pins of a lock file, and notes; no pins and a note where it cannot be read."""
+    """The pins of a lock file, and notes. If it cannot be read, no pins and a note."""
     try:
         found = reading()
     except LockError as wrong:
-        return Packages(), (f"{wrong}; the project's own ranges are used",)
+        return Packages(), (f"{wrong}; the project's own version ranges are used",)
     return Packages(requirements=found.requirements), found.notes

@@ -1,4 +1,4 @@
-"""Commands that a project names in a table: of pdm, rye, poe, taskipy, pipenv, hatch. Their forms are alike.
+"""Commands that a project names in a table of pdm, rye, poe, taskipy, pipenv or hatch. Their forms are similar.
 
 A form is a text, a list (words, or names of other commands), or a table with one of `cmd`, `shell`, `composite`, `sequence`,
 `chain`, `ref`, `call`, `script`, and variables.
@@ -19,7 +19,7 @@ _ARGUMENTS = re.compile(r"\{args(?::([^{}]*))?\}|\$\{?POE_EXTRA_ARGS\}?")
 
 
 def fill_arguments(text: str, arguments: Sequence[str]) -> str:
-    """`{args:default}` with the arguments; without it they follow the text."""
+    """`text` with the arguments in place of `{args:default}`, or appended if there is no such field."""
     given = shlex.join(arguments)
     if _ARGUMENTS.search(text):
         return _ARGUMENTS.sub(lambda match: given or match[1] or "", text).strip()
@@ -32,8 +32,8 @@ class NamedScripts:
 
     commands: Mapping[str, object]
     steps: Steps
-    lists_names: bool = False  # a list is other commands' names, else the words of one command
-    hooks: tuple[str, str] | None = ("pre_", "post_")  # prefixes of what is run before and after
+    lists_names: bool = False  # whether a list names other commands; otherwise it lists the words of one
+    hooks: tuple[str, str] | None = ("pre_", "post_")  # prefixes of the commands that run before and after
     fill: Callable[[str, Sequence[str]], str] = fill_arguments
 
     def run(self, name: str, arguments: Sequence[str], context: ShellContext, again: Again) -> Followed:

@@ -16,9 +16,9 @@ from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed, 
 from agent.ci.runners.subshells import joined, subshell
 from agent.guest.text import one_line
 
-_SESSIONS = 30  # run by one command line
+_SESSIONS = 30  # maximum for one command line
 _RECORDER = resources.files("agent.guest").joinpath("nox_sessions.py").read_text()
-_NEEDS = 20  # requirements of one noxfile
+_NEEDS = 20  # maximum number of requirements for one noxfile
 
 
 class NoxCall(msgspec.Struct):
@@ -32,7 +32,7 @@ class NoxCall(msgspec.Struct):
 
 
 class NoxSession(msgspec.Struct):
-    """One session that nox chose; `ended` says how it ended, if not by itself."""
+    """One session that nox chose; `ended` says why it ended, if it ended early."""
 
     name: str  # "tests-3.11(django='4.2')"
     python: str
@@ -50,7 +50,7 @@ class NoxSession(msgspec.Struct):
         return found[1] if found else None
 
     def script(self) -> str:
-        """Its calls as shell text."""
+        """The calls as shell text."""
         lines: list[str] = []
         for call in self.calls:
             line = shlex.join([*(("pip", "install") if call.installs else ()), *call.words])
@@ -66,9 +66,9 @@ def follow(words: Sequence[str], context: ShellContext, again: Again) -> Followe
     found = sessions(words[1:], context)
     kinds = [(one.name if one.name in words else one.kind, one.version) for one in found]
     names, left_out = one_of_each([one.name for one in found], kinds, context.python)
-    notes = [f"sessions of nox for other Pythons are left out: {left_out}"] if left_out else []
+    notes = [f"nox sessions for other Python versions are left out: {left_out}"] if left_out else []
     if len(names) > _SESSIONS:
-        notes.append(f"only the first {_SESSIONS} sessions of nox are followed")
+        notes.append(f"only the first {_SESSIONS} nox sessions are followed")
     chosen = [one for one in found if one.name in names][:_SESSIONS]
     notes += [f"nox session {one_line(one.name, 60)} ended early: {one_line(one.ended, 100)}" for one in chosen if one.ended]
     parts: list[Followed] = []
@@ -99,7 +99,7 @@ def sessions(arguments: Sequence[str], context: ShellContext) -> list[NoxSession
 
 
 def _requirements(text: str) -> tuple[str, ...]:
-    """nox, the plugins that a noxfile imports, and what it declares for itself."""
+    """nox, the plugins that a noxfile imports, and the dependencies that it declares."""
     plugins = re.findall(r"^(?:from|import) (nox_\w+)", text, re.MULTILINE)
     block = f"\n{text}".partition("\n# /// script\n")[2].partition("\n# ///\n")[0]  # PEP 723
     script = read_toml(re.sub(r"^# ?", "", block, flags=re.MULTILINE)) or {}

@@ -1,4 +1,4 @@
-"""Takes a command line apart: options with their values, and plain words."""
+"""Splits a command line into options with their values and plain words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Options:
         return next(iter(self.values(*names)), default)
 
     def names(self, *names: str) -> list[str]:
-        """Values that commas or spaces can join."""
+        """The values, split at commas and spaces."""
         return split_names(self.values(*names))
 
     def merged(self, other: Options) -> Options:
@@ -48,7 +48,7 @@ def split_options(arguments: Sequence[str], valued: Collection[str]) -> tuple[Op
 
 
 def separate_options(arguments: Sequence[str], valued: Collection[str]) -> tuple[Options, list[str]]:
-    """The options wherever they stand, and the plain words between them."""
+    """The options at any position, and the plain words between them."""
     options, rest = split_options(arguments, valued)
     plain: list[str] = []
     while rest:

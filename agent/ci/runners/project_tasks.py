@@ -30,7 +30,7 @@ def poe(words: Sequence[str], context: ShellContext, again: Again) -> Followed:
 
 
 def task(words: Sequence[str], context: ShellContext, again: Again) -> Followed:
-    """taskipy's `task`, or go-task's where there is a Taskfile."""
+    """taskipy's `task`, or go-task's if there is a Taskfile."""
     tasks = manifest.read(context).table("tool", "taskipy", "tasks")
     if not tasks:
         return recipes.go_task(words, context, again)
@@ -65,17 +65,17 @@ def rye(words: Sequence[str], context: ShellContext, again: Again) -> Followed |
 
 
 def invoke(words: Sequence[str], context: ShellContext, again: Again) -> Followed:
-    raise Unfollowed("the tasks of invoke are Python code, which is not run to be read")
+    raise Unfollowed("invoke tasks are Python code, which is not executed to find out what it runs")
 
 
 def pre_commit(words: Sequence[str], context: ShellContext, again: Again) -> Followed | None:
-    """pre-commit fetches its environments by git, so its hooks are run from packages."""
+    """pre-commit fetches its environments with git, so its hooks are run from packages instead."""
     if "run" not in words:
         return None
     plain = [word for word in words[words.index("run") + 1 :] if not word.startswith("-")]
     hooks = read_hooks(context.text(PATH), plain[0] if plain else "")
     if not hooks.command:
-        raise Unfollowed("its hooks are fetched by git, and the sandbox has no network")
+        raise Unfollowed("its hooks are fetched with git, but the sandbox has no network")
     notes = [f"`{one_line(' '.join(words), 80)}` is approximated by its hooks, installed from packages"]
     if hooks.left_out:
         notes.append(f"hooks that are not run: {one_line(', '.join(hooks.left_out), 200)}")

@@ -1,4 +1,4 @@
-"""Follows just (`just RECIPE` of a justfile) and go-task (`task NAME` of a Taskfile): recipes that need each other."""
+"""Follows just (`just RECIPE` of a justfile) and go-task (`task NAME` of a Taskfile): recipes that can depend on each other."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _parameter(text: str) -> tuple[str, str | None]:
 
 
 def _just_value(text: str, variables: Mapping[str, str], context: ShellContext) -> str | None:
-    """A text, a variable, `env_var_or_default`, or several joined by `+`; None for any other expression."""
+    """A string, a variable, `env_var_or_default`, or several joined by `+`; None for any other expression."""
     parts: list[str] = []
     for part in text.split("+"):
         part = part.strip()
@@ -123,7 +123,7 @@ def _recipe_lines(
         lines.append(f"{text} || true" if careless else text)
         size += len(lines[-1])
         if size > TEXT_LIMIT:
-            raise Unfollowed("what it runs is too long")
+            raise Unfollowed("the commands that it runs are too long")
     # Arguments that are left over are further recipes.
     return [*lines, *(_recipe_lines(recipes, arguments, variables, above, steps) if arguments and not above else [])]
 
@@ -180,7 +180,7 @@ def _list(value: object) -> list[object]:
 
 
 def _fill(text: str, variables: Mapping[str, str], name: str = r"(\w+)") -> str:
-    """`name` is how a variable is written, its own name the group. Raises `Unfollowed`."""
+    """`name` is the pattern of a variable; its group is the variable's name. Raises `Unfollowed`."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in variables:

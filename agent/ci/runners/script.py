@@ -1,7 +1,7 @@
 """Removes the installs from shell text and follows its runners; the rest stays as it was written.
 
-Where something depends on a removed command (`pip install x || exit 1`, the only line of an `if`), a `:` takes its place.
-Knows no runner: `run` follows one command line.
+If something depends on a removed command (`pip install x || exit 1`, the only line of an `if`), a `:` takes its place. Knows no
+runner: `run` follows one command line.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class _Script:
             return
         found = self.run(words, self.now.here) if runs is not False else None
         if found is not None and piece.is_computed:
-            found = Unfollowed("its arguments are only known when it is run")
+            found = Unfollowed("its arguments are known only at run time")
         if isinstance(found, Unfollowed):
             self.notes.append(f"`{_shown(piece)}` is not followed: {found.reason}")
         elif found is not None:
@@ -190,7 +190,7 @@ class _Script:
         if runs is not False:
             self.packages = merge(self.packages, found)
             if later:
-                self.notes.append(f"`{_shown(piece)}`: {one_line(', '.join(sorted(later)), 60)} is only known when it is run")
+                self.notes.append(f"`{_shown(piece)}`: {one_line(', '.join(sorted(later)), 60)} is known only at run time")
             if runs is None and found != Packages():
                 self.notes.append(f"`{_shown(piece)}` depends on a condition; its packages are installed in either case")
         self._out_of_pipeline(line, at)
@@ -272,7 +272,7 @@ def _lists(given: Sequence[Piece]) -> Iterator[range]:
 
 
 def _only_installs(line: _ScriptLine, indices: range) -> bool:
-    """Whether they are only installs, and the tests around them."""
+    """Whether the pieces are only installs and the tests around them."""
     if not any(index in line.gone for index in indices):
         return False
     for index in indices:

@@ -12,7 +12,7 @@ from agent.ci.runners.context import Followed, ShellContext
 
 
 def subshell(text: str, env: Mapping[str, str], cwd: str | None) -> str:
-    """`text` with its own environment and folder, leaving those around it alone."""
+    """`text` with its own environment and folder, which do not affect the commands around it."""
     if not env and cwd is None:
         return text
     opening = ["("]
@@ -23,7 +23,7 @@ def subshell(text: str, env: Mapping[str, str], cwd: str | None) -> str:
 
 
 def isolated(followed: Followed, context: ShellContext) -> str:
-    """Its command as text that can be run in `context` and changes nothing for the commands after it."""
+    """The command of `followed` as text that can be run in `context` and changes nothing for the commands after it."""
     same_folder = posixpath.normpath(context.cwd) == posixpath.normpath(followed.cwd)
     cwd = None if same_folder else posixpath.relpath(followed.cwd, context.cwd)
     text = subshell(followed.command, context.added(followed.env), cwd)

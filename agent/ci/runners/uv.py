@@ -68,7 +68,7 @@ def _run(options: Options, command: list[str], context: ShellContext, again: Aga
     if command[0].endswith(".py"):
         command = ["python", *command]
     if file := options.value("--env-file"):
-        notes = (*notes, f"variables of {file[:80]} are not read")
+        notes = (*notes, f"the variables in {file[:80]} are not read")
     inner = again(shlex.join(command), replace(inside, python=packages.python or inside.python))
     together = merge(packages, inner.packages)
     return replace(inner, packages=together, python=inner.python or packages.python, notes=(*notes, *inner.notes))
@@ -82,11 +82,11 @@ def _packages(options: Options, context: ShellContext) -> tuple[Packages, tuple[
         home = home.moved("..")
     found = manifest.read(home)
     resolution = options.value("--resolution", default=context.env.get("UV_RESOLUTION") or "highest")
-    notes = () if resolution == "highest" else (f"the resolution {resolution[:60]} is not supported",)
+    notes = () if resolution == "highest" else (f"the resolution strategy {resolution[:60]} is not supported",)
     if member := options.value("--package"):
         there = found.member(member)
         if there is None:
-            notes = (*notes, f"the package {member[:60]} of the workspace was not found")
+            notes = (*notes, f"the workspace member {member[:60]} was not found")
         else:
             found = manifest.read(there)
     packages = Packages(
@@ -139,7 +139,7 @@ def _groups(options: Options, found: Manifest) -> list[str]:
 
 
 def _tool(command: list[str], source: str, more: list[str], context: ShellContext, again: Again) -> Followed:
-    """A tool in an environment of its own, from the requirement `source`, or by its name."""
+    """Follow a tool in an environment of its own, installed from the requirement `source` or by its name."""
     if not command:
         raise Unfollowed("it names no tool")
     written, _, version = command[0].partition("@")

@@ -1,4 +1,4 @@
-"""Reads shell text: simple commands, the operators between them, and the words that hold compound commands together.
+"""Reads shell text: simple commands, the operators between them, and the reserved words of compound commands.
 
 Every piece knows its position, so that a reader can replace one and keep the rest as written. Not a shell: nothing is expanded,
 and text with an unclosed quote or compound command is one opaque piece. One pass, in linear time.
@@ -26,12 +26,12 @@ _CLOSING = {"fi": "if", "done": "loop", "esac": "case", "}": "{", ")": "("}
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """`text` is at `start` of the whole text; `depth` counts the compound commands around it.
+    """`text` begins at `start` in the whole text; `depth` counts the compound commands around it.
 
     - "command": a simple command; `words` without quotes and redirections, `redirections` as they are written.
     - "operator": `text` is `&&`, `||`, `|`, `|&`, `;`, `&`, `;;` or a newline (after the here-documents of its line).
-    - "word": a reserved word (`if`, `then`, `(`, `for x in a b`, …); `words` begin with it, or with "pattern" for one
-      of a `case` and "function" for the head of one.
+    - "word": a reserved word (`if`, `then`, `(`, `for x in a b`, …); `words` begin with it, or with "pattern" for a pattern of
+      a `case` and "function" for the head of a function.
     - "opaque": text that could not be read; `words` are split at blanks.
     """
 
@@ -50,7 +50,7 @@ class Piece:
 
     @property
     def here_documents(self) -> tuple[str, ...]:
-        """The redirections whose text is below the line."""
+        """The here-documents: redirections whose text follows the line."""
         return tuple(one for one in self.redirections if re.match(r"\d*<<(?!<)", one))
 
 
@@ -65,7 +65,7 @@ def commands(text: str) -> list[Piece]:
 
 
 def is_simple(text: str) -> bool:
-    """Whether it is one simple command and nothing else."""
+    """Whether `text` is one simple command and nothing else."""
     return [piece.kind for piece in pieces(text.strip())] == ["command"]
 
 
@@ -73,7 +73,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
         self.found: list[Piece] = []
-        self.open: list[str] = []  # compound commands around
+        self.open: list[str] = []  # enclosing compound commands
         self.waiting: list[tuple[str, bool]] = []  # here-documents of this line: delimiter, whether it can be indented
         self.line = 0  # number of pieces before the current top-level line
         self.line_start = 0
@@ -148,7 +148,7 @@ class _Reader:
             self.line, self.line_start = len(self.found), self.at
 
     def _here_documents(self, newline: int) -> int:
-        """Where the here-documents end that begin behind `newline`."""
+        """The end of the here-documents that begin after `newline`."""
         at = newline
         for delimiter, is_indented in self.waiting:
             while at < len(self.text):
@@ -302,7 +302,7 @@ class _Reader:
         self.start, self.raw, self.command_end = start, given, self.at
 
     def _raw_word(self) -> str:
-        """A word as it is written; "" where there is none."""
+        """A word as it is written; "" if there is none."""
         text, start = self.text, self.at
         while self.at < len(text):
             letter = text[self.at]

@@ -114,7 +114,7 @@ def is_python(word: str) -> bool:
 
 
 def module_of(words: list[str]) -> list[str] | None:
-    """`python -Im pip install x` → ["pip", "install", "x"]; None where it runs no module."""
+    """`python -Im pip install x` → ["pip", "install", "x"]; None if it runs no module."""
     if not words or not is_python(words[0]):
         return None
     module, rest = without_options(words[1:])

@@ -1,7 +1,7 @@
 """Bounded YAML as GitHub Actions reads it: nodes that know their line, or a `WorkflowProblem`.
 
-YAML 1.2 core scalars (`on`, `yes` are text, `3.10` is the number 3.1), anchors and aliases, no merge keys, keys unique whatever
-their case. Size, depth and the number of nodes that aliases expand to are limited. Knows nothing of workflows.
+YAML 1.2 core scalars (`on`, `yes` are text, `3.10` is the number 3.1), anchors and aliases, no merge keys, keys unique
+regardless of case. Size, depth and the number of nodes that aliases expand to are limited. Knows nothing of workflows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EMPTY = WorkflowProblem("The file is empty.")
 
 
 class WorkflowError(Exception):
-    """Ends reading early; never leaves this package."""
+    """Ends reading early. Never raised outside this package."""
 
     def __init__(self, sentence: str, line: int | None = None) -> None:
         super().__init__(sentence)
@@ -89,11 +89,11 @@ def read_document(text: str) -> Node | WorkflowProblem:
         said = " ".join(part for part in (error.context, error.problem) if part)
         return WorkflowProblem(f"The file is not valid YAML: {said}.", mark.line + 1 if mark else None)
     except (yaml.YAMLError, UnicodeError):
-        return WorkflowProblem("The file is not valid YAML: it holds characters that YAML does not allow.")
+        return WorkflowProblem("The file is not valid YAML: it contains characters that YAML does not allow.")
 
 
 def text_of(value: Word) -> str:
-    """A scalar where text is wanted, as GitHub's reader writes it: 3.10 is "3.1", true is "true", null is empty."""
+    """A scalar as text, as GitHub's reader converts it: 3.10 is "3.1", true is "true", null is empty."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -115,7 +115,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Composer:
-    """From YAML events to nodes. An alias is its anchor's node, so an alias bomb costs no memory; its size is counted."""
+    """Turns YAML events into nodes. An alias shares its anchor's node, so an alias bomb costs no memory; its size counts."""
 
     def __init__(self, text: str) -> None:
         self._events = iter(yaml.parse(text, Loader=_LOADER))
@@ -130,7 +130,7 @@ class _Composer:
         self._next()  # the document's end
         after = self._next()
         if not isinstance(after, yaml.StreamEndEvent):
-            raise WorkflowError("The file holds more than one YAML document.", _line(after))
+            raise WorkflowError("The file contains more than one YAML document.", _line(after))
         return node
 
     def _next(self) -> Any:
@@ -140,10 +140,10 @@ class _Composer:
         """The node that begins with `event`, and how many nodes it expands to."""
         line = _line(event)
         if depth > DEPTH_LIMIT:
-            raise WorkflowError(f"The file nests deeper than {DEPTH_LIMIT} levels.", line)
+            raise WorkflowError(f"The file is nested deeper than {DEPTH_LIMIT} levels.", line)
         if isinstance(event, yaml.AliasEvent):
             if event.anchor in self._open:
-                raise WorkflowError(f"The anchor '{event.anchor}' holds an alias of itself.", line)
+                raise WorkflowError(f"The anchor '{event.anchor}' contains an alias to itself.", line)
             if event.anchor not in self._anchors:
                 raise WorkflowError(f"The alias '{event.anchor}' has no anchor before it.", line)
             return self._anchors[event.anchor]
@@ -188,7 +188,7 @@ class _Composer:
 
 def _within(total: int, event: Any) -> int:
     if total > NODE_LIMIT:
-        raise WorkflowError(f"The file, with its aliases expanded, is larger than {NODE_LIMIT} values.", _line(event))
+        raise WorkflowError(f"With its aliases expanded, the file has more than {NODE_LIMIT} values.", _line(event))
     return total
 
 

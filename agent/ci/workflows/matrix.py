@@ -1,8 +1,8 @@
 """The legs of a job's matrix, as GitHub makes them.
 
 The rules are those of the runner's published `MatrixBuilder`: the product of the axes in the order they are written, without
-what an `exclude` matches; an `include` adds to every combination whose axes it matches, and is a leg of its own where it
-matches none. Values can be objects; their templates were evaluated before, and what only GitHub knows is `Unknown`.
+what an `exclude` matches; an `include` adds to every combination whose axes it matches, and is a leg of its own if it matches
+none. Values can be objects; their templates were evaluated before, and what only GitHub knows is `Unknown`.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def evaluated(value: Value, value_of: Callable[[str], Value]) -> Value:
 
 
 def legs(matrix: Value) -> tuple[MatrixLeg, ...] | Unknown | WorkflowProblem:
-    """The legs of an evaluated matrix, in GitHub's order; one without values where there is no matrix.
+    """The legs of an evaluated matrix, in GitHub's order; one without values if there is no matrix.
 
-    `Unknown` where an axis, `include` or `exclude` is; then only the name that GitHub shows has the values.
+    `Unknown` if an axis, `include` or `exclude` is; then only the name that GitHub displays shows the values.
     """
     if matrix is None:
         return (MatrixLeg({}),)
@@ -85,7 +85,7 @@ def _legs(matrix: Value) -> tuple[MatrixLeg, ...] | Unknown:
     if combinations > _PRODUCT_LIMIT:
         raise WorkflowError(f"The matrix has more than {LEG_LIMIT} legs.")
     if combinations * (len(includes) + len(excludes)) > _FILTER_LIMIT:
-        raise WorkflowError(f"The matrix includes and excludes too much: {len(includes) + len(excludes)} times.")
+        raise WorkflowError(f"The matrix has too many includes and excludes: {len(includes) + len(excludes)}.")
 
     found: list[MatrixLeg] = []
     matched = [False] * len(includes)
@@ -124,7 +124,7 @@ def _items(matrix: Mapping[str, Value], key: str) -> Sequence[Value]:
     if items is None:
         return ()
     if not isinstance(items, Sequence) or isinstance(items, str):
-        raise WorkflowError(f"'{key}' of the matrix is not a list.")
+        raise WorkflowError(f"The '{key}' of the matrix is not a list.")
     return items
 
 
@@ -135,7 +135,7 @@ def _filter(item: Value, kind: str) -> Mapping[str, Value]:
 
 
 def _matches(wanted: Value, value: Value) -> bool:
-    """Whether every scalar of `wanted` equals, as `==` of expressions does, what stands in its place in `value`."""
+    """Whether every scalar of `wanted` equals (by the `==` of expressions) the value in its place in `value`."""
     if isinstance(wanted, Mapping):
         inner = value if isinstance(value, Mapping) else {}
         return all(_matches(part, inner.get(key)) for key, part in wanted.items())

@@ -1,7 +1,7 @@
 """The contents of a workflow or an action file, as far as a replay needs them.
 
-Texts stay templates: `${{ … }}` is not evaluated. Numbers and booleans in the place of text are converted as
-GitHub does; where any type is allowed (matrix values, inputs of a called workflow), the value is kept as read.
+Texts stay templates: `${{ … }}` is not evaluated. Numbers and booleans in place of text are converted as GitHub does; if any
+type is allowed (matrix values, inputs of a called workflow), the value is kept as read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class WorkflowStep:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """The image a job's steps run in, or that a service is; credentials are not kept."""
+    """The image in which a job's steps run, or the image of a service; credentials are not kept."""
 
     image: str
     env: StringMap = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job: with `steps`, or the call of a reusable workflow (`uses`, `inputs`)."""
+    """One job: either `steps`, or the call of a reusable workflow (`uses`, `inputs`)."""
 
     id: str
     name: str | None = None

@@ -1,6 +1,6 @@
 """Finds the job and the leg of its matrix by a name: the one that GitHub shows, or the one that a person gives.
 
-GitHub's API has only the names of a run's jobs. A name is the job's `name`, rendered, where that holds an expression, else its
+GitHub's API has only the names of a run's jobs. A name is the job's rendered `name` if that contains an expression, else its
 name or id with the leg's values: "tests (3.12, ubuntu-latest)". A job of a called workflow is "caller / called".
 """
 
@@ -19,7 +19,7 @@ from agent.ci.workflows.shapes import OPENING
 from agent.ci.workflows.shown_names import values_shown
 
 NAME_LIMIT = 100  # of a name that GitHub shows
-_LISTED = 20  # choices that a problem names
+_LISTED = 20  # choices that a message lists
 _RUNS = 10_000  # of one workflow whose names are compared
 _DEPTH = 100  # of values
 _CALLS = 20  # that a shown name is split into
@@ -57,7 +57,7 @@ def legs_of(job: Job, evaluate: Evaluate, inputs: Mapping[str, Value]) -> tuple[
     return (
         strategy
         if isinstance(strategy, Unknown)
-        else WorkflowProblem(f"The strategy of the job '{job.id}' is no mapping.", job.line)
+        else WorkflowProblem(f"The strategy of the job '{job.id}' is not a mapping.", job.line)
     )
 
 
@@ -82,7 +82,7 @@ def name_of(job: Job, leg: MatrixLeg, evaluate: Evaluate, inputs: Mapping[str, V
 def find_leg(
     workflow: Workflow, shown: str, evaluate: Evaluate, inputs: Mapping[str, Value] | None = None
 ) -> JobLeg | WorkflowProblem:
-    """The job and leg that GitHub shows as `shown`; a name that was cut ("…", "...") stands for what begins with it.
+    """The job and leg that GitHub shows as `shown`; a truncated name ("…", "...") matches what begins with it.
 
     Where only GitHub knows the matrix or the name, the values come from the shown name, and `note` says so.
     """
@@ -93,19 +93,19 @@ def find_leg(
         sought.append(_sought(job, wanted, evaluate, inputs or {}))
         runs += len(sought[-1].names)
         if runs > _RUNS:
-            return WorkflowProblem(f"The workflow has more than {_RUNS} runs of jobs.")
+            return WorkflowProblem(f"The workflow has more than {_RUNS} job runs.")
     for choice in ([each for one in sought for each in one.found], [one.guess for one in sought if one.guess is not None]):
         if len(choice) == 1:
             return choice[0]
         if choice:
             first = choice[0]
-            note = f"{len(choice)} runs are shown as {shown[:NAME_LIMIT]!r}; the first was taken: {_described(first)}."
+            note = f"{len(choice)} runs have the display name {shown[:NAME_LIMIT]!r}; the first was taken: {_described(first)}."
             return JobLeg(first.job, first.leg, first.within, note)
     for one in sought:
         if one.problem is not None:
             return one.problem
     names = [name for one in sought for name in one.names]
-    return WorkflowProblem(f"No job of the workflow is shown as {shown[:200]!r}; there are: {_listing(names)}.")
+    return WorkflowProblem(f"No job in the workflow has the display name {shown[:200]!r}; the jobs are: {_listing(names)}.")
 
 
 def pick(
@@ -117,7 +117,7 @@ def pick(
 ) -> JobLeg | WorkflowProblem:
     """The leg that a person selects: a job by its id or shown name (None: the only one), its matrix values as text.
 
-    A key can address objects ("os.name"). Of several matching legs the first is taken, and `note` says so.
+    A key can address objects ("os.name"). If several legs match, the first is taken, and `note` says so.
     """
     if job is None and len(workflow.jobs) > 1:
         return WorkflowProblem(
@@ -148,8 +148,8 @@ def pick(
     if not left:
         asked = ", ".join(f"{key}={value}" for key, value in matrix.items())
         choices = _listing([_values(leg) for leg in made])
-        return WorkflowProblem(f"No leg of the job '{one.id}' has {asked[:200]}; there are: {choices}.")
-    note = f"{len(left)} legs of '{one.id}' fit; the first was taken: {_values(left[0])}." if len(left) > 1 else ""
+        return WorkflowProblem(f"No leg of the job '{one.id}' has {asked[:200]}; the legs are: {choices}.")
+    note = f"{len(left)} legs of '{one.id}' match; the first was taken: {_values(left[0])}." if len(left) > 1 else ""
     return JobLeg(one, left[0], within, note, rest)
 
 
@@ -196,7 +196,7 @@ def _stands_for(shown: str, name: str, *, calls: bool) -> str | None:
 
 
 def _guessed(job: Job, made: tuple[MatrixLeg, ...], shown: str) -> JobLeg | None:
-    """A leg with values from the shown name, where the matrix or the name cannot be evaluated."""
+    """A leg with values from the shown name, if the matrix or the name cannot be evaluated."""
     axes = [axis for axis in job.matrix if axis not in ("include", "exclude")] if isinstance(job.matrix, Mapping) else []
     parts = shown.split(" / ", _CALLS)
     for end in range(1, len(parts) + 1) if job.uses else [len(parts)]:
@@ -205,9 +205,7 @@ def _guessed(job: Job, made: tuple[MatrixLeg, ...], shown: str) -> JobLeg | None
             continue
         fits = [leg for leg in made if all(_value_at(leg.values, key) == value for key, value in values.items())]
         leg = fits[0] if fits else MatrixLeg(values, tuple(leaves(values)))
-        note = (
-            f"Only GitHub knows the matrix or the name of '{job.id}' in full; its values are read from {shown[:NAME_LIMIT]!r}."
-        )
+        note = f"Only GitHub knows the full matrix or name of '{job.id}'; its values are read from {shown[:NAME_LIMIT]!r}."
         return JobLeg(job, leg, " / ".join(parts[end:]), note)
     return None
 

@@ -17,19 +17,19 @@ from agent.ci.workflows.model import Input, Job, Workflow
 from agent.ci.workflows.naming import Evaluate, JobLeg, find_leg, pick
 from agent.ci.workflows.workflow_file import read_workflow
 
-NESTING_LIMIT = 10  # workflows in one another, the first one counted, as GitHub allows
+NESTING_LIMIT = 10  # nested workflows, including the first one, as GitHub allows
 _FOLDER = ".github/workflows/"
 _KINDS: Mapping[type, str] = {bool: "boolean", int: "number", float: "number"}
 
-# The text of a file by its path from the repository's root, None where there is none.
+# The text of a file by its path from the repository's root, None if there is none.
 ReadFile: TypeAlias = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedJob:
-    """The job that runs: the last of the calls, in the workflow of `path`, with that workflow's `inputs`.
+    """The job that runs: the last one called, in the workflow at `path`, with that workflow's `inputs`.
 
-    `calls` are the jobs that called, from the outside; empty where the job stands in the first file.
+    `calls` are the calling jobs, outermost first; empty if the job is in the first file.
     """
 
     target: JobLeg
@@ -61,7 +61,7 @@ def resolve_job(
             return WorkflowProblem(f"The workflow {called} calls itself, through {' → '.join(paths)}.", target.job.line)
         if len(paths) >= NESTING_LIMIT:
             return WorkflowProblem(
-                f"Workflows are called more than {NESTING_LIMIT} deep: {' → '.join(paths)}.", target.job.line
+                f"Workflows call each other more than {NESTING_LIMIT} levels deep: {' → '.join(paths)}.", target.job.line
             )
         inner = read_called(called, read)
         if isinstance(inner, WorkflowProblem):
@@ -81,7 +81,7 @@ def called_path(job: Job) -> str | WorkflowProblem:
     uses = job.uses or ""
     if not uses.startswith("./"):
         return WorkflowProblem(
-            f"The job '{job.id}' calls the workflow {uses[:200]!r} of another repository, which is not fetched.", job.line
+            f"The job '{job.id}' calls the workflow {uses[:200]!r} from another repository, which is not fetched.", job.line
         )
     path = normpath(uses)
     if not path.startswith(_FOLDER) or "/" in path.removeprefix(_FOLDER) or "@" in path:
@@ -112,7 +112,7 @@ def inputs_of(
     for name in job.inputs:
         if name.lower() not in declared:
             return WorkflowProblem(
-                f"The job '{job.id}' gives the input '{name[:100]}', which the called workflow does not have.", job.line
+                f"The job '{job.id}' passes the input '{name[:100]}', which the called workflow does not have.", job.line
             )
     given = {name.lower(): value for name, value in job.inputs.items()}
     contexts: dict[str, Value] = {"inputs": outer, "matrix": caller.leg.values or None}
@@ -120,11 +120,11 @@ def inputs_of(
     for key, one in declared.items():
         if key not in given and one.required:
             return WorkflowProblem(
-                f"The job '{job.id}' does not give the input '{one.id}', which the called workflow requires.", job.line
+                f"The job '{job.id}' does not pass the input '{one.id}', which the called workflow requires.", job.line
             )
         written = given.get(key, one.default)
         try:
-            # A default sees nothing of the caller.
+            # A default cannot use the caller's contexts.
             value = evaluate(written, contexts if key in given else {}) if isinstance(written, str) else written
         except ExpressionError as error:
             return WorkflowProblem(f"The input '{one.id}' of the job '{job.id}' cannot be evaluated: {error}.", job.line)

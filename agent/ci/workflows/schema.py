@@ -1,14 +1,14 @@
 """The shapes of workflow and action files.
 
-After GitHub's published schema (`workflow-v1.0.json` and `action-v1.0.json` of its language services), more tolerant where a
-key does not change what a job runs: events, permissions, concurrency and the like may hold anything.
+Follows GitHub's published schema (`workflow-v1.0.json` and `action-v1.0.json` of its language services), but is more tolerant
+if a key does not change what a job runs: events, permissions, concurrency and the like may hold anything.
 """
 
 from __future__ import annotations
 
 from agent.ci.workflows.shapes import Availability, Shape
 
-# Which contexts are available where: the table "Context availability" of GitHub's documentation.
+# Which contexts are available for which key: the table "Context availability" of GitHub's documentation.
 _START = frozenset({"github", "inputs", "vars"})
 _PLANNED = _START | {"needs"}
 _JOB = _PLANNED | {"strategy", "matrix"}
@@ -88,7 +88,7 @@ def _step_keys(place: Availability) -> dict[str, Shape]:
     }
 
 
-# A step is one or the other by its key `run` or `uses`.
+# The key `run` or `uses` decides which shape a step has.
 _STEP_KEYS = {**_step_keys(_STEP_PLACE), "timeout-minutes": _number(_STEP_PLACE)}
 RUN_STEP = Shape(
     keys={**_STEP_KEYS, "run": _text(_STEP_PLACE), "shell": _FILLED, "working-directory": _text(_STEP_PLACE)}, required=("run",)
@@ -113,7 +113,7 @@ _LABELS = Shape(filled=True, template=_JOB_PLACE, items=_filled(_JOB_PLACE))
 _RUNS_ON = Shape(
     filled=True, template=_JOB_PLACE, items=_filled(_JOB_PLACE), keys={"group": _filled(_JOB_PLACE), "labels": _LABELS}
 )
-# A job is one or the other by its key `uses`.
+# The key `uses` decides which shape a job has.
 JOB = Shape(
     keys={
         **_ANY_JOB_KEYS,

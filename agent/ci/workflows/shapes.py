@@ -21,7 +21,7 @@ OPENING = "${{"
 class Availability:
     """What expressions in one place can use: contexts by name, `hashFiles`, and the status functions of an `if`.
 
-    A `condition` is an expression with or without `${{ }}`; a job's can query the status of jobs by their ids.
+    A `condition` is an expression with or without `${{ }}`; a job's condition can query the status of jobs by their ids.
     """
 
     contexts: frozenset[str]
@@ -73,7 +73,7 @@ def check(node: Node, shape: Shape) -> None:
 
 
 def expressions(text: str, line: int | None = None) -> list[str]:
-    """The expressions of a template, without their braces. Raises `WorkflowError` for one that does not end or is empty."""
+    """The expressions of a template, without their braces. Raises `WorkflowError` for one that is not closed or is empty."""
     try:
         found = [expression.strip() for expression in split(text)[1::2]]
     except ExpressionError:

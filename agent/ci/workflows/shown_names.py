@@ -1,7 +1,7 @@
-"""Reads the names that GitHub shows: the step of a job that is meant, and the values of a leg in the name of a job.
+"""Reads the names that GitHub shows: finds the step that is meant, and the values of a leg in the name of a job.
 
 A step without a name is shown as "Run " and its action, or the first line of its script. Linear in the names: a template is
-hostile text, so it never becomes a pattern.
+hostile text, so it never becomes a regular expression.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ def find_step(job: Job, shown: str, render: Callable[[str], str | Unknown]) -> W
     A cut name matches all names that start with it; a name that cannot be evaluated matches all that its template can produce.
     """
     wanted = " ".join(shown.split())
-    # The likeliest; of equally likely ones the first.
+    # The most likely step; of equally likely ones, the first.
     likely = [(likelihood, step) for step in job.steps if (likelihood := _Name(step, render).stands_for(wanted))]
     if likely:
         return max(likely, key=lambda one: one[0])[1]
     if _is_added(wanted):
         return WorkflowProblem(f"The step {wanted[:200]!r} is added by GitHub; the workflow does not contain it.", job.line)
-    return WorkflowProblem(f"The job '{job.id}' has no step that is shown as {wanted[:200]!r}.", job.line)
+    return WorkflowProblem(f"The job '{job.id}' has no step with the display name {wanted[:200]!r}.", job.line)
 
 
 def align(job: Job, shown: Sequence[str], render: Callable[[str], str | Unknown]) -> dict[int, int]:
-    """Number of a step → its place in `shown`, the names that GitHub shows of a run's steps in their order.
+    """Number of a step → its index in `shown`, the names that GitHub shows for a run's steps, in order.
 
-    Every step of the file occurs once, even a skipped one, among steps of GitHub. Equal names are distinguished by their
+    Every step of the file occurs once, even a skipped one, among steps that GitHub adds. Equal names are distinguished by their
     order.
     """
     wanted = [" ".join(name.split()) for name in shown]

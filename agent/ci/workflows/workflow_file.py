@@ -98,7 +98,7 @@ def _job(entry: KeyValue, taken: set[str]) -> Job:
 
 def _container(node: Node | None) -> Container | None:
     if node is None or (isinstance(node, Scalar) and not _text(node)):
-        return None  # an empty image of a job is none
+        return None  # an empty image means no container
     keys = _keys(node)
     image = _text(node if isinstance(node, Scalar) else keys.get("image"))
     if not image:
@@ -138,7 +138,7 @@ def _input(name: str, node: Keys, line: int) -> Input:
 
 
 def _check_needs(jobs: Mapping[str, Job]) -> None:
-    """Raises `WorkflowError` where jobs need unknown ones or each other in a circle."""
+    """Raises `WorkflowError` if a job needs an unknown job, or jobs need each other in a cycle."""
     for job in jobs.values():
         for need in job.needs:
             if need not in jobs:
@@ -155,7 +155,7 @@ def _action(root: Keys) -> Action:
     runs = _keys(root.get("runs"))
     using = _text(runs.get("using")) or ""
     if using not in _NEEDED:
-        raise WorkflowError(f"Unexpected value '{using[:100]}' of runs.using.", runs.line)
+        raise WorkflowError(f"Unexpected value '{using[:100]}' for runs.using.", runs.line)
     if runs.get(_NEEDED[using]) is None:
         raise WorkflowError(f"Required property is missing: {_NEEDED[using]}.", runs.line)
     if using != "composite" and runs.get("steps") is not None:
@@ -202,15 +202,15 @@ def _step(item: Node, number: int, shapes: Mapping[str, Shape], taken: set[str])
 
 
 def _check_id(name: str, taken: set[str], line: int) -> None:
-    """Raises `WorkflowError` for an id of a job or a step that GitHub would not take; adds it to `taken`."""
+    """Raises `WorkflowError` for an id of a job or a step that GitHub would not accept; adds it to `taken`."""
     if not _ID.fullmatch(name):
         raise WorkflowError(
-            f"The identifier '{name[:100]}' is invalid: it may hold letters, digits, '_' and '-' only,"
-            " must begin with a letter or '_' and be shorter than 100 characters.",
+            f"The identifier '{name[:100]}' is invalid: it may contain only letters, digits, '_' and '-',"
+            " must begin with a letter or '_', and must be shorter than 100 characters.",
             line,
         )
     if name.startswith("__"):
-        raise WorkflowError(f"The identifier '{name}' is invalid: those that begin with '__' are reserved.", line)
+        raise WorkflowError(f"The identifier '{name}' is invalid: identifiers that begin with '__' are reserved.", line)
     if name in taken:
         raise WorkflowError(f"The identifier '{name}' may not be used more than once.", line)
     taken.add(name)

@@ -28,7 +28,7 @@ FILES = 12  # suspicious files to search
 CHANGES = 12_000  # that are tried at most
 MAX_CANDIDATES = 5
 LISTING, LISTING_SHARE = 10.0, 0.25  # seconds for listing the changes, and their share of the call's time
-LONGEST = 60.0  # seconds of one search: mutations that work are found early, and a model can take over
+LONGEST = 60.0  # seconds of one search: most hits are found early, and a model can take over
 AFTER_HIT = 0.8  # seconds to look for alternatives after the first change that passes
 RELATED = 150  # passing tests to run with the failing ones
 PAIR = 0.3  # factor on the prior for a second change: few passing pairs are right
@@ -72,7 +72,7 @@ class PatternsProposer:
             tried=done.tried,
             plausible=len(hits),
             note="; ".join([*notes, *_remarks(events, done)]),
-            # After a search without hits, another one would only repeat it.
+            # After a search without hits, another search would only repeat it.
             exhausted=done.exhausted or not hits,
         )
 
@@ -102,7 +102,7 @@ def _fresh_changes(
     found, skipped = changes(texts, situation.suspects, CHANGES, words(tests.values()), until)
     fresh: list[Change] = []
     for number, change in enumerate(found if situation.tried else ()):
-        # A digest needs whole files. Judged changes are likely and so come early; any later one is filtered out as a hit.
+        # A digest needs whole files. Judged changes are likely, so they come early; later ones are filtered out as hits.
         if number >= RECOGNIZED and time.monotonic() >= until:
             return fresh + found[number:], skipped
         if digest(Hit((change,)).edits(texts)) not in situation.tried:
@@ -240,6 +240,6 @@ class Hit:
 
 
 def ranked(hits: Sequence[Hit]) -> list[Hit]:
-    """The likeliest first; hits that break more docstring examples than others come last."""
+    """The hits, likeliest first; hits that break more docstring examples than others come last."""
     most = max((hit.kept for hit in hits), default=0)
     return sorted(hits, key=lambda hit: (hit.promised > 0 and hit.kept < most, -hit.prior, hit.size))

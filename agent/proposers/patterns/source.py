@@ -36,7 +36,7 @@ class Rewrite:
     title: str
     prior: float
     names: tuple[str, str] | None = None  # a replaced variable: its name before and after
-    wants: tuple[str, tuple[str, ...]] | None = None  # a variable, and names of the types it must have for this to make sense
+    wants: tuple[str, tuple[str, ...]] | None = None  # a variable, and the names of the types to which the change applies
 
     def apply(self, text: str) -> str:
         return text[: self.start] + self.text + text[self.end :]

@@ -170,4 +170,4 @@ def guards(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         for condition in (f"not {name}", f"{name} is None"):
             for value in ("None", name, "[]", "0", "False", "True", "''"):
                 text = source.laid_out(first, "if {}:\n\treturn {}\n", condition, value)
-                yield Rewrite(start, start, text, f"returns `{value}` first if `{condition}`", 0.3)
+                yield Rewrite(start, start, text, f"an early return of `{value}` if `{condition}` is added", 0.3)

@@ -1,7 +1,7 @@
 """Adds imported but undeclared dependencies to the manifest; reports lock files that are out of date.
 
-Only proposes. The gate builds the environment with the new dependency and verifies the change there. Regenerating a lock needs
-the package index, out of the sandbox's reach. Never edits a lock file: others trust its hashes.
+Only proposes. The gate builds the environment with the new dependency and verifies the change there. Regenerating locks needs
+the package index, which the sandbox cannot reach. Never edits a lock file: others trust its hashes.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ async def _wanted(trials: Trials, left: Sequence[Missing], known: Known) -> dict
             continue
         source = await trials.text(one.path)
         if source is None or not imports.imports_module(source, top):
-            continue  # a dependency's import, or only mentioned in a text
+            continue  # imported by a dependency, or only mentioned in a text
         distribution = distribution_of(one.module, known.distributions)
         if named(distribution) and not _is_misspelt(top, distribution, known):
             wanted[distribution] = wanted.get(distribution, True) and is_test(one.path)
@@ -86,9 +86,9 @@ async def _wanted(trials: Trials, left: Sequence[Missing], known: Known) -> dict
 
 
 def _is_misspelt(top: str, distribution: str, known: Known) -> bool:
-    """Never install a misspelt module: typosquatters register such names."""
+    """Is it a misspelt module? Never install one: typosquatters register such names."""
     if distribution != distribution_of(top, {}) or named(distribution) != named(top):
-        return False  # a known mapping to a different name is no typo
+        return False  # a known distribution with a different name is no typo
     modules = [name for name in {*sys.stdlib_module_names, *known.own, *known.distributions} if len(name) > 2]
     return bool(difflib.get_close_matches(top, modules, n=1, cutoff=0.8))
 

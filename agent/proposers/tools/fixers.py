@@ -37,7 +37,7 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class _Tool:
-    """The program (and subcommand), the options of its check mode to drop, and those that make it write."""
+    """A program (with subcommand), the options to drop because they only check, and the options that make it write."""
 
     name: str
     drop: tuple[str, ...] = ()  # "--format=" takes a value

@@ -1,6 +1,6 @@
 """Runs the fixers of the failing checks and keeps only the changes that the findings need; updates test snapshots.
 
-An updated snapshot passes whatever the code does: never do this unasked, nor for a test that fails for another reason.
+An updated snapshot passes whatever the code does: never do this unasked, or for a test that fails for another reason.
 """
 
 from __future__ import annotations

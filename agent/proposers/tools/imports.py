@@ -44,7 +44,7 @@ def read_import(text: str) -> Import | None:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A source that parses: its tree, its lines with their ends, and how they end."""
+    """A source that parses: its tree, its lines with their ends, and its line ending."""
 
     tree: ast.Module
     rows: list[str]
@@ -173,7 +173,7 @@ def names_taken(source: str, line: int, module: str) -> tuple[str, ...]:
 
 
 def attributes(source: str, name: str) -> tuple[str, ...]:
-    """The attributes read from a name."""
+    """The attributes that the source reads from a name."""
     tree = parse(source)
     found = (n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and _dotted(n.value) == name) if tree else ()
     return tuple(dict.fromkeys(found))

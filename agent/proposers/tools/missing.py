@@ -73,7 +73,7 @@ def read_missing(failures: Iterable[Failure]) -> tuple[Missing, ...]:
         if not failure.frames:
             continue
         frame = failure.frames[-1]
-        # The last error of an exception chain comes last, and is the one that was raised.
+        # The last error of an exception chain is the one that was raised.
         text = f"{failure.details}\n{failure.message}"
         for kind, pattern in _PATTERNS:
             matches = list(pattern.finditer(text))
@@ -89,8 +89,8 @@ def read_missing(failures: Iterable[Failure]) -> tuple[Missing, ...]:
 class Known(msgspec.Struct):
     """The answer of the guest's `names`."""
 
-    imports: dict[str, list[tuple[int, str]]] = {}  # name → how often, which statement
-    defined: dict[str, list[tuple[str, str]]] = {}  # name → module and path, in the repository
+    imports: dict[str, list[tuple[int, str]]] = {}  # name → (count, import statement)
+    defined: dict[str, list[tuple[str, str]]] = {}  # name → (module, path) in the repository
     paths: dict[str, str] = {}  # module → path, in the repository
     standard: dict[str, list[str]] = {}  # name → modules of the standard library
     installed: dict[str, list[str]] = {}  # name → modules of the packages in the request

@@ -31,7 +31,7 @@ class ToolsProposer:
         return "none applies"
 
     async def propose(self, situation: Situation) -> Proposal:
-        """Raises `SandboxError` when the sandbox is lost."""
+        """Raises `SandboxError` if the sandbox is lost."""
         trials = Trials(situation)
         tools = await fixes_of(trials, trials.targets)
         fixed = await fix(trials, tools) if tools else Fixed()

@@ -54,7 +54,7 @@ class Trials:
         return tuple(check for check in oracle.checks if oracle.must_turn.get(check.name))
 
     def base_run(self, check: Check) -> CheckRun:
-        """Raises `LookupError` when the base was not run with this check."""
+        """Raises `LookupError` if the base was not run with this check."""
         return next(run for run in self.situation.red if run.check == check.name)
 
     async def text(self, path: str, on: Edits = ()) -> str | None:

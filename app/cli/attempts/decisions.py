@@ -32,7 +32,7 @@ async def answer(settings: Settings, attempt_id: str, *, approved: bool, why: st
 
 
 async def fork(settings: Settings, attempt_id: str, *, from_iteration: int, hint: str = "", model: str | None = None) -> None:
-    """Continue an earlier attempt from one iteration as a new one. Raises `DecisionRefused`, `StoreError`, `SettingsError`.
+    """Start a new attempt from an iteration of an earlier one. Raises `DecisionRefused`, `StoreError`, `SettingsError`.
 
     The source attempt is not changed, even if it is still running or waiting. Only one attempt per commit runs at a time, so a
     fork of a running attempt stays queued until that one ends.

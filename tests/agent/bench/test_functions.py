@@ -42,6 +42,7 @@ def repair(before: str, after: str, path: str = "solution.py") -> Repair:
     return Repair(edits, "", Diagnosis("", "", 0.5, ""), Evidence((), ""), 0.9, Usage(), log)
 
 
+@pytest.mark.long
 async def test_half_shows_a_failing_test_and_judges_by_the_rest(labs: Labs, tmp_path: Path) -> None:
     bench = humanevalfix.load(data(tmp_path, TASK), "half")
     assert bench.groups == {"Python/900": "function misuse"}
@@ -75,7 +76,7 @@ async def test_with_all_tests_shown_the_reference_decides(labs: Labs, tmp_path: 
         # It passes every test, and is wrong for other lists.
         wrong = await trial.judge(repair("", "def top(numbers):\n    return max(numbers[1:2] or numbers, default=0)\n"))
         assert wrong.heldout_correct is False
-        assert "unlike the reference on (([" in wrong.how
+        assert "differs from the reference on (([" in wrong.how
 
 
 async def test_a_task_whose_tests_all_pass_is_not_posed(labs: Labs, tmp_path: Path) -> None:
@@ -125,11 +126,11 @@ async def test_mutations_are_the_same_every_time_and_stay_within_what_was_shown(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "holds no task"),
+        ("", "contains no task"),
         ("{}\n", "line 1"),
         ('{"task_id": "x"}', "missing required field"),
         ("not json", "line 1"),
-        (f"{json.dumps(TASK)}\n{json.dumps(TASK)}\n", "there twice"),
+        (f"{json.dumps(TASK)}\n{json.dumps(TASK)}\n", "occurs twice"),
     ],
 )
 async def test_wrong_data_is_named(text: str, said: str, tmp_path: Path) -> None:
@@ -205,5 +206,5 @@ async def test_another_layout_is_named(tmp_path: Path) -> None:
 
 async def test_cases_that_are_no_cases_are_named(labs: Labs, checkout: Path) -> None:
     (checkout / "json_testcases/clamp.json").write_text("[1, 2, 3]\n")
-    with pytest.raises(NotPosed, match=r"clamp.json holds a case that is not \[arguments, expected\]"):
+    with pytest.raises(NotPosed, match=r"clamp.json contains a case that is not \[arguments, expected\]"):
         quixbugs.load(checkout, "all").trial("clamp", labs)

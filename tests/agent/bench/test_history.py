@@ -112,5 +112,5 @@ async def test_the_checkouts_configuration_is_followed_or_refused(checkout: Path
     commit(checkout, calc__py="x = 1\n")
     assert history.read_checkout(checkout).test[0].run == "python -m pytest -k nothing"
     (checkout / ".github/selfheal.yml").write_text("tests: 1\n")
-    with pytest.raises(BadInput, match="unknown key; mend it"):
+    with pytest.raises(BadInput, match="unknown key; correct it"):
         await history.load(checkout, 1)

@@ -62,7 +62,7 @@ async def test_the_same_failure_on_several_pythons_is_one_check(repository: Repo
 async def test_what_cannot_be_replayed_falls_back_to_detection_with_a_note(repository: Repository) -> None:
     for failed, note in (
         (FailedJob("tests", None), "is unknown"),
-        (FailedJob("gone", "on: push\njobs: {tests: {runs-on: x, steps: [{run: a}]}}"), "No job of the workflow is shown as"),
+        (FailedJob("gone", "on: push\njobs: {tests: {runs-on: x, steps: [{run: a}]}}"), "has the display name"),
         (FailedJob("tests", "jobs: [1, 2"), "is not valid YAML"),
     ):
         found = await plan(await repository(TESTS), jobs=(failed,))
@@ -82,7 +82,7 @@ async def test_tox_is_read_from_its_file(repository: Repository) -> None:
 async def test_a_runner_that_cannot_be_followed_is_detected_with_the_reason(repository: Repository) -> None:
     found = await plan(await repository(TESTS), jobs=(job("tox -e py", "Go"),))
     assert [check.command for check in found.checks] == ["python -m pytest"]
-    assert "step 1: `tox -e py` is not followed: there is no configuration of tox" in found.notes
+    assert "step 1: `tox -e py` is not followed: there is no tox configuration" in found.notes
 
 
 async def test_without_a_workflow_the_tests_are_those_of_the_repositorys_own_runner(repository: Repository) -> None:
@@ -91,7 +91,7 @@ async def test_without_a_workflow_the_tests_are_those_of_the_repositorys_own_run
     (check,) = found.checks
     assert (check.command, check.env) == ("pytest -q tests", {"MODE": "ci"})
     assert set(found.packages.requirements) == {"attrs", "pytest"}
-    assert found.notes == ("detected the tests as run by `tox -e py`",)
+    assert found.notes == ("the tests were detected from `tox -e py`",)
 
 
 async def test_make_and_nox_are_asked_and_followed_to_the_tests(sandbox: Sandbox, repository: Repository) -> None:
@@ -113,7 +113,7 @@ async def test_without_a_workflow_make_and_nox_are_asked_too(
     with_files: Any = SandboxWith(sandbox, files)
     found = await plan(await repository({**TESTS, **files}), sandbox=with_files)
     assert [check.command for check in found.checks] == ["pytest -q"]
-    assert f"detected the tests as run by `{line}`" in found.notes
+    assert f"the tests were detected from `{line}`" in found.notes
 
 
 async def test_a_project_is_installed_with_its_test_extras_and_groups(repository: Repository) -> None:
@@ -137,7 +137,7 @@ async def test_plain_unittest_needs_no_pytest(repository: Repository) -> None:
 async def test_a_repository_without_tests_has_no_checks_and_says_what_to_do(repository: Repository) -> None:
     found = await plan(await repository({"a.py": "", "pyproject.toml": "not [toml", "setup.cfg": "neither"}))
     assert found.checks == ()
-    assert "No tests were found" in found.ending.reason
+    assert "The repository has no tests" in found.ending.reason
     assert ".github/selfheal.yml" in found.ending.next_step
 
 
@@ -183,7 +183,7 @@ async def test_hooks_of_pre_commit_are_read_from_its_file(repository: Repository
     one = await plan(await repository(files), jobs=(job("pre-commit run ruff-format -a", "Go"),))
     assert [check.command for check in one.checks] == ["ruff format --check ."]
     none = await plan(await repository(files), jobs=(job("pre-commit run check-yaml -a", "Go"),))
-    assert any("fetched by git" in note for note in none.notes)
+    assert any("fetched with git" in note for note in none.notes)
 
 
 async def test_a_step_that_uses_the_action_of_a_linter_is_run_as_its_command(repository: Repository) -> None:

@@ -205,7 +205,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
 )
 FILES = {
     "no-YAML": ("on: push\njobs: {tests: [}\n", "line 2: The file is not valid YAML"),
-    "a-bomb": (f"on: push\n{BOMB}", "with its aliases expanded, is larger than"),
+    "a-bomb": (f"on: push\n{BOMB}", "With its aliases expanded, the file has more than"),
     "an-action-that-loops": (workflow("      - uses: ./again\n"), "not_reproduced: The step "),
     "too-many-legs": (
         workflow(TESTS, f"    strategy: {{matrix: {{a: {list(range(300))}, b: {list(range(300))}}}}}\n"),

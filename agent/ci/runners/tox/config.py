@@ -1,6 +1,6 @@
-"""Reads tox's configuration (tox.ini, setup.cfg, pyproject.toml, tox.toml) as environments, everything substituted.
+"""Reads tox's configuration (tox.ini, setup.cfg, pyproject.toml, tox.toml) as environments, with all values substituted.
 
-After tox 4; nothing is executed. Knows the files, not the command line. `ROOT` stands for the folder of the file.
+Follows tox 4; executes nothing. Knows the files, not the command line. `ROOT` stands for the folder of the file.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """One environment, everything substituted."""
+    """One environment, with all values substituted."""
 
     name: str
-    commands: tuple[Line, ...]  # those before, its own, those after
-    deps: tuple[str, ...]  # lines as pip reads them in a file
+    commands: tuple[Line, ...]  # `commands_pre`, `commands`, `commands_post`
+    deps: tuple[str, ...]  # lines of a requirements file
     extras: tuple[str, ...]
     groups: tuple[str, ...]
     set_env: Mapping[str, str]
@@ -52,7 +52,7 @@ class Environment:
 
 
 class Config(ABC):
-    """One configuration file. `posargs` is None where the command line has no `--`."""
+    """One configuration file. `posargs` is None if the command line has no `--`."""
 
     def __init__(self, posargs: tuple[str, ...] | None, env: Mapping[str, str], python: str | None) -> None:
         self.posargs, self.env, self.python = posargs, env, python
@@ -64,7 +64,7 @@ class Config(ABC):
 
     @abstractmethod
     def known(self) -> list[str]:
-        """Every environment that has a name in the file."""
+        """Every environment that the file names."""
 
     @abstractmethod
     def table(self, name: str) -> Mapping[str, str]:
@@ -79,7 +79,7 @@ class Config(ABC):
 
     @abstractmethod
     def settled(self, env: str, key: str) -> object:
-        """The value of a key, everything substituted."""
+        """The value of a key, substituted."""
 
     @abstractmethod
     def mapping(self, env: str, key: str) -> dict[str, str]: ...
@@ -106,7 +106,7 @@ class Config(ABC):
         return [command_line(line) for line in self.text(env, key).split("\n") if line.strip()]
 
     def value(self, inside: str, env: str) -> str | None:
-        """The value of `{inside}`; None where it stays as it is."""
+        """The value of `{inside}`; None if it stays as it is."""
         kind, colon, rest = inside.partition(":")
         if inside in (":", "/"):
             return inside
@@ -136,7 +136,7 @@ class Config(ABC):
             line for key in ("commands_pre", "commands", "commands_post") for line in self.lines(name, key) if line.words
         ]
         if _truth(self.text(name, "ignore_errors")):
-            self.notes.append("`ignore_errors` is not supported: the first failing command ends it")
+            self.notes.append("`ignore_errors` is not supported: the first failing command ends the environment")
         return Environment(
             name=name,
             commands=tuple(commands),

@@ -1,4 +1,4 @@
-"""tox's ini form: sections, inheritance, and references between them."""
+"""tox's ini format: sections, inheritance, and references between them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class IniConfig(Config):
     ) -> None:
         super().__init__(posargs, env, python)
         self.parser, self.section = parser, core
-        self._sections: dict[str, str] = {}  # environment → its section, also where the header is generative
+        self._sections: dict[str, str] = {}  # environment → its section, even if the header is generative
         for section in parser.sections():
             if section.startswith("testenv:"):
                 for name in values.names(section.partition(":")[2]):
@@ -70,7 +70,7 @@ class IniConfig(Config):
                 for one in map(str.strip, lines.split("\n")):
                     name, equals, value = one.partition("=")
                     if one.startswith("file|"):
-                        self.notes.append(f"variables of {one[5:].strip()[:80]} are not read")
+                        self.notes.append(f"the variables in {one[5:].strip()[:80]} are not read")
                     elif equals:
                         self.env = {**found, **outer}
                         found[self._expanded(name.strip(), env)] = self._expanded(value.strip(), env)
@@ -114,7 +114,7 @@ class IniConfig(Config):
         return value if value is not None else default
 
     def _referred(self, section: str | None, key: str, env: str) -> str | None:
-        """A key of a section as it is written (it is substituted in its new context), or of the environment itself."""
+        """The raw value of a key of a section (it is substituted in its new context), or of the environment itself."""
         if section is None:
             raw = self.core(key) if key in ("skipsdist", "no_package") else self.raw(env, key)
             return None if raw is None else values.literal(self.inner(env, key))

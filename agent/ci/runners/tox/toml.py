@@ -1,4 +1,4 @@
-"""tox's native TOML form: `env_run_base`, `env.<name>`, and values that are tables with `replace`."""
+"""tox's native TOML format: `env_run_base`, `env.<name>`, and values that are tables with `replace`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TomlConfig(Config):
         for table in value if isinstance(value, list) else [value]:
             for name, item in as_table(table).items():
                 if name == "file":
-                    self.notes.append(f"variables of {str(item)[:80]} are not read")
+                    self.notes.append(f"the variables in {str(item)[:80]} are not read")
                 elif isinstance(item, dict):
                     found[name] = str(item.get("value", ""))
                 else:
@@ -80,7 +80,7 @@ class TomlConfig(Config):
                 else:
                     items.append(settled)
                 if len(items) > values.NAMES_LIMIT:
-                    raise Unfollowed("a value grows without bound")
+                    raise Unfollowed("a value grows without limit")
             return items
         if isinstance(value, dict):
             if "replace" in value:

@@ -22,7 +22,7 @@ from agent.ci.runners.tox.values import names
 from agent.ci.shell.words import words as shell_words
 from sandbox.base import Packages
 
-_ENVIRONMENTS = 30  # run by one command line
+_ENVIRONMENTS = 30  # maximum for one command line
 _VALUED = (
     "-e", "-c", "--conf", "--root", "--workdir", "-m", "-f", "-x", "--override", "--result-json", "--installpkg", "--hashseed",
     "--parallel-live-timeout", "--discover", "--skip-env", "--runner", "--default-runner", "--force-dep", "--colored",
@@ -46,7 +46,7 @@ def follow(words: Sequence[str], context: ShellContext, again: Again) -> Followe
     file = options.value("-c", "--conf")
     config = read_config(context, file, posargs)
     if config is None:
-        raise Unfollowed("there is no configuration of tox")
+        raise Unfollowed("there is no tox configuration")
     chosen, notes = _select(config, options, context)
     environments = [config.environment(name) for name in chosen]
     if not environments:
@@ -59,7 +59,7 @@ def follow(words: Sequence[str], context: ShellContext, again: Again) -> Followe
 
 
 def read_config(context: ShellContext, file: str = "", posargs: tuple[str, ...] | None = None) -> Config | None:
-    """The first configuration in tox's own order; None where there is none. Raises `Unfollowed`."""
+    """The first configuration in tox's own order; None if there is none. Raises `Unfollowed`."""
     env, python = context.env, context.python
     for path in [file] if file else ["tox.ini", "setup.cfg", "pyproject.toml", "tox.toml"]:
         text, name = context.text(path), posixpath.basename(path)
@@ -117,9 +117,9 @@ def _select(config: Config, options: Options, context: ShellContext) -> tuple[li
     if not everything and context.python and (mapped := _mapped(config, listed_names, context)) is not None:
         return mapped[:_ENVIRONMENTS], []
     chosen, left_out = one_python(listed_names, context.python)
-    notes = [f"environments of tox for other Pythons are left out: {left_out}"] if left_out else []
+    notes = [f"tox environments for other Python versions are left out: {left_out}"] if left_out else []
     if len(chosen) > _ENVIRONMENTS:
-        notes.append(f"only the first {_ENVIRONMENTS} environments of tox are followed")
+        notes.append(f"only the first {_ENVIRONMENTS} tox environments are followed")
     return chosen[:_ENVIRONMENTS], notes
 
 
@@ -130,7 +130,7 @@ def one_python(names: Sequence[str], python: str | None) -> tuple[list[str], str
 
 
 def _mapped(config: Config, listed: list[str], context: ShellContext) -> list[str] | None:
-    """What tox-gh-actions (factors) or tox-gh (names) runs for a Python; None where neither is configured."""
+    """What tox-gh-actions (factors) or tox-gh (names) runs for a Python; None if neither is configured."""
     python = context.python or ""
     pairs = _colon_table(config.table("gh").get("python", ""), "=:")
     if pairs:
@@ -158,7 +158,7 @@ def _colon_table(text: object, separators: str = ":") -> dict[str, str]:
 
 
 def _environment(environment: Environment, options: Options, home: ShellContext, again: Again) -> Followed:
-    """One environment; `home` is where the configuration lies."""
+    """Follow one environment; `home` is the folder of the configuration."""
     cwd = _relative(environment.change_dir, "")
     inside = home.moved(cwd)
     back = posixpath.relpath(home.cwd, inside.cwd)
@@ -175,7 +175,7 @@ def _environment(environment: Environment, options: Options, home: ShellContext,
 
 
 def _shell(line: Line, back: str, env: str) -> str:
-    """Its words for a shell, with nothing left for the shell to expand."""
+    """The line as shell text, quoted so that the shell expands nothing else."""
     text = " ".join(_quoted(word, back, env) for word in line.words)
     if line.mark == "-":
         return f"{text} || true"

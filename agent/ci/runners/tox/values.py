@@ -1,6 +1,6 @@
 """The small languages inside tox's values: generative names, factor conditions, brace substitution.
 
-After tox 4 (`tox/config/loader`), and compared with its recorded answers (`tests/agent/ci/runners/tox/tox_recorded.json`).
+Follows tox 4 (`tox/config/loader`); tests compare it with recorded answers (`tests/agent/ci/runners/tox/tox_recorded.json`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from agent.ci.runners.context import Unfollowed
 
 NAMES_LIMIT = 2000  # environments of one list
-_LATEST = (11, 15)  # minors that an open range of tox 4 stands for
+_LATEST = (11, 15)  # the minor versions that an open range of tox 4 stands for
 _DEPTH = 100
 _SIZE = 64 * 1024
 _BRACES = re.compile(r"((?:\{[^{}]+\})+)|,")
@@ -20,7 +20,7 @@ _GROUP = re.compile(r"\{([^{}]+)\}")
 _TRIED = 20 * NAMES_LIMIT  # combinations of one line, many of which may give the same name
 _FACTOR = re.compile(r"!?[\w.][\w.-]*|")
 _RANGE = re.compile(r"(?<![\w.-])(?:(\d+)-(\d+)|(\d+)-)(?=[,}])|(?<=[{,])-(\d+)(?=[,}])")
-# Literal braces are kept as characters that no file holds.
+# Literal braces are kept as characters that no file contains.
 _HIDE = str.maketrans("{}:[]", "\ue000\ue001\ue002\ue003\ue004")
 _SHOW = str.maketrans("\ue000\ue001\ue002\ue003\ue004", "{}:[]")
 
@@ -66,13 +66,13 @@ def _numbers(match: re.Match[str]) -> str:
 
 
 def without_comment(line: str) -> str:
-    """A `#` that no backslash escapes begins one."""
+    """The line up to its comment, which begins at a `#` that is not escaped with a backslash."""
     found = re.search(r"(?<!\\)#", line)
     return line if found is None else line[: found.start()].rstrip()
 
 
 def conditional(value: str, env: str) -> str | None:
-    """The lines of a value that apply to an environment, without comments; None where it has lines and none applies."""
+    """The lines of a value that apply to an environment, without comments; None if it has lines but none applies."""
     factors = {*env.split("-"), "linux"}
     kept: list[str] = []
     skipped = False  # the line before ended in a backslash and was left out
@@ -84,7 +84,7 @@ def conditional(value: str, env: str) -> str | None:
             try:
                 groups = [name.split("-") for name in itertools.islice(_generate(line[: marker.start()].strip()), NAMES_LIMIT)]
             except Unfollowed:
-                groups = None  # a colon of the value's own
+                groups = None  # the colon belongs to the value
         if groups is None:
             if not skipped:
                 kept.append(line)
@@ -102,14 +102,14 @@ def conditional(value: str, env: str) -> str | None:
 def substitute(text: str, value: Callable[[str], str | None]) -> str:
     """Replace `{…}` from the inside out by `value` of the inside; None leaves it as it is.
 
-    Raises `Unfollowed` where it does not end.
+    Raises `Unfollowed` if this does not end.
     """
     text = re.sub(r"\\([{}:\[\]])", lambda match: match[1].translate(_HIDE), text)
     text = text.replace("{}", "{:}") if "{}" in text else text
     for _ in range(_DEPTH):
         changed = re.sub(r"\{([^{}]*)\}", lambda match: _one(match, value), text)
         if len(changed) > _SIZE:
-            raise Unfollowed("a value grows without bound")
+            raise Unfollowed("a value grows without limit")
         if changed == text:
             return changed.translate(_SHOW)
         text = changed

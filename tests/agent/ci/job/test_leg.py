@@ -23,7 +23,7 @@ def test_without_conclusions_the_name_tells_and_one_that_no_step_has_is_said() -
     assert match_steps(leg("Test"), str).failing == 2
     gone = match_steps(leg("Gone"), str)
     assert gone.failing is None
-    assert "no step that is shown as 'Gone'; each step is tried" in gone.note
+    assert "no step with the display name 'Gone'; each step is tried" in gone.note
     assert match_steps(leg(None, ("Get", "failure")), str).failing is None
 
 

@@ -73,7 +73,7 @@ def test_it_narrows_and_never_widens() -> None:
         ("test:\n  - name: a\n    run: x\n    timeout: -1\n", "test.0.timeout", 4, "greater than 0"),
         ("python: 3.10\n", "python", 1, "quotes"),
         ("budget:\n  cost: .nan\n", "budget.cost", 2, "finite"),
-        ("test: [{run: a}, {run: b}]\n", "test", 1, "name of its own"),
+        ("test: [{run: a}, {run: b}]\n", "test", 1, "unique name"),
         ("protected: &a [x]\nrungs: *b\n", "", 2, "no anchor"),
         ("enabled: true\nenabled: false\n", "", 2, "already defined"),
         ("[" * 1000, "", 1, "deeper"),

@@ -65,7 +65,7 @@ def test_what_the_repository_asks_for_is_a_red_run_with_the_installers_words(sai
     assert "\n" not in run.failures[0].message
     ending = install_failure.unmet(failed, was_met=False)
     assert ending.outcome is Outcome.GAVE_UP
-    assert "class dependency" in ending.reason
+    assert "because of a dependency" in ending.reason
     assert install_failure.unmet(failed, was_met=True).outcome is Outcome.NOT_REPRODUCED
 
 

@@ -68,7 +68,7 @@ def test_a_member_of_a_uv_workspace_brings_its_own_project_and_groups() -> None:
 
 def test_a_resolution_that_is_not_uvs_own_is_said() -> None:
     assert run("uv sync --resolution lowest-direct", {"pyproject.toml": PYPROJECT}).notes == (
-        "the resolution lowest-direct is not supported",
+        "the resolution strategy lowest-direct is not supported",
     )
     found = follow_script("uv sync", project({"pyproject.toml": PYPROJECT}), {"UV_RESOLUTION": "highest"})
     assert not found.notes
@@ -127,7 +127,7 @@ def test_the_groups_of_poetry(line: str, packages: Packages) -> None:
 
 
 def test_what_comes_from_git_is_said() -> None:
-    assert run("poetry install", {"pyproject.toml": POETRY}).notes == ("mine comes from no package index and is left out",)
+    assert run("poetry install", {"pyproject.toml": POETRY}).notes == ("mine is not from a package index, so it is left out",)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_pipenv() -> None:
     )
     pinned = run("pipenv sync --dev", {**files, "Pipfile.lock": lock})
     assert pinned.packages == Packages(("pytest==8.1.0", "requests==2.31.0"), projects=(".",), python="3.11")
-    assert pinned.notes == ("locked to a source that is no package index, and left out: y",)
+    assert pinned.notes == ("left out because they are not from a package index: y",)
 
 
 def test_taskipy_rye_and_the_taskfile() -> None:

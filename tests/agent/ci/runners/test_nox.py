@@ -78,7 +78,7 @@ async def test_a_session_is_followed_to_what_it_notifies_and_calls(sandbox: Sand
         "coverage report",
     ]
     assert found.packages == Packages(("coverage",), (), ("constraints.txt",), projects=(".[test]",), python="3.10")
-    assert found.notes == ("sessions of nox for other Pythons are left out: tests-3.11",)
+    assert found.notes == ("nox sessions for other Python versions are left out: tests-3.11",)
 
 
 async def test_what_only_running_shows_is_followed_and_an_early_end_is_a_note(sandbox: Sandbox) -> None:

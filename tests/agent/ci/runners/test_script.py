@@ -107,8 +107,8 @@ def test_what_is_only_known_when_it_is_run_is_said() -> None:
     found = read("pip install a==$(cat v) -r $FILE b\npoe $(cat t)")
     assert (found.command, found.packages) == ("poe $(cat t)", Packages(("b",)))
     assert found.notes == (
-        "`pip install a==$(cat v) -r $FILE b`: $FILE, a==$(cat v) is only known when it is run",
-        "`poe $(cat t)` is not followed: its arguments are only known when it is run",
+        "`pip install a==$(cat v) -r $FILE b`: $FILE, a==$(cat v) is known only at run time",
+        "`poe $(cat t)` is not followed: its arguments are known only at run time",
     )
 
 

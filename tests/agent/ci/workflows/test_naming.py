@@ -146,7 +146,7 @@ def test_a_workflow_of_too_many_runs_is_a_problem() -> None:
     )
     problem = find_leg(read(f"on: push\njobs:\n{jobs}"), "x", evaluate)
     assert isinstance(problem, WorkflowProblem)
-    assert "more than 10000 runs" in problem.sentence
+    assert "more than 10000 job runs" in problem.sentence
 
 
 def test_a_leg_beside_one_that_only_github_knows_is_found_by_its_name() -> None:
@@ -162,14 +162,14 @@ def test_a_known_leg_is_preferred_to_a_guess() -> None:
 def test_legs_of_one_name_are_told() -> None:
     leg = found(job("name: 'py${{ matrix.python }}', strategy: {matrix: {python: [3], os: [u, w]}}"), "py3")
     assert leg.leg.values["os"] == "u"
-    assert "2 runs are shown as 'py3'" in leg.note
+    assert "2 runs have the display name 'py3'" in leg.note
 
 
 @pytest.mark.parametrize(
     ("workflow", "shown", "said"),
     [
-        (job("strategy: {matrix: {a: [1, 2]}}"), "tests (3)", "there are: tests (1); tests (2)"),
-        (job("strategy: {matrix: {a: [1, 2]}}"), "test", "No job of the workflow is shown as 'test'"),
+        (job("strategy: {matrix: {a: [1, 2]}}"), "tests (3)", "the jobs are: tests (1); tests (2)"),
+        (job("strategy: {matrix: {a: [1, 2]}}"), "test", "No job in the workflow has the display name 'test'"),
         (job("name: \"${{ fromJSON('{') }}\""), "tests", "The name of the job 'tests' cannot be evaluated"),
         (
             job("strategy: {matrix: {a: [\"${{ fromJSON('{') }}\"]}}"),
@@ -196,7 +196,7 @@ def test_a_person_picks_by_id_name_and_values() -> None:
     assert picked(workflow, "tests", python="3.11", os="w").leg.values == {"python": "3.11", "os": "w"}
     assert picked(workflow, "All", python="3.1", os="u").note == ""
     assert picked(workflow, None, os="w").leg.values == {"python": 3.1, "os": "w"}
-    assert "2 legs of 'tests' fit" in picked(workflow, None, os="w").note
+    assert "2 legs of 'tests' match" in picked(workflow, None, os="w").note
     assert picked(workflow, "All (3.11, w)").leg.values == {"python": "3.11", "os": "w"}
 
 
@@ -215,13 +215,13 @@ def test_what_only_github_knows_is_given_by_the_person() -> None:
     ("name", "matrix", "said"),
     [
         (None, {}, "choose one of: lint; tests; done"),
-        ("nothing", {}, "there are: lint; Tests (3.11); Tests (3.12); done"),
+        ("nothing", {}, "the jobs are: lint; Tests (3.11); Tests (3.12); done"),
         (
             "tests",
             {"python-version": "3.9"},
-            "No leg of the job 'tests' has python-version=3.9; there are: python-version=3.11;",
+            "No leg of the job 'tests' has python-version=3.9; the legs are: python-version=3.11;",
         ),
-        ("done", {"os": "linux"}, "there are: no matrix"),
+        ("done", {"os": "linux"}, "the legs are: no matrix"),
     ],
 )
 def test_a_choice_that_is_not_there_is_a_problem_with_the_choices(name: str | None, matrix: dict[str, str], said: str) -> None:

@@ -138,8 +138,8 @@ def test_inputs_have_their_types_and_defaults(inputs: str, given: str, value: Va
         ("a: {type: boolean}", "a: 'true'", "'a' must be a boolean, not 'true'"),
         ("a: {type: number}", "a: many", "'a' must be a number"),
         ("a: {type: number}", "a: true", "'a' must be a number"),
-        ("a: {type: string, required: true}", "", "does not give the input 'a'"),
-        ("a: {type: string}", "b: 1", "gives the input 'b'"),
+        ("a: {type: string, required: true}", "", "does not pass the input 'a'"),
+        ("a: {type: string}", "b: 1", "passes the input 'b'"),
         ("a: {type: string}", "a: \"${{ fromJSON('{') }}\"", "cannot be evaluated"),
         ("a: {type: string}", "a: \"${{ fromJSON('[]') }}\"", "'a' must be a string"),
     ],
@@ -190,7 +190,7 @@ def test_calls_that_nest_one_too_deep_end() -> None:
         files[f"w{i}.yml"] = f"on: workflow_call\njobs: {{call: {{uses: ./.github/workflows/w{i + 1}.yml}}}}"
     problem = follow(files, " / ".join(["call"] * NESTING_LIMIT + ["only"]))
     assert isinstance(problem, WorkflowProblem)
-    assert f"more than {NESTING_LIMIT} deep" in problem.sentence
+    assert f"more than {NESTING_LIMIT} levels deep" in problem.sentence
 
 
 def test_values_that_a_person_gives_go_to_the_matrix_that_has_them() -> None:
@@ -213,4 +213,4 @@ def test_values_that_a_person_gives_go_to_the_matrix_that_has_them() -> None:
         problem = found("call", matrix)
         assert isinstance(problem, WorkflowProblem)
         assert "No leg of the job 'inner' has" in str(problem)
-        assert "there are: part=a; part=b" in str(problem)
+        assert "the legs are: part=a; part=b" in str(problem)

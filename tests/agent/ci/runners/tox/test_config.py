@@ -68,7 +68,7 @@ def shown(line: Line) -> str:
 def test_substitutions_without_end_are_refused_by_name(text: str) -> None:
     config = read_config(ShellContext(project({"tox.ini": text})))
     assert config is not None
-    with pytest.raises(Unfollowed, match=r"circular|without bound|too deep"):
+    with pytest.raises(Unfollowed, match=r"circular|without limit|too deep"):
         config.environment("py")
 
 

@@ -86,7 +86,7 @@ def test_without_anything_one_environment_of_each_kind_is_run_and_the_rest_named
     found = run("tox -q", {**FILES, "tox.ini": TOX.replace("[gh-actions]", "[unused]")})
     assert "pytest tests" in found.command
     assert "ruff check ." in found.command
-    assert found.notes == ("environments of tox for other Pythons are left out: py310",)
+    assert found.notes == ("tox environments for other Python versions are left out: py310",)
 
 
 def test_an_environment_may_call_another_but_not_without_end() -> None:
@@ -97,7 +97,7 @@ def test_an_environment_may_call_another_but_not_without_end() -> None:
 @pytest.mark.parametrize(
     ("line", "files", "reason"),
     [
-        ("tox", {}, "no configuration"),
+        ("tox", {}, "no tox configuration"),
         ("tox -e py", {"tox.ini": "no section"}, "not valid"),
         ("tox list", FILES, "runs no tests"),
         ("tox -e py", {"tox.ini": "[testenv]\ncommands={[testenv]commands}"}, "circular"),
