@@ -29,7 +29,7 @@ from sandbox.base import SandboxError
 RUNGS, NODES = "selfheal.rungs", "selfheal.nodes"
 _BUILT_IN = Policy().rungs
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
-# Import paths of version 0.1, which extensions may still use.
+# Import paths of version 0.1, which extensions can still use.
 MOVED = {
     "agent.budget": "agent.contract.budget",
     "agent.edits": "agent.edits.changes",

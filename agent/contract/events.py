@@ -99,7 +99,7 @@ class Selected(Event, frozen=True, tag="selected", kw_only=True):
 
 
 class Proven(Event, frozen=True, tag="proven", kw_only=True):
-    """The gate's proof of the winner: green every time with it, red again without it."""
+    """The gate's proof of the winner: the target passes every time with it and fails again without it."""
 
     title: str
     passed: bool

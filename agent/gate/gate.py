@@ -141,7 +141,7 @@ async def _runs(
         if target_only and not target:
             continue
         if work.ledger.seconds_left() <= 0:
-            return Verification(False, "the attempt's time ran out before it was judged")
+            return Verification(False, "the attempt's time ran out before the patch was judged")
         only = target if target_only and check.runs_tests and not check.needs_company else None
         try:
             async with work.task.sandbox.candidate() as workspace:
@@ -154,7 +154,7 @@ async def _runs(
         except InstallFailed as error:
             return Verification(False, f"its dependencies cannot be installed: {error.reason}")
         except LimitExceeded as error:
-            return Verification(False, f"{'with' if edits else 'without'} the change {error}", starved=True)
+            return Verification(False, f"{'with' if edits else 'without'} the change, {error}", starved=True)
     return runs
 
 

@@ -55,8 +55,8 @@ def _encoding(text: str) -> str:
 def code_findings(edit: FileChange, failing: str, *, no_exits: bool = False, no_verdicts: bool = False) -> Iterator[Finding]:
     """Violations in one file's change, worst first. Only the lines are judged if the file is not Python.
 
-    The same applies to a file that parses neither before nor after: it may need a newer Python than Selfheal's. `no_exits`:
-    exiting with success could make a check pass; `no_verdicts`: printing could.
+    The same applies to a file that parses neither before nor after: it may need a newer Python than Selfheal's.
+    `no_exits`: exiting with success could make a check pass; `no_verdicts`: printing could.
     """
     path, new = edit.path, "\n".join(added((edit,)))
     is_python = path.endswith((".py", ".pyi", ".pyw")) or bool(_SHEBANG.match(edit.after or edit.before or ""))

@@ -236,7 +236,7 @@ async def probe(state: State, work: Work) -> BaselineOrEnd:
     return {
         **await kept(work, oracle, base),
         "guidance": [told],
-        "notes": [f"{told}. Patches were judged {_under(series)}."],
+        "notes": [f"{told}. Patches were judged against the failure {_under(series)}."],
     }
 
 

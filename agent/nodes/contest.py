@@ -150,7 +150,7 @@ async def select(state: State, work: Work) -> Contest:
     update["passed"] = [verdict for verdict in green if verdict[0] != ref]
     await context.emit(
         Selected(
-            text=f"Selected among {len(green)}: {winner.title}" if len(green) > 1 else "",
+            text=f"Selected from {len(green)} candidates: {winner.title}" if len(green) > 1 else "",
             title=winner.title,
             among=len(green),
             why=f"the smallest change, {size} lines" if len(green) > 1 else "the only one",

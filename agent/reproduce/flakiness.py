@@ -1,7 +1,7 @@
 """Flaky failures: which conditions to try, and what their runs say about the cause. Pure.
 
-Every trial fixes all conditions, so a failing one can be repeated. Removing one condition after the other then finds the one
-that matters (delta debugging, https://www.debuggingbook.org).
+Every trial fixes all conditions, so a failing trial can be repeated. Removing one condition at a time then finds the one that
+matters (delta debugging, https://www.debuggingbook.org).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from agent.guest.observe.conditions import ordered
 EAST, WEST = "<+14>-14", "<-12>12"  # the earliest and the latest time zone, in POSIX notation
 OTHERS = 3  # other seeds that must fail too before a seed counts as irrelevant
 SURE = 0.05  # accepted chance that a series of runs misses a flaky failure
-SERIES = (3, 10)  # least and most runs in which a repair of a flaky failure must pass
+SERIES = (3, 10)  # least and most runs that a repair of a flaky failure must pass
 FIXED = 5  # most runs if it fails every time under known conditions
 
-# Messages of an unreachable network only; a refused connection may concern a server of the tests themselves.
+# Only messages of an unreachable network: a refused connection may concern a server of the tests themselves.
 _NETWORK = re.compile(
     r"gaierror|NameResolutionError|Temporary failure in name resolution|Name or service not known|nodename nor servname|"
     r"Could not resolve host|Failed to resolve|Network is unreachable|No route to host|\bENOTFOUND\b|\bEAI_AGAIN\b"
@@ -75,7 +75,7 @@ def without(under: Conditions, name: str) -> Conditions:
 
 
 def alternatives(under: Conditions, name: str) -> tuple[Conditions, ...]:
-    """Variants with one condition changed: if all of them fail too, it does not matter."""
+    """Variants with one condition changed: if all of them fail too, that condition does not matter."""
     if name in ("hash_seed", "seed"):
         value = getattr(under, name)
         return tuple(replace(under, **{name: value + more}) for more in range(1, OTHERS + 1))
@@ -83,13 +83,13 @@ def alternatives(under: Conditions, name: str) -> tuple[Conditions, ...]:
 
 
 def cause_of(under: Conditions) -> Chance:
-    """The cause of a failure that needs all these conditions; the test order takes precedence."""
+    """The cause of a failure that needs all these conditions; the test order comes first."""
     needed = varied(under)
     return next((cause for name, cause in _CAUSES.items() if name in needed), "unknown")
 
 
 def by_signs(texts: Iterable[str]) -> tuple[Chance, str]:
-    """The cause suggested by tracebacks and the code in them, if no condition explains the failure, with its evidence."""
+    """The cause that tracebacks and the code in them suggest if no condition explains the failure, and the evidence."""
     whole = "\n".join(texts)
     for cause, sign, what in (
         ("network", _NETWORK, "its traceback mentions the network"),
@@ -103,7 +103,7 @@ def by_signs(texts: Iterable[str]) -> tuple[Chance, str]:
 
 
 def mentions_network(text: str) -> str:
-    """The words that show an unreachable network, or ""."""
+    """The text that shows an unreachable network, or ""."""
     found = _NETWORK.search(text)
     return found.group() if found else ""
 
@@ -121,11 +121,11 @@ def in_words(under: Conditions) -> str:
         parts.append(f"with the clock at {datetime.fromtimestamp(under.clock, UTC):%Y-%m-%d %H:%M} UTC")
     if under.timezone:
         parts.append({EAST: "in the time zone UTC+14", WEST: "in the time zone UTC-12"}.get(under.timezone, "in UTC"))
-    return ", ".join(parts) or "as CI runs them"
+    return ", ".join(parts) or "without fixed conditions"
 
 
 def before(ids: Iterable[VerdictId], one: VerdictId, shuffle: int) -> list[VerdictId]:
-    """The tests before `one` in that order, the nearest last."""
+    """The tests before `one` in that shuffled order, the nearest last."""
     order = [VerdictId(id_) for id_ in ordered(ids, shuffle)]
     return order[: order.index(one)] if one in order else []
 
@@ -144,7 +144,7 @@ def reported_in(reported: Iterable[str], ids: Iterable[VerdictId]) -> frozenset[
 
 
 def series(found: Flakiness, affordable: int) -> tuple[Conditions, ...]:
-    """The runs in which a repair of a flaky failure must pass; the failure occurred in at least one like them.
+    """The runs that a repair of a flaky failure must pass; the failure occurred in at least one run like these.
 
     If known conditions make it fail every time, the series has those and similar ones; otherwise enough runs to make luck
     unlikely.

@@ -1,6 +1,6 @@
 """Locates the fault: lines that run in failing tests and rarely in passing ones, and lines of tracebacks.
 
-Suspiciousness is Ochiai's: failed / sqrt(all failing × (failed + passed)). Knows the guest's tracer; proposes nothing.
+Suspiciousness follows Ochiai: failed / sqrt(all failing × (failed + passed)). Uses the guest's tracer.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from agent.contract.verdicts import Check, CheckRun, Oracle
 from agent.source.test_files import is_test
 from sandbox.base import Sandbox
 
-RED, GREEN = 20, 60  # most tests that are traced
+RED, GREEN = 20, 60  # most failing and passing tests that are traced
 SPANS = 150
-TRACEBACK = 0.75  # least suspiciousness of the innermost frame of a failing test
+TRACEBACK = 0.75  # minimum suspiciousness of the innermost frame of a failing test
 
 
 class _TraceReply(msgspec.Struct):
@@ -36,7 +36,7 @@ class _TraceReply(msgspec.Struct):
 async def localize(
     sandbox: Sandbox, runner: Runner, oracle: Oracle, red: tuple[CheckRun, ...], *, emit: Emit, seconds: float = 30.0
 ) -> tuple[Span, ...]:
-    """Suspicious spans, best first; `red` are the base's runs. If tests cannot be traced, tracebacks alone decide.
+    """Suspicious spans, best first; `red` are the base's runs. If tests cannot be traced, only tracebacks count.
 
     Takes about `seconds` at most. Raises `SandboxError` if the sandbox is lost.
     """
@@ -55,7 +55,7 @@ async def localize(
             lines, failing = trace.lines, sum(1 for passed in trace.tests.values() if not passed)
             if not lines and any("::" in i or check.reader != "pytest" for i in oracle.must_turn[check.name]):
                 why = trace.unavailable or "no line of the repository was traced in a failing test"
-                text = f"Located from tracebacks alone: {why}."
+                text = f"Located from tracebacks only: {why}."
                 await emit(Degraded(text=text, step="localize", why=why))
         spans += _spans(lines, failing, frames)
     return tuple(sorted(spans, key=lambda s: -s.score)[:SPANS])
@@ -66,7 +66,7 @@ async def _trace(sandbox: Sandbox, runner: Runner, check: Check, oracle: Oracle,
     async with sandbox.candidate() as workspace:
         reply = await runner.ask(workspace, "trace", json.dumps(request).encode(), seconds, check=check)
     if reply.problem:
-        return _TraceReply(unavailable=f"the traced run: {reply.problem}")
+        return _TraceReply(unavailable=f"the traced run failed ({reply.problem})")
     try:
         return msgspec.convert(json.loads(reply.output), _TraceReply)
     except (ValueError, RecursionError, msgspec.ValidationError):
@@ -74,7 +74,7 @@ async def _trace(sandbox: Sandbox, runner: Runner, check: Check, oracle: Oracle,
 
 
 def _frames(run: CheckRun) -> dict[tuple[str, int], tuple[float, int, str]]:
-    """(path, line) → (boost, failing tests, function): deeper frames get more."""
+    """(path, line) → (boost, failing tests, function). Deeper frames get a larger boost."""
     boost: dict[tuple[str, int], float] = {}
     count: Counter[tuple[str, int]] = Counter()
     names: dict[tuple[str, int], str] = {}

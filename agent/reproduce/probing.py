@@ -1,6 +1,6 @@
-"""Runs the tests again under other conditions, to see whether a failure is flaky and what it depends on.
+"""Runs the tests again under other conditions, to find out whether a failure is flaky and what it depends on.
 
-`agent/reproduce/flakiness.py` chooses the conditions and interprets the runs. What was found when the time is up counts.
+`agent/reproduce/flakiness.py` chooses the conditions and interprets the runs. When the time is up, the findings so far count.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from agent.reproduce import flakiness
 from agent.state import Work
 from sandbox.base import LimitExceeded
 
-SHARE, LONGEST = 0.25, 300.0  # limits: share of the attempt's time, and seconds
+SHARE, LONGEST = 0.25, 300.0  # time limits: share of the attempt's time, and seconds
 TRIALS = 10  # conditions to try
-UNREPORTED = 4  # the same if nothing says that a test ever failed
-AGAIN = 2  # further failures required to count as failing every time
-READ = 20  # files of tracebacks that are searched for signs
+UNREPORTED = 4  # conditions to try if nothing indicates that a test ever failed
+AGAIN = 2  # more failures required before a test counts as failing every time
+READ = 20  # most files of tracebacks that are searched for signs
 
 _SAME = "failed in some runs and passed in others under the same conditions ({})"
 
@@ -33,7 +33,7 @@ Ids = frozenset[VerdictId]
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What reruns found. `is_the_runs_own`: it needs only the clock or seed of the run in CI."""
+    """What reruns found. `is_the_runs_own`: the failure needs only the clock or seed of the run in CI."""
 
     flakiness: Flakiness | None  # None: nothing ever failed
     tried: int = 0  # runs in addition to those of the base
@@ -72,7 +72,7 @@ class Prober:
             if found is not None:
                 return await self._explained(*found)
             if wanted and (alone := await self._red(Conditions(hash_seed=1, seed=1), only=wanted)):
-                why = "fails alone and passes with the other tests: it depends on state that another test leaves behind"
+                why = "fails alone and passes with the other tests, so it depends on state that another test leaves behind"
                 return Probe(self._flaky(alone, "order", (why,)), self.tried)
         red = frozenset(id_ for run in self.seen for id_ in run.red - {EXIT} if not wanted or id_ in wanted)
         return await self._by_signs(red) if red else Probe(None, self.tried)
@@ -88,7 +88,7 @@ class Prober:
         return None
 
     async def _explained(self, under: Conditions, suspects: Ids) -> Probe:
-        """Which of these conditions the failure depends on."""
+        """Find which of these conditions the failure depends on."""
         steady = await self._steady(under, suspects)
         if not steady:
             return await self._by_signs(suspects, _SAME.format(flakiness.in_words(under)))
@@ -101,7 +101,7 @@ class Prober:
                 else:
                     needed = flakiness.without(needed, name)
             kept = await self._steady(needed, steady)
-            if not kept and needed != under:  # chance played a part
+            if not kept and needed != under:  # the runs depended on chance
                 needed, kept = under, await self._steady(under, steady)
         except _Enough:
             kept = steady
@@ -126,9 +126,9 @@ class Prober:
         return Probe(self._flaky(steady, cause, tuple(evidence), (needed,)), self.tried, bool(fixed) and fixed <= own)
 
     async def _company(self, needed: Conditions, one: VerdictId) -> list[str]:
-        """Which earlier test makes it fail, or that it needs an earlier test to pass."""
+        """Find which earlier test makes it fail, or that it needs an earlier test to pass."""
         if one in await self._red(replace(needed, shuffle=None), only=frozenset({one})):
-            return [f"`{one}` fails alone too: it depends on state that another test leaves behind"]
+            return [f"`{one}` also fails alone, so it depends on state that another test leaves behind"]
         evidence = [f"`{one}` passes alone"]
         assert needed.shuffle is not None
         ids = {id_ for run in self.rounds[0] if one in run.verdicts for id_ in run.verdicts}
@@ -143,8 +143,8 @@ class Prober:
             elif await self._is_red_after(pool[:middle], one, needed):
                 pool = pool[:middle]
             else:
-                return [*evidence, f"and fails after {words.counted(len(pool), 'other test')} together"]
-        return [*evidence, *(f"and fails after `{id_}`, which leaves state behind" for id_ in pool)]
+                return [*evidence, f"it fails after {words.counted(len(pool), 'other test')} together"]
+        return [*evidence, *(f"it fails after `{id_}`, which leaves state behind" for id_ in pool)]
 
     async def _is_red_after(self, others: Sequence[VerdictId], one: VerdictId, needed: Conditions) -> bool:
         return one in await self._red(needed, only=frozenset({*others, one}))
@@ -158,7 +158,7 @@ class Prober:
         return suspects
 
     async def _by_signs(self, ids: Ids, same: str = "") -> Probe:
-        """Without conditions that make it fail every time: signs in its tracebacks and in the files they name."""
+        """The result if no conditions make it fail every time: signs in its tracebacks and in the files that they name."""
         failed = failures(reversed(self.seen), ids)
         texts = [text for failure in failed for text in (failure.message, failure.details)]
         cause, evidence = flakiness.by_signs(texts)
@@ -174,7 +174,7 @@ class Prober:
             return ""
 
     async def _red(self, under: Conditions, *, only: Ids | None = None) -> Ids:
-        """The ids that fail in one more run, of all tests or `only` some, under these conditions."""
+        """The ids that fail in another run under these conditions, of all tests or of `only`."""
         work, red = self.work, frozenset[VerdictId]()
         if work.ledger.seconds_spent() + self.longest > self.until:
             raise _Enough
@@ -192,12 +192,12 @@ class Prober:
             if mine is None:
                 self.seen.append(run)
             red |= run.red - {EXIT}
-        how = flakiness.in_words(under) + (f", {words.counted(len(only), 'test')} alone" if only is not None else "")
+        how = flakiness.in_words(under) + (f", only {words.counted(len(only), 'test')}" if only is not None else "")
         text = f"Run {self.tried} {how}: {f'{len(red):,} failed' if red else 'all passed'}"
         await work.context.emit(Probed(text=text, run=self.tried, under=how, red=[str(id_) for id_ in sorted(red)[:50]]))
         return red
 
     def _flaky(self, ids: Ids, cause: Chance, evidence: tuple[str, ...], under: tuple[Conditions, ...] = ()) -> Flakiness:
-        """Counts the runs in which one of the ids passed or failed."""
+        """The flaky failure, with counts of the runs in which one of the ids failed, or any of them ran."""
         judged = [run for run in self.seen if ids & (run.red | run.green)]
         return Flakiness(tuple(sorted(ids)), sum(bool(ids & run.red) for run in judged), len(judged), cause, evidence, under)

@@ -1,7 +1,7 @@
 """Recognizes failures caused by the sandbox: a limit was reached, or there is no network. Pure.
 
-Reads the system's own error messages. A test that fakes such an error (a mock that raises `gaierror`) is about the code, and so
-is Python's own `MemoryError`: a list that grows without end is a common fault.
+Reads the system's own error messages. A faked error (a mock that raises `gaierror`) is about the code, and so is Python's own
+`MemoryError`: a list that grows without end is a common fault.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from agent.contract.verdicts import Check, CheckRun, Failure
 from agent.reproduce.flakiness import mentions_network
 
 NETWORK = "network"
-_NEAR = 12  # last lines of a step's output, which say what ended it
+_NEAR = 12  # last lines of a step's output, which show why it ended
 _EXITS = {"file size": (153, -25), "processor time": (152, -24)}  # SIGXFSZ, SIGXCPU
 _LIMITS = {
     "file size": re.compile(r"\[Errno 27\]|\bEFBIG\b|\bFile too large\b|\b[Ff]ile size limit exceeded\b"),
@@ -43,7 +43,7 @@ _REACHES_OUT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimit:
-    """What the sandbox lacked, and the words that show it."""
+    """What the sandbox lacked, and the text that shows it."""
 
     what: str  # "network", or the name of a limit: "file size", "processes", "disk", "memory", "processor time"
     sign: str

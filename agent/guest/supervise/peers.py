@@ -1,6 +1,6 @@
 """Identifies other processes by what the kernel reports about them, which they cannot forge. Linux only.
 
-Finds the process at the other end of a connection, and every descendant of ours, however it tried to detach.
+Finds the process at the other end of a connection, and all our descendants, however they tried to detach.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def kill_descendants(spared: Collection[int] = ()) -> bool:
             try:
                 os.waitpid(pid, os.WNOHANG)
             except OSError:
-                pass  # no child of ours yet
+                pass  # not our child yet
         time.sleep(0.001)
     return False
 

@@ -87,7 +87,7 @@ async def test_where_a_step_before_fails_nothing_is_answered(tmp_path: Path, com
         broken = replace(check, before=(replace(MAKE, command=command),))
         oracle = replace(oracle, checks=(broken,))
         await localize(sandbox, Runner(sandbox), oracle, (run,), emit=emit, seconds=3.0)
-    assert [event.text for event in events if isinstance(event, Degraded)] == [f"Located from tracebacks alone: {why}."]
+    assert [event.text for event in events if isinstance(event, Degraded)] == [f"Located from tracebacks only: {why}."]
 
 
 async def test_calls_are_seen_of_tests_that_need_what_a_step_makes(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def begun() -> list[AnyEvent]:
             green_count=21,
             seconds=1.6,
             environment="Python 3.12.1, sandbox local, no network",
-            approximated=["Python 3.12 in the place of 3.13"],
+            approximated=["Python 3.12 instead of 3.13"],
         ),
         Remembered(text="One lesson of an earlier attempt", attempts=["b" * 32], lessons=["limits are inclusive"]),
     ]

@@ -122,7 +122,7 @@ async def test_a_page_without_scripts_tells_the_whole_story(site: Site) -> None:
         '<span class="green">22 passed</span>',
         "1 failed again",
         "Python 3.12.1, sandbox local, no network",
-        "Python 3.12 in the place of 3.13",
+        "Python 3.12 instead of 3.13",
         "Challenge: no objection",
         "An off-by-one at the limit",
         "the bound was not it",
