@@ -21,11 +21,15 @@ ON_POSTGRESQL = ("app/store", "story/test_healing.py::test_a_failing_run_becomes
 # The part of the long tests that `.ci/run` runs too.
 IN_CI = (
     "agent/ci",
+    "agent/gate",
+    "agent/models",
+    "agent/nodes",
     "app/attempt",
     "attacks",
     "chaos/test_chaos.py::test_without_leases_it_is_noticed",
     "deploy/test_image.py",
     "story/test_bad_input.py",
+    "story/test_demo.py::test_the_demo_opens_a_verified_pull_request",
     "story/test_observed.py",
     "story/test_takeover.py",
 )

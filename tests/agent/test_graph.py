@@ -149,6 +149,7 @@ async def test_an_import_error_is_not_healed_by_hidden_tests_that_fail(bench: Be
     assert isinstance(result, NoRepair), result
 
 
+@pytest.mark.long
 async def test_a_hanging_test_can_be_repaired(bench: Bench) -> None:
     source = "def count(n):\n    while n != 0:\n        n -= 2\n    return n\n"
     tests = (

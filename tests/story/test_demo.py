@@ -39,6 +39,7 @@ async def _demo(*options: str) -> tuple[int, str]:
     return process.returncode, out.decode()
 
 
+@pytest.mark.long
 async def test_the_demo_opens_a_verified_pull_request() -> None:
     code, said = await _demo()
     assert code == 0, said

@@ -22,6 +22,7 @@ async def _one_of_each(story: Story, repository: str, tries: int) -> None:
     await story.leaves_nothing()
 
 
+@pytest.mark.long
 async def test_a_worker_killed_in_the_middle_of_a_search_is_replaced(story: Story) -> None:
     await story.repository("acme/killed", CALCULATOR)
     await story.push("acme/killed", BROKEN)

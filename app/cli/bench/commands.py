@@ -16,7 +16,6 @@ from app.cli.command import Json, end
 if TYPE_CHECKING:
     from agent.bench.lab import Benchmark
     from agent.bench.score import Entry
-    from app.cli.bench.run import Run
 
 bench = typer.Typer(help="Measure fix rate, correctness by held-out tests, time and cost on a benchmark.", no_args_is_help=True)
 
@@ -29,7 +28,7 @@ Resume = Annotated[
 ]
 Model = Annotated[str, typer.Option("--model", metavar="NAME", help="LiteLLM name of the model, or `none` to use no model.")]
 Oracle = Annotated[
-    str, typer.Option("--oracle", metavar="all|half", help="Tests shown to the repair: all, or half (the rest judge it).")
+    Literal["all", "half"], typer.Option("--oracle", help="Tests shown to the repair: all, or half (the rest judge it).")
 ]
 
 
@@ -49,7 +48,7 @@ def humanevalfix(
     def load() -> Benchmark:
         from agent.bench import humanevalfix
 
-        return humanevalfix.load(data, _oracle(oracle))
+        return humanevalfix.load(data, oracle)
 
     _measure(load, task_ids, jobs, budget, resume, model, json)
 
@@ -70,7 +69,7 @@ def quixbugs(
     def load() -> Benchmark:
         from agent.bench import quixbugs
 
-        return quixbugs.load(path, _oracle(oracle))
+        return quixbugs.load(path, oracle)
 
     _measure(load, task_ids, jobs, budget, resume, model, json)
 
@@ -120,14 +119,6 @@ def repo(
     _measure(load, task_ids, jobs, budget, resume, model, json)
 
 
-def _oracle(given: str) -> Literal["all", "half"]:
-    if given == "all":
-        return "all"
-    if given == "half":
-        return "half"
-    return end(f"--oracle {given!r} is invalid; use all or half", 2)
-
-
 def _measure(
     load: Callable[[], Benchmark], task_ids: str | None, jobs: int, budget: float, resume: Path | None, model: str, json: bool
 ) -> NoReturn:
@@ -147,6 +138,7 @@ def _measure(
     except (BadInput, SettingsError) as error:
         end(str(error), 2)
     # Imported late: this takes seconds, and usage errors should be reported first.
+    from app import stopping
     from app.cli import terminal
     from app.cli.bench import report
     from app.cli.bench.run import Run
@@ -160,9 +152,13 @@ def _measure(
         bar.advance(task)
 
     run = Run(benchmark, ids, configured, budget, jobs, state, done)
+    complete = False
     try:
         with bar:
-            complete = _until_stopped(run)
+            stopping.run(run.work())
+        complete = True
+    except KeyboardInterrupt:
+        pass
     except SandboxUnavailable as error:
         end(f"no sandbox is available: {error.reason}", 1)
     except ResultsNotSaved as error:
@@ -173,16 +169,6 @@ def _measure(
     else:
         report.show(terminal.console(), entries, complete=complete)
     raise typer.Exit(130 if not complete else 1 if any(entry.error for entry in entries) else 0)
-
-
-def _until_stopped(run: Run) -> bool:
-    from app import stopping
-
-    try:
-        stopping.run(run.work())
-    except KeyboardInterrupt:
-        return False
-    return True
 
 
 def _chosen(benchmark: Benchmark, wanted: str | None) -> Sequence[str]:

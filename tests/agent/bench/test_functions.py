@@ -42,6 +42,7 @@ def repair(before: str, after: str, path: str = "solution.py") -> Repair:
     return Repair(edits, "", Diagnosis("", "", 0.5, ""), Evidence((), ""), 0.9, Usage(), log)
 
 
+@pytest.mark.long
 async def test_half_shows_a_failing_test_and_judges_by_the_rest(labs: Labs, tmp_path: Path) -> None:
     bench = humanevalfix.load(data(tmp_path, TASK), "half")
     assert bench.groups == {"Python/900": "function misuse"}

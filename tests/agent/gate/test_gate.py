@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agent.contract import events
@@ -36,6 +37,7 @@ async def heal(sandbox: Sandbox, *proposers: Proposer) -> Repair | NoRepair:
     return await repair(Task("t1", sandbox, (UNITTEST,)), Context(emit, proposers, None, MemoryBlobs(), InMemorySaver()))
 
 
+@pytest.mark.long
 async def test_runs_that_starve_each_other_are_repeated_alone(small_sandbox: Sandbox) -> None:
     right = HEAVY.replace("a - b", "a + b").replace("90 <<", "130 <<")  # the kernel ends the larger one of the two
     result = await heal(small_sandbox, Scripted([((FileChange("calc.py", HEAVY, right),),)]))

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
 import asyncio, sys
@@ -73,6 +75,7 @@ def langsmith() -> Iterator[tuple[str, list[bytes]]]:
         server.server_close()
 
 
+@pytest.mark.long
 def test_langsmith_is_told_of_the_steps_and_of_no_code(tmp_path: Path) -> None:
     with langsmith() as (url, sent):
         told = {

@@ -390,6 +390,7 @@ async def test_a_server_that_wants_no_key_is_asked_without_one(monkeypatch: pyte
         await Models(ModelSettings("openai/nobody-knows", None, None, 20.0)).ask(HELLO, seconds=20.0, emit=silent)
 
 
+@pytest.mark.long
 def test_an_env_file_around_is_not_obeyed(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://elsewhere.invalid\n")
     program = "import os, agent.models.provider; agent.models.provider.load(); print(os.environ.get('OPENAI_BASE_URL'))"

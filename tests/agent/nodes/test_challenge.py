@@ -106,6 +106,7 @@ async def healed_beside(bench: Bench, *script: Reply) -> tuple[Repair | NoRepair
         return result, server
 
 
+@pytest.mark.long
 async def test_a_test_from_the_specification_that_held_before_counts(bench: Bench) -> None:
     result, server = await healed_beside(bench, saying("clamp(3, 0, 5) == 3", "clamp(8, 0, 5) == 5"))
     assert isinstance(result, NoRepair), result

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from agent.contract import events
 from agent.contract.budget import Budget
 from agent.contract.outcome import NoRepair, Repair
@@ -22,6 +24,7 @@ def with_a_note(source: str, *fix: str) -> Edits:
     return (right, FileChange("notes.txt", None, "hm\n"))
 
 
+@pytest.mark.long
 async def test_shrinking_leaves_the_proof_its_time(tmp_path: Path) -> None:
     bench, now = Bench(tmp_path), 0.0
     proposed = with_a_note(SLOW, "import time; time.sleep(1); return a - b", "return a + b")

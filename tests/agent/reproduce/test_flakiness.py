@@ -150,6 +150,7 @@ async def test_what_is_red_at_the_clock_of_the_run_is_reproduced(tmp_path: Path)
     assert "2027-03-31 10:00 UTC" in result.notes[0]
 
 
+@pytest.mark.long
 async def test_the_gate_judges_at_the_clock_of_the_run(tmp_path: Path) -> None:
     case = Case(tmp_path, TIME)
     wrong = (FileChange("due.py", TIME["due.py"], TIME["due.py"].replace("+ 1", "+ 3")),)
@@ -192,6 +193,7 @@ async def test_a_failure_that_needs_a_random_seed_is_one_of_randomness(tmp_path:
     assert found.under == (Conditions(seed=3),)
 
 
+@pytest.mark.long
 async def test_the_seed_that_the_log_tells_reproduces_the_run(tmp_path: Path) -> None:
     files = {"test_dice.py": "import random\ndef test_dice(): assert random.randrange(10**6) != 142592\n"}  # seed 4711 draws it
     result = await Case(tmp_path, files).seen(seed=4711, reported_ids=("test_dice.py::test_dice",))
@@ -318,6 +320,7 @@ async def test_where_nothing_is_known_of_ci_the_network_is_what_it_needs(sandbox
     assert "has no network" in result.reason
 
 
+@pytest.mark.long
 async def test_a_failure_that_is_never_red_is_not_reproduced_and_says_what_was_tried(tmp_path: Path) -> None:
     case = Case(tmp_path, {"test_fine.py": "def test_fine(): pass\n"})
     result = await case.seen(reported_ids=("test_fine.py::test_fine",), clock=RUN)
@@ -344,6 +347,7 @@ async def test_short_of_time_nothing_more_is_tried(tmp_path: Path) -> None:
     assert len(case.probes()) <= 1
 
 
+@pytest.mark.long
 async def test_flakiness_is_repaired_only_when_it_is_asked_for(tmp_path: Path) -> None:
     right = (FileChange("names.py", HASHES["names.py"], HASHES["names.py"].replace("list(set(names))", "sorted(set(names))")),)
     unasked = Scripted([(right,)])
@@ -371,6 +375,7 @@ async def test_a_repair_that_is_green_by_luck_is_no_repair_of_flakiness(tmp_path
     assert result.edits[0].after == right
 
 
+@pytest.mark.long
 async def test_state_that_tests_share_is_healed_under_the_order_that_shows_it(tmp_path: Path) -> None:
     files = {
         **ORDER,

@@ -19,6 +19,7 @@ from app.settings import Settings
 from app.store.leases.claims import NotClaimed
 from tests.app.plant import NAME, Plant
 from tests.app.requests import taken
+from tests.tiers import long_but
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -58,6 +59,7 @@ async def elsewhere(settings: Settings, attempt_id: str, kill_at: str = "") -> i
             process.kill()
 
 
+@pytest.mark.long
 async def test_an_attempt_asks_before_it_publishes_and_goes_on_days_later_in_another_process(plant: Plant) -> None:
     attempt_id = await asking(plant)
 
@@ -120,7 +122,7 @@ async def test_a_rejection_without_a_reason_ends_the_attempt(plant: Plant) -> No
     assert not await plant.store.memories(), "there was nothing to learn"
 
 
-@pytest.mark.parametrize("kill_at", ["answered", "report", "publish"])
+@pytest.mark.parametrize("kill_at", long_but(["answered", "report", "publish"], "report"))
 async def test_a_reply_outlives_the_worker_that_takes_it(plant: Plant, kill_at: str) -> None:
     attempt_id = await asking(plant)
     assert await plant.store.reply(attempt_id, approved=True) is None

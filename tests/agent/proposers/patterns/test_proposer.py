@@ -75,6 +75,7 @@ async def test_a_change_that_breaks_a_passing_test_is_not_handed_on(heal: Heal) 
     ],
     ids=["decorator", "staticmethod", "super", "module level", "default", "generator in a function"],
 )
+@pytest.mark.long
 async def test_the_change_reaches_the_code_wherever_it_stands(heal: Heal, code: str, fixed: str) -> None:
     tests = "from m import f\n\ndef test_f():\n    assert f(7) == 14\n\ndef test_g():\n    assert f(5) == 10\n"
     proposal, _ = await heal({"m.py": code, "test_m.py": tests})
@@ -112,6 +113,7 @@ async def test_plugins_that_distribute_or_measure_are_out_of_the_way_loaded_or_n
     assert "def f(a, b):\n    return a + b\n" in afters(proposal)
 
 
+@pytest.mark.long
 async def test_a_search_that_found_nothing_is_not_begun_again(heal: Heal) -> None:
     code = "def f(a):\n    return [a, a, a, a, a, a, a, a]\n"
     tests = (
@@ -129,6 +131,7 @@ async def test_plain_unittest_is_searched_too(heal: Heal) -> None:
     assert "def f(a, b):\n    return a + b\n" in afters(proposal)
 
 
+@pytest.mark.long
 async def test_candidates_that_hang_exit_crash_or_flood_only_lose_their_own_try(heal: Heal) -> None:
     code = (
         "import os, sys, threading, time\n\ndef f(n):\n    i = 0\n    if n < 0:\n        os._exit(0)\n    if n == 99:\n        os.kill(os.getpid(), 11)\n"
@@ -178,6 +181,7 @@ async def test_a_module_that_cannot_be_imported_is_searched_with_fresh_imports(h
     assert afters(proposal)[0] in (code.replace("NAMES[3]", "NAMES[2]"), code.replace("NAMES[3]", "NAMES[-1]"))
 
 
+@pytest.mark.long
 async def test_a_loop_without_end_is_searched_too(heal: Heal) -> None:
     code = "def digits(n):\n    count = 0\n    while n:\n        count += n % 8\n    return count\n"
     tests = "from m import digits\n\ndef test_digits():\n    assert digits(0o1234) == 10\n"

@@ -105,6 +105,7 @@ def test_tasks_are_healed_scored_kept_and_not_done_twice(cache: Path, tmp_path: 
     assert "pass another file to --resume" in said
 
 
+@pytest.mark.long
 def test_what_cannot_be_measured_is_an_entry_and_the_exit_code_says_so(cache: Path, tmp_path: Path) -> None:
     broken = {**HEALABLE, "task_id": "T/4", "test": "nothing to check"}
     code, out, said = bench(cache, "humanevalfix", "--data", tasks(tmp_path, broken, GREEN), "--oracle", "half", "--json")
@@ -117,6 +118,7 @@ def test_what_cannot_be_measured_is_an_entry_and_the_exit_code_says_so(cache: Pa
     ]
 
 
+@pytest.mark.long
 async def test_a_model_is_asked_only_when_it_is_named(cache: Path, tmp_path: Path) -> None:
     def answer(asked: Asked) -> str:
         if "SEARCH" not in asked.prompt:
@@ -171,6 +173,7 @@ def test_stopped_it_tells_what_is_done(number: signal.Signals, cache: Path, tmp_
     assert not list((cache / "selfheal" / "open").glob("*")), "a sandbox was left"
 
 
+@pytest.mark.long
 def test_a_repositorys_history_is_replayed(cache: Path, tmp_path: Path) -> None:
     def commit(**files: str) -> None:
         for name, text in files.items():
@@ -199,7 +202,7 @@ def test_a_repositorys_history_is_replayed(cache: Path, tmp_path: Path) -> None:
     [
         (("humanevalfix", "--data", "/no/such.jsonl"), "/no/such.jsonl cannot be read: No such file"),
         (("humanevalfix", "--data", __file__), "line 1: "),
-        (("humanevalfix", "--data", "{data}", "--oracle", "third"), "--oracle 'third' is invalid; use all or half"),
+        (("humanevalfix", "--data", "{data}", "--oracle", "third"), "'third' is not one of 'all', 'half'"),
         (("humanevalfix", "--data", "{data}", "--task-ids", "T/9"), "unknown task 'T/9'; ids look like T/2"),
         (("humanevalfix", "--data", "{data}", "--jobs", "0"), "--jobs"),
         (("humanevalfix", "--data", "{data}", "--resume", "{data}"), "is not a results file"),

@@ -100,14 +100,30 @@ def make():
 @pytest.mark.parametrize(
     ("group", "body", "why"),
     [
-        ("selfheal.rungs", "import no_such_module_at_all\n", "ModuleNotFoundError"),
+        pytest.param("selfheal.rungs", "import no_such_module_at_all\n", "ModuleNotFoundError", marks=pytest.mark.long),
         ("selfheal.rungs", "def make():\n    raise RuntimeError('out of ideas')\n", "out of ideas"),
-        ("selfheal.rungs", "def make():\n    return 7\n", "its `rung` is not a name"),
-        ("selfheal.rungs", RUNG.format(rung="patterns", before=""), "is the name of a built-in rung"),
-        ("selfheal.rungs", RUNG.format(rung="modelling", before=""), "is the name of a built-in rung"),
-        ("selfheal.rungs", RUNG.format(rung="mine", before="lunch"), "its `before` must be one of tools, patterns, model"),
-        ("selfheal.rungs", RUNG.format(rung="mine", before="").replace("async ", ""), "it is not a Proposer"),
-        ("selfheal.nodes", "def make():\n    return 7\n", "it is not an `agent.state.Opinion`"),
+        pytest.param("selfheal.rungs", "def make():\n    return 7\n", "its `rung` is not a name", marks=pytest.mark.long),
+        pytest.param(
+            "selfheal.rungs", RUNG.format(rung="patterns", before=""), "is the name of a built-in rung", marks=pytest.mark.long
+        ),
+        pytest.param(
+            "selfheal.rungs", RUNG.format(rung="modelling", before=""), "is the name of a built-in rung", marks=pytest.mark.long
+        ),
+        pytest.param(
+            "selfheal.rungs",
+            RUNG.format(rung="mine", before="lunch"),
+            "its `before` must be one of tools, patterns, model",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "selfheal.rungs",
+            RUNG.format(rung="mine", before="").replace("async ", ""),
+            "it is not a Proposer",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "selfheal.nodes", "def make():\n    return 7\n", "it is not an `agent.state.Opinion`", marks=pytest.mark.long
+        ),
         ("selfheal.nodes", OPINION, "not be a built-in step's"),
     ],
 )
