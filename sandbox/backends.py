@@ -49,8 +49,8 @@ async def open_sandboxes(
     sandboxes = await _of_kind(kind, folder, store, e2b, containers)
     if not (trusted or sandboxes.isolation.untrusted):
         raise SandboxUnavailable(
-            f"the `{sandboxes.isolation.name}` sandbox cannot isolate untrusted code here: declare every repository's code "
-            "trusted, or use `local`"
+            f"the `{sandboxes.isolation.name}` sandbox cannot isolate untrusted code on this machine: declare the "
+            "code of every repository trusted, or use `local`"
         )
     # Clean up after killed workers now, because this worker may never open a sandbox.
     await asyncio.to_thread(folders.sweep, folder / _OPEN)

@@ -45,7 +45,7 @@ ISOLATION = Isolation(
     shortcomings=(
         "the code runs as this user, with this user's files and network",
         "disk use is not limited; memory and processes are limited only if a control group is available",
-        "a process that hides its environment and leaves its process group may outlive its command",
+        "a process that hides its environment and leaves its process group may keep running after its command ends",
     ),
 )
 

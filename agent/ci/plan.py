@@ -35,7 +35,7 @@ from sandbox.base import Packages, Sandbox, Workspace
 READING = 20.0  # seconds for reading the workflows of all jobs; an ordinary one takes milliseconds
 NO_CHECKS = Ending(
     Outcome.NOTHING_FAILED,
-    "No tests were found in the repository, and no failing step that can run again.",
+    "The repository has no tests that Selfheal can find, and no failing step that can be run again.",
     "Name the command that shows the failure under `test:` in `.github/selfheal.yml`, or pass it with `--test`.",
 )
 
@@ -188,7 +188,7 @@ class _Planner:
                 )
             else:
                 job = one_line(asked.name, 100)
-                self.notes.append(f"{where}, job {job}: {str(leg).rstrip('.')}; detected the tests instead")
+                self.notes.append(f"{where}, job {job}: {str(leg).rstrip('.')}; the tests were detected instead")
             return
         if leg.image is not None and leg.image != image:
             other = one_line(leg.image, 100)
@@ -249,7 +249,7 @@ class _Planner:
         followed, line = own
         self.packages = merge(self.packages, merge(followed.packages, detection.detect_packages(self.project)))
         self.packages = replace(self.packages, python=detection.detect_python(self.project) or self.packages.python)
-        self.notes += [f"detected the tests as run by `{one_line(line, 80)}`", *followed.notes]
+        self.notes += [f"the tests were detected from `{one_line(line, 80)}`", *followed.notes]
         if "\n" in followed.command:
             return found  # it is not certain that a report or a coverage threshold is what failed
         reader = read_command(followed.command).reader
@@ -262,7 +262,7 @@ class _Planner:
         if same is not None:  # usually the same job on several Python versions
             other = sorted(name for name in {*same.env, *check.env} if same.env.get(name) != check.env.get(name))
             named = f", except for the variables {one_line(', '.join(other), 100)}" if other else ""
-            self.notes.append(f"{check.source}: skipped, same command as {same.source}{named}")
+            self.notes.append(f"{check.source}: skipped, because it runs the same command as {same.source}{named}")
             return
         self.checks.append(check)
         self.packages = merge(self.packages, tools_of(check, tool))

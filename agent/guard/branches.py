@@ -1,4 +1,4 @@
-"""Finds branches and tables that map literal inputs to answers, on syntax trees, however they are written.
+"""Finds branches and tables in syntax trees that map literal inputs to answers, however they are written.
 
 Sees through negations, comparison chains, ranges of one number, constant arithmetic and statements without effect. Values known
 only at run time stay unknown.

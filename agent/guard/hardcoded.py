@@ -98,7 +98,7 @@ def _keys(node: ast.Dict) -> set[str]:
 
 
 def _is_specific(node: ast.AST) -> bool:
-    """Whether the value is specific. Checks for None, zero, one or empty values are ordinary code."""
+    """Whether the value can be a hard-coded input or answer. Checks for None, zero, one or empty values are ordinary code."""
     return ast.unparse(node) not in _ORDINARY
 
 

@@ -1,4 +1,4 @@
-"""Rules for Python code, on its syntax trees: a patch must not remove work instead of fixing it.
+"""Rules for Python code, on its syntax trees: a patch must not remove behaviour instead of fixing it.
 
 Covers emptied and deleted functions, swallowed exceptions, silenced checks and removed assertions. `runner_access` covers code
 that accesses the test runner, `hardcoded` covers hard-coded answers for the failing tests. Each rule compares the trees before

@@ -228,7 +228,7 @@ def _text_refusal(edit: FileChange) -> Refusal | None:
         return Refusal("binary", f"{edit.path} would become a binary file")
     new = "\n".join(added((edit,)))
     if _SECRET.search(new):
-        return Refusal("secret", f"{edit.path} would contain a likely secret")
+        return Refusal("secret", f"{edit.path} would contain what looks like a secret")
     if _BIDI.search(new):
         return Refusal("hidden", f"{edit.path} would contain invisible or bidirectional control characters")
     return None

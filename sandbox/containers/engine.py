@@ -255,5 +255,5 @@ def image_errors(image: str) -> Iterator[None]:
     try:
         yield
     except (aiodocker.DockerError, aiohttp.ClientError, OSError, TimeoutError) as error:
-        detail = error.message if isinstance(error, aiodocker.DockerError) else str(error) or "no answer in time"
+        detail = error.message if isinstance(error, aiodocker.DockerError) else str(error) or "it took too long"
         raise SandboxUnavailable(f"the image {image!r} cannot be pulled: {detail[:300]}") from error

@@ -168,7 +168,7 @@ class E2BSandbox:
         request: dict[str, Any] = {"packages": packages, "workspace": workspace}
         question, wants = await self.client.request(tuple[str, bool], "question", **request)
         if not wire.NAME.fullmatch(question):
-            raise SandboxLost("cannot read the machine's answer: not a name")
+            raise SandboxLost("cannot read the machine's answer: not a cache key")
         if wants and not await self._fill(question):
             async with self.gate.opened():
                 if not await self.client.request(bool, "fetch", seconds=PREPARING_SECONDS, **request):

@@ -172,7 +172,7 @@ class Tree:
     def _folder(self, names: tuple[str, ...] | list[str], path: str, *, create: bool = False) -> Iterator[int]:
         """The descriptor of the folder at `names`, reached without following symlinks."""
         if len(names) > MAX_DEPTH:
-            raise ValueError(f"too many folders in {path[:80]!r}")
+            raise ValueError(f"too many nested folders in {path[:80]!r}")
         here = os.dup(self._root)
         try:
             for name in names:
@@ -200,7 +200,7 @@ def _open(name: str, flags: int, folder: int, path: str) -> int:
     except OSError as error:  # ELOOP: a link; ENOTDIR: a file where a folder should be; ENXIO: a socket
         if error.errno not in PATH_FAULTS:
             raise
-        raise ValueError(f"{path!r} is not a plain file in plain folders: {error.strerror}") from error
+        raise ValueError(f"{path!r} cannot be opened as a regular file: {error.strerror}") from error
 
 
 def _has(folder: int, name: str) -> bool:

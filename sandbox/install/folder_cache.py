@@ -64,7 +64,7 @@ def release(entry: CacheEntry | None) -> None:
 
 
 def remove_unfinished(cache: Path) -> None:
-    """Remove unfinished folders of dead workers."""
+    """Remove the unfinished folders of dead workers."""
     for folder in cache.glob(f"{_NEW}*"):
         _remove_unless_used(folder)
 

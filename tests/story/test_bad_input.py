@@ -192,7 +192,7 @@ ANSWERS: dict[str, str | Reply] = {
 }
 
 CASES: dict[str, Case] = {
-    "no-tests": Case(asked_for({"a.py": "x = 1\n"}), Outcome.NOTHING_FAILED, "No tests were found"),
+    "no-tests": Case(asked_for({"a.py": "x = 1\n"}), Outcome.NOTHING_FAILED, "The repository has no tests"),
     "green": Case(asked_for(CALCULATOR), Outcome.NOT_REPRODUCED, "Nothing failed here"),
     "hanging": Case(asked_for({"test_a.py": HANGS}, f"{MODEL_ALONE}test: [{{run: {PYTEST}, timeout: 4}}]\n"), Outcome.GAVE_UP),
     "hanging-import": Case(

@@ -220,7 +220,7 @@ class _Parser:
         lower = name.text.lower()
         if not self._accept("("):
             if lower not in self._contexts:
-                raise ExpressionError(f"there is no context {quoted(name.text)} here", self._text, name.position)
+                raise ExpressionError(f"the context {quoted(name.text)} is not available here", self._text, name.position)
             return ContextName(lower)
         arguments: list[Node] = []
         while not self._accept(")"):

@@ -47,7 +47,7 @@ def step_unavailable(title: str, what: str, kind: str = "step") -> Ending:
     if _is_secret(what):
         return Ending(
             Outcome.NEEDS_SECRET,
-            f"The {kind} `{title}` needs {quote_missing(what)}, and no secret ever enters the sandbox.",
+            f"The {kind} `{title}` needs {quote_missing(what)}, but secrets never enter the sandbox.",
             "Make the tests run without it (skip those that need it), or name a command that does under `test:` in "
             "`.github/selfheal.yml`.",
         )

@@ -53,7 +53,7 @@ class ChosenJob:
 
 
 def read_image(asked: FailedJob | ChosenJob) -> str | None:
-    """The image that a job runs in, from its workflow file alone."""
+    """The image that a job runs in, from its workflow file only."""
     leg = select_leg(asked, Project.of_texts({}), ".")
     return None if isinstance(leg, WorkflowProblem) else leg.image
 

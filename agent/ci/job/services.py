@@ -38,7 +38,7 @@ _BITNAMI = {
     "POSTGRESQL_PASSWORD": "POSTGRES_PASSWORD",
     "POSTGRESQL_DATABASE": "POSTGRES_DB",
 }
-_FREE_PORTS = 20_000  # ports from here on are used if GitHub would choose one
+_FREE_PORTS = 20_000  # ports from here on stand in for those that GitHub would choose
 
 
 @dataclass(frozen=True, slots=True)

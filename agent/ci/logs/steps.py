@@ -108,7 +108,7 @@ def read_seed(log: str) -> int | None:
 
 
 def _begins_step(shown: list[str]) -> bool:
-    """Whether a group begins a step: it names an action or shows a shell. Tools print groups of their own."""
+    """Whether a group begins a step, not one that a tool printed: it names an action or shows a shell."""
     return _ACTION.match(shown[0]) is not None or any(line.startswith("shell: ") for line in shown[1:])
 
 

@@ -52,7 +52,7 @@ class Answers:
             if len(self.known) + len(self.open) >= _QUESTIONS:
                 return Answer(missing="its files call too many tools")
             self.open.append(question)
-        return Answer(missing="it was not asked what it runs")
+        return Answer(missing="the tool was not asked what it runs")
 
 
 async def ask(answers: Answers, sandbox: Sandbox) -> bool:
@@ -95,5 +95,5 @@ async def _answer(workspace: Workspace, question: Question, answers: Answers) ->
     finally:
         answers.seconds -= time.monotonic() - began
     if done.truncated:
-        return Answer(missing="what it runs is too long")
+        return Answer(missing="the commands that it runs are too long")
     return Answer(done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"), done.exit_code)

@@ -109,7 +109,7 @@ def _pip(arguments: list[str]) -> Packages:
 
 
 def _is_known(word: str) -> bool:
-    """Whether the word is no URL and is known before run time."""
+    """Whether the word is not a URL and is known before run time."""
     return bool(word) and "://" not in word and "$" not in word and "`" not in word
 
 

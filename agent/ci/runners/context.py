@@ -67,7 +67,7 @@ def bounded(lines: Iterable[str]) -> str:
     """The lines as one text. Raises `Unfollowed` if it is too long."""
     text = "\n".join(lines)
     if len(text) > TEXT_LIMIT:
-        raise Unfollowed("what it runs is too long")
+        raise Unfollowed("the commands that it runs are too long")
     return text
 
 

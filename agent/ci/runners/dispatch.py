@@ -78,7 +78,7 @@ def _follow(words: list[str], context: ShellContext) -> Followed | Unfollowed | 
         context.steps.take(_CALL)
         found = runner([name, *words[1:]], context, lambda text, inner: _again(text, replace(inner, depth=context.depth + 1)))
         if found is not None and len(found.command) > TEXT_LIMIT:
-            raise Unfollowed("what it runs is too long")
+            raise Unfollowed("the commands that it runs are too long")
     except Unfollowed as unfollowed:
         return unfollowed
     except RecursionError:

@@ -195,7 +195,7 @@ def _poetry_packages(options: Options, context: ShellContext) -> tuple[Packages,
 
 
 def _requirement(name: str, given: object) -> str | None:
-    """A dependency of poetry's own table as PEP 508; None for Python, and if it is not from a package index."""
+    """A dependency of poetry's own table as PEP 508; None for Python, and for one that is not from a package index."""
     if name == "python":
         return None
     if isinstance(given, list):

@@ -48,7 +48,7 @@ class Manifest:
         return "build-system" in self.content or self.context.has("setup.py") or self.context.has("setup.cfg")
 
     def dependencies(self, extras: Iterable[str]) -> list[str]:
-        """The dependencies in `[project]`, with these extras."""
+        """The dependencies of `[project]` and of these extras."""
         optional = self.table("project", "optional-dependencies")
         return [
             *strings(self.table("project").get("dependencies")),

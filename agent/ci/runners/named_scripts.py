@@ -19,7 +19,7 @@ _ARGUMENTS = re.compile(r"\{args(?::([^{}]*))?\}|\$\{?POE_EXTRA_ARGS\}?")
 
 
 def fill_arguments(text: str, arguments: Sequence[str]) -> str:
-    """`text` with the arguments in the place of `{args:default}`, or at its end."""
+    """`text` with the arguments in place of `{args:default}`, or appended if there is no such field."""
     given = shlex.join(arguments)
     if _ARGUMENTS.search(text):
         return _ARGUMENTS.sub(lambda match: given or match[1] or "", text).strip()
@@ -32,7 +32,7 @@ class NamedScripts:
 
     commands: Mapping[str, object]
     steps: Steps
-    lists_names: bool = False  # whether a list names other commands; otherwise it is the words of one
+    lists_names: bool = False  # whether a list names other commands; otherwise it lists the words of one
     hooks: tuple[str, str] | None = ("pre_", "post_")  # prefixes of the commands that run before and after
     fill: Callable[[str, Sequence[str]], str] = fill_arguments
 

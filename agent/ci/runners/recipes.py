@@ -123,7 +123,7 @@ def _recipe_lines(
         lines.append(f"{text} || true" if careless else text)
         size += len(lines[-1])
         if size > TEXT_LIMIT:
-            raise Unfollowed("what it runs is too long")
+            raise Unfollowed("the commands that it runs are too long")
     # Arguments that are left over are further recipes.
     return [*lines, *(_recipe_lines(recipes, arguments, variables, above, steps) if arguments and not above else [])]
 

@@ -93,7 +93,7 @@ def read_document(text: str) -> Node | WorkflowProblem:
 
 
 def text_of(value: Word) -> str:
-    """A scalar where text is wanted, as GitHub's reader writes it: 3.10 is "3.1", true is "true", null is empty."""
+    """A scalar as text, as GitHub's reader converts it: 3.10 is "3.1", true is "true", null is empty."""
     if value is None:
         return ""
     if isinstance(value, bool):

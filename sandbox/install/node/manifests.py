@@ -56,7 +56,7 @@ async def read(folder: str, files: Read, hosts: frozenset[str]) -> Project:
             await _add_members(found, prefix, packages, files)
             return Project(found, True, tuple(notes))
     if manifest.get("workspaces"):
-        notes.append(f"{where} has workspaces but no npm lock file; installing only its own dependencies")
+        notes.append(f"{where} has workspaces but no npm lock file, so only its own dependencies are installed")
         found[MANIFEST] = json.dumps({key: value for key, value in manifest.items() if key != "workspaces"})
     for name in OTHER_LOCKS:
         if await _text(prefix + name, files) is not None:
@@ -100,7 +100,7 @@ def _check_lock(where: str, packages: Mapping[str, object], hosts: frozenset[str
             scripts.append(path.rpartition("node_modules/")[2])
     if scripts:
         named = ", ".join(sorted(set(scripts))[:SCRIPTS_TOLD])
-        yield f"not running the install scripts of: {named}"
+        yield f"the install scripts of these packages are not run: {named}"
 
 
 def _is_at(url: str, hosts: frozenset[str]) -> bool:

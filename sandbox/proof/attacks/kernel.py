@@ -79,7 +79,7 @@ def host_name(planted: Planted) -> Outcome:
 @attack
 def session(planted: Planted) -> Outcome:
     """A session that began outside the sandbox belongs to somebody's terminal."""
-    return os.getsid(0) != 0, "the session began outside" if os.getsid(0) == 0 else "the sandbox has its own session"
+    return os.getsid(0) != 0, "the session began outside the sandbox" if os.getsid(0) == 0 else "the code has its own session"
 
 
 @attack

@@ -39,7 +39,7 @@ def processes(planted: Planted) -> Outcome:
             os.waitpid(child, 0)
         os.close(reading)
     held = len(children) < bound
-    return held, "%d processes at once%s" % (len(children), ", then no more" if held else ", without a limit")
+    return held, "%d processes at once%s" % (len(children), ", and no more" if held else ", without reaching a limit")
 
 
 @attack

@@ -40,7 +40,7 @@ def descriptors(planted: Planted) -> Outcome:
                 found.append("%s (%s)" % (name, os.readlink("/proc/self/fd/" + name)))
             except OSError:
                 continue  # the listing itself
-    return not found, "open files of the worker were passed in: " + ", ".join(
+    return not found, "the worker passed in open files: " + ", ".join(
         found[:3]
     ) if found else "only the three standard streams are open"
 

@@ -91,7 +91,7 @@ async def test_without_a_workflow_the_tests_are_those_of_the_repositorys_own_run
     (check,) = found.checks
     assert (check.command, check.env) == ("pytest -q tests", {"MODE": "ci"})
     assert set(found.packages.requirements) == {"attrs", "pytest"}
-    assert found.notes == ("detected the tests as run by `tox -e py`",)
+    assert found.notes == ("the tests were detected from `tox -e py`",)
 
 
 async def test_make_and_nox_are_asked_and_followed_to_the_tests(sandbox: Sandbox, repository: Repository) -> None:
@@ -113,7 +113,7 @@ async def test_without_a_workflow_make_and_nox_are_asked_too(
     with_files: Any = SandboxWith(sandbox, files)
     found = await plan(await repository({**TESTS, **files}), sandbox=with_files)
     assert [check.command for check in found.checks] == ["pytest -q"]
-    assert f"detected the tests as run by `{line}`" in found.notes
+    assert f"the tests were detected from `{line}`" in found.notes
 
 
 async def test_a_project_is_installed_with_its_test_extras_and_groups(repository: Repository) -> None:
@@ -137,7 +137,7 @@ async def test_plain_unittest_needs_no_pytest(repository: Repository) -> None:
 async def test_a_repository_without_tests_has_no_checks_and_says_what_to_do(repository: Repository) -> None:
     found = await plan(await repository({"a.py": "", "pyproject.toml": "not [toml", "setup.cfg": "neither"}))
     assert found.checks == ()
-    assert "No tests were found" in found.ending.reason
+    assert "The repository has no tests" in found.ending.reason
     assert ".github/selfheal.yml" in found.ending.next_step
 
 

@@ -75,7 +75,7 @@ async def test_what_the_diagnosis_points_at_comes_first(tmp_path: Path) -> None:
         known = Diagnosis("x", "logic", 0.9, "model:m", places=places)
         found = (await view(replace(await staged(sandbox), diagnosis=known), 3_000)).excerpts
     titles = [excerpt.title for excerpt in found]
-    assert any("Renderer.heading" in title and "believed" in title for title in titles)
+    assert any("Renderer.heading" in title and "suspected cause" in title for title in titles)
 
 
 async def test_a_sure_diagnosis_leaves_little_room_for_what_lies_elsewhere(tmp_path: Path) -> None:

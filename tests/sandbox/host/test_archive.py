@@ -80,7 +80,7 @@ async def test_what_leads_outside_or_is_no_file_is_refused(
 async def test_a_link_within_the_tree_is_kept_and_never_followed(tree: Tree, folder: Path) -> None:
     await unpack(packed([member("top/a/link", tarfile.SYMTYPE, "../real.txt"), member("top/real.txt", content=b"r")]), tree)
     assert os.readlink(folder / "a/link") == "../real.txt"
-    with pytest.raises(ValueError, match="plain file"):
+    with pytest.raises(ValueError, match="cannot be opened as a regular file"):
         tree.read("a/link", 100)
 
 

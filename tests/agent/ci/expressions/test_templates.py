@@ -58,7 +58,7 @@ def test_a_whole_expression_keeps_its_type(template: str, value: Value) -> None:
         ("${{ 'a }}", "not closed"),
         ("${{ env.A } }", "not closed"),
         ("${{ }}", "unexpected end"),
-        ("${{ env.A }} ${{ nosuch.A }}", "no context 'nosuch' here, at character 2"),
+        ("${{ env.A }} ${{ nosuch.A }}", "the context 'nosuch' is not available here, at character 2"),
         ("${{ a", "not closed"),
     ],
 )
@@ -119,7 +119,7 @@ def test_names_are_met_without_regard_to_case_and_the_very_name_first() -> None:
 
 
 def test_a_context_that_is_not_given_is_an_error_even_where_it_does_not_count() -> None:
-    with pytest.raises(ExpressionError, match="no context 'needs' here"):
+    with pytest.raises(ExpressionError, match="the context 'needs' is not available here"):
         evaluate("false && needs.build", SCOPE)
 
 

@@ -119,7 +119,7 @@ def test_what_was_not_asked_is_said() -> None:
     read = project({"Makefile": "t:\n\tls\n"})
     found = follow(["make", "t"], read, {})
     assert isinstance(found, Unfollowed)
-    assert found.reason == "it was not asked what it runs"
+    assert found.reason == "the tool was not asked what it runs"
     assert [question.argv[0] for question in read.answers.open] == ["bash"]
 
 

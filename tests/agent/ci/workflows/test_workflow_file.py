@@ -26,7 +26,7 @@ HEAD = "on: push\njobs:\n  a:\n    runs-on: x\n"
         (HEAD + "    needs: b\n", 3, "Job 'a' depends on unknown job 'b'."),
         (HEAD + "    env: {A: 1, a: 2}\n", 5, "'a' is already defined."),
         (HEAD + "    name: ${{ github.sha\n", 5, "The expression is not closed: a '${{' was found, but no '}}' after it."),
-        (HEAD + "    env: {A: b}\n    if: |\n      runner.os\n", 6, "The expression cannot be read: there is no context"),
+        (HEAD + "    env: {A: b}\n    if: |\n      runner.os\n", 6, "The expression cannot be read: the context 'runner' is"),
     ],
 )
 def test_a_problem_has_its_sentence_and_line(text: str, line: int, sentence: str) -> None:
@@ -99,9 +99,9 @@ def test_inputs_of_an_action_need_no_values() -> None:
         ("runs: {using: node20, main: x, steps: []}", "Unexpected value 'steps'"),
         ("runs: {using: composite, steps: [{run: x}]}", "missing: shell"),
         ("runs: {using: composite, steps: [{run: x, shell: y, timeout-minutes: 1}]}", "'timeout-minutes'"),
-        ("runs: {using: composite, steps: [{run: '${{ secrets.A }}', shell: y}]}", "no context 'secrets'"),
+        ("runs: {using: composite, steps: [{run: '${{ secrets.A }}', shell: y}]}", "the context 'secrets' is not"),
         ("runs: {using: composite, steps: [{run: x, shell: y, id: a}, {uses: z, id: a}]}", "more than once"),
-        ("outputs: {a: {value: '${{ needs.x }}'}}\nruns: {using: composite, steps: []}", "no context 'needs'"),
+        ("outputs: {a: {value: '${{ needs.x }}'}}\nruns: {using: composite, steps: []}", "the context 'needs' is not"),
         ("- a", "A sequence was not expected"),
         ("a: [", "not valid YAML"),
         ("", "empty"),

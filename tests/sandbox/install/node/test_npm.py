@@ -287,7 +287,9 @@ async def test_a_workspace_outside_of_its_folder_is_refused(member: str) -> None
 
 async def test_what_is_only_approximated_is_said() -> None:
     lock = {"packages": {"node_modules/a": {"hasInstallScript": True}}}
-    assert (await project({"package.json": {}, "package-lock.json": lock})).notes == ("not running the install scripts of: a",)
+    assert (await project({"package.json": {}, "package-lock.json": lock})).notes == (
+        "the install scripts of these packages are not run: a",
+    )
     assert "yarn.lock is ignored" in (await project({"package.json": {}, "yarn.lock": 1})).notes[0]
 
 
