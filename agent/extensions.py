@@ -19,7 +19,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
 
 from agent.contract.blobs import BlobMissing
-from agent.contract.rungs import is_model
+from agent.contract.proposal import is_model
 from agent.contract.task import Policy
 from agent.models.values import ModelError
 from agent.proposer import Proposal, Proposer, Situation, Strategist

@@ -33,8 +33,8 @@ from agent.contract.blobs import BlobMissing
 from agent.contract.budget import Ledger, Usage
 from agent.contract.events import Degraded
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Repair
+from agent.contract.proposal import is_model
 from agent.contract.question import Question, Reply, Waiting
-from agent.contract.rungs import is_model
 from agent.contract.task import Task
 from agent.contract.verdicts import CheckRun, Oracle
 from agent.nodes.approve import approve, approve_round, asks_before

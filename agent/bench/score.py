@@ -11,7 +11,7 @@ import msgspec
 
 from agent.bench.lab import Judgement
 from agent.contract.outcome import NoRepair, Outcome, Repair
-from agent.contract.rungs import is_model
+from agent.contract.proposal import is_model
 from agent.edits.changes import diff
 
 BANDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # edges of the confidence bands

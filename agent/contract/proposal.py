@@ -52,3 +52,13 @@ class Candidate:
     reasoning: str = ""  # the proposer's own words
     prior: float = 0.5  # the proposer's own estimate, 0..1
     hypothesis: str = ""  # the cause it addresses, if one was named
+
+
+def is_model(rung: str) -> bool:
+    """Whether a rung asks a model: it is named "model:<name>", others "tools", "patterns", or as an extension says."""
+    return rung.startswith("model")
+
+
+def model_name(rung: str) -> str:
+    """ "gpt-x" for "model:gpt-x"; "" for a rung without a model."""
+    return rung.partition(":")[2] if is_model(rung) else ""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.contract.budget import RungCost
-from agent.contract.proposal import Span
-from agent.contract.rungs import is_model, model_name
+from agent.contract.proposal import Span, is_model, model_name
 from agent.contract.verdicts import Check
 
 _STEPS = {

@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from agent.contract import words
 from agent.contract.events import Diagnosed
-from agent.contract.proposal import Candidate, Diagnosis
-from agent.contract.rungs import is_model
+from agent.contract.proposal import Candidate, Diagnosis, is_model
 from agent.contract.verdicts import Failure
 from agent.edits.changes import added, removed
 

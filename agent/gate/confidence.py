@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.challenge.judgement import Challenged
-from agent.contract.proposal import Candidate
-from agent.contract.rungs import is_model
+from agent.contract.proposal import Candidate, is_model
 from agent.edits.changes import changed_lines
 
 SURE = 0.6  # below this, the pull request shows a warning

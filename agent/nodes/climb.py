@@ -6,7 +6,7 @@ from langgraph.types import Overwrite
 
 from agent.contract import words
 from agent.contract.budget import RungCost, Usage
-from agent.contract.rungs import is_model
+from agent.contract.proposal import is_model
 from agent.guard import rules
 from agent.nodes.propose import situation_of
 from agent.proposer import Strategist

@@ -23,8 +23,7 @@ from agent.checks.oracle import Verification
 from agent.checks.sampling import red_check, test_files
 from agent.contract.budget import Usage
 from agent.contract.events import Opined
-from agent.contract.proposal import Candidate, Edits
-from agent.contract.rungs import is_model, model_name
+from agent.contract.proposal import Candidate, Edits, is_model, model_name
 from agent.contract.verdicts import Check, CheckRun, Oracle
 from agent.edits.changes import changed_lines, diff, read_text
 from agent.models.decisions import line, read_object, truth

@@ -10,8 +10,7 @@ from agent.contract.budget import RungCost, Usage
 from agent.contract.events import AnyEvent, Degraded, ModelCalled, Proposed
 from agent.contract.memory import Recollection
 from agent.contract.outcome import Iteration
-from agent.contract.proposal import Diagnosis, Span
-from agent.contract.rungs import is_model, model_name
+from agent.contract.proposal import Diagnosis, Span, is_model, model_name
 from agent.contract.verdicts import CheckRun, Oracle
 from agent.debugger.debugger import Debugger
 from agent.diagnosis import evidence

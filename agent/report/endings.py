@@ -10,8 +10,7 @@ from agent.checks.oracle import Round
 from agent.contract import words
 from agent.contract.budget import RungCost, Usage
 from agent.contract.outcome import Chance, Flakiness, Outcome
-from agent.contract.proposal import Span
-from agent.contract.rungs import is_model
+from agent.contract.proposal import Span, is_model
 from agent.contract.verdicts import CheckRun, VerdictId
 from agent.contract.words import named
 

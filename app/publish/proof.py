@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from agent.contract import words
 from agent.contract.budget import RungCost, Usage
 from agent.contract.outcome import CheckEvidence, Evidence, Iteration, ReflectionLog, Repair
-from agent.contract.proposal import Diagnosis, FileChange
-from agent.contract.rungs import is_model
+from agent.contract.proposal import Diagnosis, FileChange, is_model
 from agent.diagnosis.evidence import BY_VERDICTS, CATEGORIES
 from agent.gate.confidence import SURE
 from app.publish.markdown import Quoter
