@@ -202,7 +202,7 @@ def test_a_repositorys_history_is_replayed(cache: Path, tmp_path: Path) -> None:
     [
         (("humanevalfix", "--data", "/no/such.jsonl"), "/no/such.jsonl cannot be read: No such file"),
         (("humanevalfix", "--data", __file__), "line 1: "),
-        (("humanevalfix", "--data", "{data}", "--oracle", "third"), "'third' is not one of 'all', 'half'"),
+        (("humanevalfix", "--data", "{data}", "--oracle", "third"), "'third' is not one of"),
         (("humanevalfix", "--data", "{data}", "--task-ids", "T/9"), "unknown task 'T/9'; ids look like T/2"),
         (("humanevalfix", "--data", "{data}", "--jobs", "0"), "--jobs"),
         (("humanevalfix", "--data", "{data}", "--resume", "{data}"), "is not a results file"),
