@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from agent.contract.events import Answered, AnyEvent, Ended
-from app.store.models import storable
+from app.store.text import storable
 
 _LARGE = 200_000  # bytes of an event
 _LONGEST = 20_000  # characters of one text of a large event

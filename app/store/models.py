@@ -29,14 +29,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 from sqlalchemy.types import TypeEngine
 
-
-def storable(text: str) -> str:
-    """The text as every database can store it: without U+0000 and with U+FFFD in place of lone surrogates."""
-    if "\0" in text:
-        text = text.replace("\0", "")
-    if not text.isascii():
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+from app.store.text import storable
 
 
 class Utc(TypeDecorator[datetime]):

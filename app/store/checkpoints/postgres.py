@@ -20,7 +20,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from app.store.database.address import SETTING, Postgres, StoreError
 from app.store.database.retries import retried
-from app.store.models import storable
+from app.store.text import storable
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig

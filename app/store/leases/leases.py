@@ -31,8 +31,9 @@ from app.store.events import as_json, encode, is_kept
 from app.store.leases import changes
 from app.store.leases.claims import Claimed, HeadBusy, NotClaimed, Postponed, Terms, claim, take
 from app.store.leases.heartbeat import LeaseLost, RowLease, held
-from app.store.models import AttemptRow, PullRequestRow, storable
+from app.store.models import AttemptRow, PullRequestRow
 from app.store.queries import read_attempt
+from app.store.text import storable
 from app.store.values import Attempt, PullRequestRecord
 
 T = TypeVar("T")
