@@ -65,7 +65,8 @@ class Extensions:
 
     def ladder(self, own: tuple[Proposer, ...]) -> tuple[Proposer, ...]:
         """The built-in rungs with the extensions' rungs inserted; those with the same `before` are sorted by name."""
-        order = {family: at for at, family in enumerate((*_BUILT_IN, ""))}
+        names = dict.fromkeys((*map(family, own), *_BUILT_IN, ""))
+        order = {name: at for at, name in enumerate(names)}
         placed = [(order[placed.before], 0, placed.proposer) for placed in self.rungs]
         placed += [(order[family(proposer)], 1, proposer) for proposer in own]
         return tuple(proposer for _, _, proposer in sorted(placed, key=lambda each: each[:2]))

@@ -1,6 +1,6 @@
 """The interface of a rung: what it gets and what it returns.
 
-A rung only proposes. Every candidate goes through the same gate (guard, then verify).
+A rung only proposes. Every candidate goes through the same steps: guard, verify, prove.
 """
 
 from __future__ import annotations

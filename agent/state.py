@@ -40,7 +40,7 @@ class Opinion:
     """An extension's step that gives a second opinion on the proven candidate (see `objection`)."""
 
     name: str
-    step: Callable[[State, Work], Awaitable[Bookkeeping]]
+    step: Callable[[State, Work], Awaitable[Winner]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Turn(Bookkeeping, total=False):
 
 
 class Candidates(Bookkeeping, total=False):
-    """Changes to be judged. Written by `propose`, `guard`, `verify`, `select`; `challenge` and `approve` can fail one.
+    """Changes to be judged. Written by `propose`, `guard`, `verify`, `select`, `prove` and `reflect`; `challenge` and `approve` can fail one.
 
     A ref names a `Candidate` in the blobs; a verdict is [ref, packed `Verification`].
     """
@@ -149,7 +149,7 @@ class Candidates(Bookkeeping, total=False):
 
 
 class Winner(Bookkeeping, total=False):
-    """The selected change. Written by `select`, `prove`, `challenge`, `review`, `approve` and `reflect`."""
+    """The selected change. Written by `select`, `prove`, second opinions, `approve` and `reflect`."""
 
     winner: Any  # verdict of the selected candidate, later with its proof; None if there is none
     proven_in: Any  # the environment of the winner's proof, and its differences from CI
@@ -266,7 +266,7 @@ async def red_of(state: State, context: Context) -> tuple[Failure, ...]:
     return failures(base, (id_ for ids in oracle.must_turn.values() for id_ in ids))
 
 
-async def fell_back(work: Work, step: str, why: str, *usage: Usage) -> State:
+async def fell_back(work: Work, step: str, why: str, *usage: Usage) -> Bookkeeping:
     """Emit and record that a step fell back to something weaker, which lowers the confidence. `usage` is what it cost."""
     await work.context.emit(Degraded(text=why, step=step, why=why))
     return {"notes": [why], "degraded": [step], "usage": [pack(each) for each in usage]}

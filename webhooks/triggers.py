@@ -224,7 +224,7 @@ def _automatic(
         return Ignored("the delivery is not from an installation of the App")
     if not branch:
         # GitHub names no branch for a head in a fork.
-        return Ignored("no branch of this repository has this head (it is in a fork, or a tag)", refused=True)
+        return Ignored("no branch of this repository points to this commit (it belongs to a fork, or to a tag)", refused=True)
     if branch.startswith(OWN_BRANCHES):
         return Ignored("the branch belongs to Selfheal")
     ids = (run_id, check_run_id, check_suite_id)

@@ -64,7 +64,7 @@ async def _trial(root: Path, commit: Commit, configuration: Configuration, labs:
             raise Skipped("its tests pass on its parent too")
         fixed = await verdicts(lab, {path: after[path].content if path in after else None for path in paths})
         if still := sorted(id_ for id_ in red if id_ in fixed and fixed[id_] is not Verdict.PASSED):
-            raise Skipped(f"{still[0]} fails at the commit too; `test:` in {CONFIGURATION} can exclude it")
+            raise Skipped(f"{still[0]} fails after the fix too; set `test:` in {CONFIGURATION} to exclude it")
         new = frozenset(id_ for id_, verdict in fixed.items() if verdict is Verdict.PASSED and id_ not in base)
         fix = edits_of(_texts(posed, paths), _texts(after, paths))
         judge = SuiteJudge(lab, fix, new | (red & fixed.keys()), base, fixed)

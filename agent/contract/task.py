@@ -16,7 +16,7 @@ from sandbox.base import Packages, Sandbox
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a repair may do in this repository. The repository's own configuration can only narrow it."""
+    """What a repair may do in this repository. The repository's configuration can only narrow it, or allow edits of tests."""
 
     allow_test_edits: bool = False
     allow_snapshots: bool = False  # project fixers may update recorded test outputs

@@ -35,9 +35,9 @@ _WRAPPERS = frozenset({
 _TESTS = re.compile(r"^\s*((async )?def test|class Test|import (pytest|unittest)|from (pytest|unittest))", re.M)
 # Programs that read their commands from a file of the repository.
 _ORDERS = {
-    "make": ("makefile", "gnumakefile", "*.mk"),
+    "make": ("makefile", "gnumakefile", "*.mk"), "gmake": ("makefile", "gnumakefile", "*.mk"),
     "npm": ("package.json",), "yarn": ("package.json",), "pnpm": ("package.json",), "npx": ("package.json",),
-    "invoke": ("tasks.py",), "inv": ("tasks.py",), "task": ("taskfile.y*ml",), "just": ("justfile", ".justfile"),
+    "invoke": ("tasks.py",), "inv": ("tasks.py",), "task": ("taskfile*.y*ml",), "just": ("justfile", ".justfile"),
     "doit": ("dodo.py",), "nox": ("noxfile.py",), "tox": ("tox.ini", "tox.toml"), "poe": ("poe_tasks.toml",),
     "pre-commit": (".pre-commit-config.yaml",),
 }  # fmt: skip

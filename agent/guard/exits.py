@@ -81,7 +81,7 @@ def exit_lines(path: str, added: list[str], removed: list[str]) -> Iterator[Find
 
 
 def _violation(path: str, text: str) -> Finding:
-    return "way-out", f"{path} would exit through `{text[:60]}`, and its check trusts the exit code"
+    return "way-out", f"{path} would end the process through `{text[:60]}`, and the check that runs it trusts the exit code"
 
 
 def _exits(tree: ast.Module, names: Names) -> Iterator[str]:

@@ -134,7 +134,7 @@ class Supervisor:
             if failed or late or not alone:
                 stopped_at = str(step["name"])
                 why = "failed" if alone else "left processes running that could not be killed"
-                self.notes.append("The step %s before the check %s." % (json.dumps(stopped_at), why))
+                self.notes.append("Step %s, which runs before the check, %s." % (json.dumps(stopped_at), why))
                 return process, timed_out or late or not alone, stopped_at
             starter.apply_outputs()
         self.prepared = self.decisive_files.changes(starter.variables, starter.added_path, str(request["script"]))

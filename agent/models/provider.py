@@ -118,7 +118,7 @@ class Provider:
         if finish == "length":
             raise Truncated(f"its answer was cut at {usage.tokens_out} tokens", usage)
         if finish == "content_filter":
-            raise ModelRefused("the provider filtered its answer", usage)
+            raise ModelRefused("the provider's content filter withheld the answer", usage)
         return Answer(text, usage, finish, self.settings.name)
 
     def _usage(self, response: Any, messages: Sequence[Message], text: str) -> Usage:

@@ -1,4 +1,4 @@
-"""The built-in rungs, in order."""
+"""The built-in rungs, in order. `Policy.rungs` (`agent/contract/task.py`) names those that a repair may use."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def not_reproduced(base: Round, rounds: int, probed: int = 0) -> Ending:
     return Ending(
         Outcome.NOT_REPRODUCED,
         f"Nothing failed here: {passed} of {_checks(base)} passed {words.in_runs(rounds)}.{more}",
-        "Compare the sandbox with the environment where it fails: services, secrets, versions, time or test order.",
+        "Compare the sandbox with the environment where the check fails: services, secrets, versions, time or test order.",
     )
 
 

@@ -17,7 +17,8 @@ TEST_SETTINGS = (
 )  # fmt: skip
 CI_FILES = (
     ".github/*", ".circleci/*", ".buildkite/*", ".gitlab-ci.yml", ".gitlab/*", ".travis.yml", "azure-pipelines.y*ml",
-    "Jenkinsfile", "appveyor.yml", ".pre-commit-config.yaml", "Makefile", "GNUmakefile", "justfile", "Dockerfile", ".drone.yml",
+    "Jenkinsfile", "appveyor.yml", ".pre-commit-config.yaml", "Makefile", "GNUmakefile", "justfile", ".justfile", "Dockerfile",
+    ".drone.yml", "Taskfile*.y*ml",
 )  # fmt: skip
 LINT_SETTINGS = (
     ".flake8", ".pylintrc", "pylintrc", "mypy.ini", ".mypy.ini", "ruff.toml", ".ruff.toml", "pyrightconfig.json", ".isort.cfg",

@@ -197,7 +197,7 @@ class Feed:
                 raise
             except Exception:  # noqa: BLE001 - one attempt's fault; the others are still polled
                 watched.mark = mark  # do not read it again until it changes
-                _log.exception("an attempt cannot be read for its page", attempt=attempt_id)
+                _log.exception("cannot read an attempt to show its page", attempt=attempt_id)
 
     async def _refresh(self, attempt_id: str, watched: _Watch, mark: AttemptVersion | None) -> None:
         """Read an attempt's changes and wake its followers."""

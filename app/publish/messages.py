@@ -16,7 +16,7 @@ from app.publish.outcomes import ENDINGS
 from app.publish.proof import headline, log_markdown, size, spent, tried_markdown
 
 BODY_LIMIT = 65_536
-"""In bytes. GitHub limits characters instead, which is never stricter."""
+"""In bytes. GitHub counts characters, so its limit is never stricter."""
 
 _TRAILER = "Selfheal-Attempt: "  # begins the last line of Selfheal's commit messages
 _SUBJECT = 72  # characters of a pull request's title and of a commit's first line

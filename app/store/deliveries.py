@@ -1,4 +1,4 @@
-"""Records a webhook's decision in the tables, inside the caller's transaction.
+"""Records what was decided about a webhook, inside the caller's transaction.
 
 If two processes do the same at the same time, a unique constraint rejects one, whose transaction is run again. The frequent
 decisions (failing runs, ignored events) are recorded in batches: many deliveries in few statements.

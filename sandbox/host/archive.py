@@ -81,7 +81,7 @@ def _unpack(packed: IO[bytes], tree: Target, limits: ArchiveLimits) -> int:
                     if path:
                         tree.folder(path)
                 elif not path:
-                    raise UnsafeArchive(f"{member.name!r} is not inside a top folder")
+                    raise UnsafeArchive(f"{member.name!r} is not inside the top-level folder")
                 elif member.issym():
                     links[path] = _inside(path, member.linkname)
                 elif member.isreg() and not member.issparse():

@@ -245,8 +245,8 @@ class _Traversal:
         if not self.together and not done.is_red:
             self.together = True
             self.recorder.notes.append(
-                f"step {current.number}, `{current.title}`, needs what earlier steps leave outside the repository, so "
-                "from here on, each step ran together with the earlier ones"
+                f"step {current.number}, `{current.title}`, needs what earlier steps leave outside the repository: "
+                "from this step on, each run repeated all steps before it"
             )
         return done
 

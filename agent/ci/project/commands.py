@@ -23,6 +23,10 @@ LINTERS = {"dmypy": "mypy"} | {
 _WRAPPERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
 _MOVES = ("cd", "export", "set", ":", "true")  # only affect the commands after them
 _LOOKING = ("findings", "pytest", "unittest")
+_FILES = {  # what task runners read
+    "make": ("Makefile", "makefile", "GNUmakefile"), "just": ("justfile", "Justfile", ".justfile"),
+    "task": ("Taskfile.yml", "Taskfile.yaml", "taskfile.yml", "taskfile.yaml"), "invoke": ("tasks.py",),
+}  # fmt: skip
 _VALUED = ("--group", "--extra", "--with", "--package", "--python", "-p", "--project", "--directory", "--env-file")
 
 
@@ -106,8 +110,8 @@ def _classify(words: list[str], script: Callable[[str], str]) -> Reading | None:
     if (found := ecosystems.read_command(assignments(words)[1], script("package.json"))) is not None:
         return Reading(*found)
     inner = ""
-    if name in ("make", "just", "task", "invoke"):
-        inner = script("Makefile") or script("makefile") if name == "make" else script("justfile")
+    if name in _FILES:
+        inner = next((text for path in _FILES[name] if (text := script(path))), "")
     elif name.endswith(".sh") or (name == "python" and arguments and arguments[0].endswith(".py")):
         inner = script((name if name.endswith(".sh") else arguments[0]).removeprefix("./"))
     runner = _runner_in(inner)

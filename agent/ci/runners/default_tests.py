@@ -56,6 +56,6 @@ def _lines(context: ShellContext) -> Iterator[list[str]]:
                 yield [*runner[:-1], runner[-1] + name] if runner[-1].endswith(":") else [*runner, name]
     if found.table("tool", "hatch", "envs", "hatch-test"):
         yield ["hatch", "test"]
-    for runner_file, program in (("Makefile", "make"), ("makefile", "make"), ("justfile", "just")):
+    for runner_file, program in (("Makefile", "make"), ("makefile", "make"), ("justfile", "just"), ("Justfile", "just")):
         if context.text(runner_file):
             yield from ([program, name] for name in _NAMES)

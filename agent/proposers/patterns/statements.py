@@ -157,7 +157,7 @@ def answers(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     flags = [value for value in returned if isinstance(value.value, bool)]
     if len(flags) > 1:
         parts = [(*source.span(flag), str(not flag.value)) for flag in flags]
-        yield source.together(parts, f"`{node.name}` returns True for False and False for True", 0.55)
+        yield source.together(parts, f"`{node.name}` returns False for True, and the reverse", 0.55)
 
 
 def guards(source: Source, node: ast.AST) -> Iterator[Rewrite]:

@@ -38,7 +38,7 @@ def show_attempt(
     from app.store.database.address import StoreError
 
     if not run(listing.show_attempt(settings, attempt, json=json), StoreError):
-        wrong_use(f"no single attempt matches {attempt!r}; `selfheal attempts list` shows the ids")
+        wrong_use(f"{attempt!r} matches no attempt, or more than one; `selfheal attempts list` shows the ids")
 
 
 @attempts.command()

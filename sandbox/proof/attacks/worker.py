@@ -123,7 +123,7 @@ def owner(planted: Planted) -> Outcome:
     if system.st_gid == os.getegid():
         return False, "the code's group owns the system's files, so outside the sandbox the code is in that group"
     if planted["other_uid"] and script.st_uid == os.geteuid():
-        return False, "the code owns the worker's files, so outside the sandbox it has the worker's uid"
+        return False, "the code owns the worker's files: its uid on the host is the worker's"
     return True, "the code owns only files that it created"
 
 

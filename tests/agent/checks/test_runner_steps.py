@@ -30,7 +30,7 @@ async def test_a_step_before_that_does_not_pass_is_what_failed(sandbox: Sandbox,
     broken = replace(CHECK, before=(Step("Set up", "echo trying\nexit 3"), BUILD))
     run = await Runner(sandbox).run(await repository({"test_built.py": TEST}), broken)
     assert (run.stopped_at, run.exit_code, run.verdicts) == ("Set up", 3, {EXIT: Verdict.ERROR})
-    assert run.output == 'trying\n\nThe step "Set up" before the check failed.'
+    assert run.output == 'trying\n\nStep "Set up", which runs before the check, failed.'
 
 
 async def test_a_step_that_hangs_ends_with_the_time_of_its_check(sandbox: Sandbox, repository: Repository) -> None:

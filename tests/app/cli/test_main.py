@@ -137,7 +137,7 @@ async def test_an_empty_database_has_no_attempts(settings: Settings) -> None:
     assert json.loads(selfheal("attempts", "list", "--json", **data).stdout) == []
     unknown = selfheal("attempts", "show", "77", **data)
     assert (unknown.returncode, unknown.stdout) == (2, "")
-    assert unknown.stderr == "selfheal: no single attempt matches '77'; `selfheal attempts list` shows the ids\n"
+    assert unknown.stderr == "selfheal: '77' matches no attempt, or more than one; `selfheal attempts list` shows the ids\n"
 
 
 @pytest.fixture

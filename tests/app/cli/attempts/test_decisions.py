@@ -78,10 +78,10 @@ async def test_a_word_to_an_attempt_that_does_not_ask_is_wrong_use(settings: Set
     async with store.lease(ended, "w1") as lease:
         await lease.end(Outcome.GAVE_UP, "No idea.")
     for argv, said in (
-        (("approve", "77"), "no single attempt matches '77'"),
+        (("approve", "77"), "'77' matches no attempt, or more than one"),
         (("approve", queued), "is not waiting for approval: it is queued"),
         (("reject", ended), "has already ended as gave_up"),
-        (("fork", "77", "--from-iteration", "1"), "no single attempt matches '77'"),
+        (("fork", "77", "--from-iteration", "1"), "'77' matches no attempt, or more than one"),
         (("fork", ended, "--from-iteration", "1"), "its checkpoints are gone"),
         (("fork", ended, "--from-iteration", "0"), "--from-iteration"),
     ):

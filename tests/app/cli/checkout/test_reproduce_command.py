@@ -147,7 +147,7 @@ def test_a_green_checkout_is_not_reproduced(checkout: Checkout) -> None:
     done = reproduce(checkout(**{"test_a.py": "import unittest\n" + UNITTEST.format(1)}), "--test", "python -m unittest")
     assert done.returncode == 1
     assert "Not reproduced (not_reproduced): Nothing failed here: 1 result" in done.stdout
-    assert "Next: Compare with the environment where it fails" in done.stdout
+    assert "Next: Compare the sandbox with the environment where the check fails" in done.stdout
 
 
 def test_a_red_one_without_workflows_is_detected(checkout: Checkout) -> None:
