@@ -129,7 +129,7 @@ class Turn(Bookkeeping, total=False):
 
 
 class Candidates(Bookkeeping, total=False):
-    """Changes to be judged. Written by `propose`, `guard`, `verify`, `select`, `prove` and `reflect`; `challenge` and `approve` can fail one.
+    """Changes to be judged. Written by `propose`, `guard`, `verify`, `select`, `prove`, `challenge`, `approve`, `reflect`.
 
     A ref names a `Candidate` in the blobs; a verdict is [ref, packed `Verification`].
     """
