@@ -237,7 +237,7 @@ async def test_a_step_that_passed_in_ci_and_fails_here_is_said(walks: Walks) -> 
     result = await walks.run(text, failed="Go")
     assert result.ending is not None
     assert result.ending.outcome is Outcome.NOT_REPRODUCED
-    assert "`Fetch` comes before it and fails here" in result.ending.reason
+    assert "the earlier step `Fetch` failed in the sandbox" in result.ending.reason
 
 
 ACTION = """
