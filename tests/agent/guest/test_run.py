@@ -31,4 +31,4 @@ def test_a_supervisor_that_cannot_be_closed_to_its_peers_believes_nothing(tmp_pa
     told = subprocess.run(start, input=json.dumps(asked), cwd=tmp_path, capture_output=True, text=True, timeout=30)
     report = json.loads(told.stdout.removeprefix("n "))
     assert report["ending"] == "crashed"
-    assert "cannot close" in report["notes"][0]
+    assert "cannot protect" in report["notes"][0]
