@@ -23,7 +23,7 @@ from agent.contract.proposal import is_model
 from agent.contract.task import Policy
 from agent.models.values import ModelError
 from agent.proposer import Proposal, Proposer, Situation, Strategist
-from agent.state import Bookkeeping, Opinion, State, Work, fell_back
+from agent.state import Opinion, State, Winner, Work, fell_back
 from sandbox.base import SandboxError
 
 RUNGS, NODES = "selfheal.rungs", "selfheal.nodes"
@@ -182,7 +182,7 @@ class _RungFromOutside:
 def _contained(opinion: Opinion) -> Opinion:
     """The opinion, changed so that an error in it neither accepts nor objects: it is reported and lowers the confidence."""
 
-    async def step(state: State, work: Work) -> Bookkeeping:
+    async def step(state: State, work: Work) -> Winner:
         try:
             return await opinion.step(state, work)
         except (SandboxError, BlobMissing):

@@ -266,7 +266,7 @@ async def red_of(state: State, context: Context) -> tuple[Failure, ...]:
     return failures(base, (id_ for ids in oracle.must_turn.values() for id_ in ids))
 
 
-async def fell_back(work: Work, step: str, why: str, *usage: Usage) -> Bookkeeping:
+async def fell_back(work: Work, step: str, why: str, *usage: Usage) -> State:
     """Emit and record that a step fell back to something weaker, which lowers the confidence. `usage` is what it cost."""
     await work.context.emit(Degraded(text=why, step=step, why=why))
     return {"notes": [why], "degraded": [step], "usage": [pack(each) for each in usage]}
