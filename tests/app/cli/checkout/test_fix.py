@@ -236,4 +236,4 @@ def test_a_job_of_the_checkout_is_healed_with_the_steps_before_its_tests(cache: 
     assert code == 0, said
     assert json.loads(out)["files"] == ["limit.py"]
     code, _, said = fix(cache, checkout, "--job", "other")
-    assert (code, "there are: tests" in said) == (2, True)
+    assert (code, "the jobs are: tests" in said) == (2, True)

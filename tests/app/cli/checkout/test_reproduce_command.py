@@ -70,7 +70,7 @@ def told(folder: Path, *options: str) -> dict[str, Any]:
     ("options", "said"),
     [
         (("--workflow", "other.yml"), "no workflow 'other.yml'; available: .github/workflows/ci.yml"),
-        (("--job", "deploy"), "there are: lint; tests (one); tests (two)"),
+        (("--job", "deploy"), "the jobs are: lint; tests (one); tests (two)"),
         (("--job", "tests", "--matrix", "part=three"), "part"),
         (("--job", "tests", "--matrix", "python=3.12"), "python"),
         (("--job", "tests", "--step", "Deploy"), "Available: Run actions/checkout@v5; Tests of ${{ matrix.part }}; Never"),

@@ -41,7 +41,7 @@ async def test_one_of_this_version_is_opened(settings: Settings) -> None:
 @pytest.mark.usefixtures("store")
 async def test_an_older_one_is_told_as_such_and_stays_at_its_migration(settings: Settings) -> None:
     await at(settings, "0001")
-    with pytest.raises(StoreError, match=f"older version .*0001, .*{newest_migration()}.*`selfheal migrate`"):
+    with pytest.raises(StoreError, match=f"older version .*0001; .*{newest_migration()}.*`selfheal migrate`"):
         await looked(settings)
     assert await at(settings) == "0001"
 
