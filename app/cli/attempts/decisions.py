@@ -65,7 +65,7 @@ async def fork(settings: Settings, attempt_id: str, *, from_iteration: int, hint
 async def _find(store: Store, prefix: str) -> Attempt:
     found = await store.find_attempts(prefix)
     if len(found) != 1:
-        raise DecisionRefused(f"no single attempt matches {prefix!r}; `selfheal attempts list` shows the ids")
+        raise DecisionRefused(f"{prefix!r} matches no attempt, or more than one; `selfheal attempts list` shows the ids")
     return found[0]
 
 
