@@ -169,7 +169,7 @@ async def test_what_the_first_answer_cost_is_told_when_the_second_asking_fails(t
         (Reply("I am a teapot."), "no SEARCH/REPLACE block"),
         (empty(), "empty"),
         (truncated("half"), "was cut"),
-        (withheld(), "filtered"),
+        (withheld(), "content filter"),
         (unauthorized(), "misconfigured"),
         (rate_limited(9999), "rate limited"),
         (garbage(), "not reachable"),
