@@ -19,7 +19,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
 
 from agent.contract.blobs import BlobMissing
-from agent.contract.proposal import is_model
+from agent.contract.proposal import is_model, rung_kind
 from agent.contract.task import Policy
 from agent.models.values import ModelError
 from agent.proposer import Proposal, Proposer, Situation, Strategist
@@ -65,20 +65,15 @@ class Extensions:
 
     def ladder(self, own: tuple[Proposer, ...]) -> tuple[Proposer, ...]:
         """The built-in rungs with the extensions' rungs inserted; those with the same `before` are sorted by name."""
-        names = dict.fromkeys((*map(family, own), *_BUILT_IN, ""))
+        names = dict.fromkeys((*(rung_kind(proposer.rung) for proposer in own), *_BUILT_IN, ""))
         order = {name: at for at, name in enumerate(names)}
         placed = [(order[placed.before], 0, placed.proposer) for placed in self.rungs]
-        placed += [(order[family(proposer)], 1, proposer) for proposer in own]
+        placed += [(order[rung_kind(proposer.rung)], 1, proposer) for proposer in own]
         return tuple(proposer for _, _, proposer in sorted(placed, key=lambda each: each[:2]))
 
     def allowed(self, policy: Policy) -> Policy:
         """The policy with the extensions' rungs added: installing an extension allows it."""
-        return replace(policy, rungs=(*policy.rungs, *(family(placed.proposer) for placed in self.rungs)))
-
-
-def family(proposer: Proposer) -> str:
-    """The rung's name without its variant, as policies and configurations write it."""
-    return proposer.rung.partition(":")[0]
+        return replace(policy, rungs=(*policy.rungs, *(rung_kind(placed.proposer.rung) for placed in self.rungs)))
 
 
 def load() -> Extensions:
@@ -86,7 +81,7 @@ def load() -> Extensions:
     _keep_moved_paths()
     rungs = tuple(_rung(point) for point in sorted(entry_points(group=RUNGS), key=lambda point: point.name))
     opinions = tuple(_opinion(point) for point in sorted(entry_points(group=NODES), key=lambda point: point.name))
-    _differ(RUNGS, [family(placed.proposer) for placed in rungs])
+    _differ(RUNGS, [rung_kind(placed.proposer.rung) for placed in rungs])
     _differ(NODES, [opinion.name for opinion in opinions])
     return Extensions(rungs, opinions)
 
@@ -105,9 +100,9 @@ def _keep_moved_paths() -> None:
 def _rung(point: EntryPoint) -> Placed:
     made = _made(point)
     name, before = getattr(made, "rung", None), getattr(made, "before", "")
-    if not isinstance(name, str) or not _NAME.fullmatch(name.partition(":")[0]):
+    if not isinstance(name, str) or not _NAME.fullmatch(rung_kind(name)):
         raise _broken(point, "its `rung` is not a name of lower-case letters, digits, `-` and `_`")
-    if name.partition(":")[0] in _BUILT_IN or is_model(name):
+    if rung_kind(name) in _BUILT_IN or is_model(name):
         raise _broken(point, f"its `rung`, {name!r}, is the name of a built-in rung")
     if not callable(getattr(made, "can_help", None)) or not inspect.iscoroutinefunction(getattr(made, "propose", None)):
         raise _broken(point, "it is not a Proposer: it needs `can_help(situation)` and `async propose(situation)`")

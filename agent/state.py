@@ -20,6 +20,7 @@ from agent.contract.blobs import Blobs
 from agent.contract.budget import Ledger, Usage
 from agent.contract.events import Degraded, Emit
 from agent.contract.memory import Memory
+from agent.contract.proposal import rung_kind
 from agent.contract.task import Task
 from agent.contract.verdicts import Check, CheckRun, Failure, Oracle
 from agent.diagnosis.evidence import is_similar
@@ -82,7 +83,7 @@ class Work:
     def ladder(self) -> tuple[Proposer, ...]:
         """The rungs that the policy allows, cheapest first."""
         allowed = self.task.policy.rungs
-        return tuple(proposer for proposer in self.context.proposers if proposer.rung.partition(":")[0] in allowed)
+        return tuple(proposer for proposer in self.context.proposers if rung_kind(proposer.rung) in allowed)
 
 
 def _longest(one: float, other: float) -> float:

@@ -59,6 +59,11 @@ def is_model(rung: str) -> bool:
     return rung.startswith("model")
 
 
+def rung_kind(rung: str) -> str:
+    """The name without its variant, as policies and configurations write it: "model" for "model:gpt-x"."""
+    return rung.partition(":")[0]
+
+
 def model_name(rung: str) -> str:
     """ "gpt-x" for "model:gpt-x"; "" for a rung without a model."""
     return rung.partition(":")[2] if is_model(rung) else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.contract.budget import RungCost
-from agent.contract.proposal import Span, is_model, model_name
+from agent.contract.proposal import Span, is_model, model_name, rung_kind
 from agent.contract.verdicts import Check
 
 _STEPS = {
@@ -64,7 +64,7 @@ def rung(name: str) -> str:
     """ "mutation search", "project fixers", "the model `x`"."""
     if is_model(name):
         return f"the model {code(model_name(name))}"
-    kind = name.partition(":")[0]
+    kind = rung_kind(name)
     return {"patterns": "mutation search", "tools": "project fixers"}.get(kind, kind)
 
 
@@ -78,7 +78,7 @@ def step(name: str, rung_name: str) -> str:
     if is_model(rung_name):
         return f"Asking {rung(rung_name)} for a patch"
     known = {"patterns": "Searching small mutations (no model)", "tools": "Running project fixers"}
-    return known.get(rung_name.partition(":")[0], "Looking for a patch")
+    return known.get(rung_kind(rung_name), "Looking for a patch")
 
 
 def effort(cost: RungCost) -> str:

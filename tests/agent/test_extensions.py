@@ -11,8 +11,12 @@ import pytest
 from agent import extensions
 from agent.contract.events import Degraded
 from agent.contract.outcome import Repair
+from agent.contract.proposal import rung_kind
 from agent.contract.task import Policy
 from agent.extensions import Extensions
+from agent.models.router import Models
+from agent.models.values import ModelSettings
+from agent.proposers.ladder import built_in_ladder
 from tests.agent.workbench import RIGHT, Bench, Scripted
 
 BROKEN = """
@@ -51,6 +55,16 @@ def test_rungs_from_outside_stand_where_they_say(loaded: Extensions) -> None:
     own = (Scripted([], rung="tools"), Scripted([], rung="patterns"), Scripted([], rung="model:small"))
     assert [proposer.rung for proposer in loaded.ladder(own)] == ["tools", "mine", "patterns", "model:small"]
     assert loaded.allowed(Policy()).rungs == ("tools", "patterns", "model", "mine")
+
+
+def test_a_rung_that_no_default_policy_lists_keeps_its_place() -> None:
+    own = (Scripted([], rung="newest:variant"), Scripted([], rung="patterns"))
+    assert Extensions().ladder(own) == own
+
+
+def test_the_default_policy_allows_every_built_in_rung() -> None:
+    models = Models(ModelSettings("ollama/any"))
+    assert {rung_kind(proposer.rung) for proposer in built_in_ladder(models)} <= set(Policy().rungs)
 
 
 async def test_an_extension_that_fails_loses_its_say_and_not_the_attempt(tmp_path: Path, loaded: Extensions) -> None:

@@ -18,7 +18,7 @@ _OUTPUT = 512 * KIB
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ToolQuestion:
     """One command line; `needs` are the requirements of the environment whose "python" it names."""
 
     argv: tuple[str, ...]
@@ -28,7 +28,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ToolAnswer:
     """What the tool printed. `missing` is a clause that says why there is no answer."""
 
     text: str = ""
@@ -41,22 +41,22 @@ class Answer:
 class Answers:
     """The known answers, and the questions that are still open."""
 
-    known: dict[Question, Answer] = field(default_factory=dict)
-    open: list[Question] = field(default_factory=list)
+    known: dict[ToolQuestion, ToolAnswer] = field(default_factory=dict)
+    open: list[ToolQuestion] = field(default_factory=list)
     seconds: float = _ALL_SECONDS  # the time left
 
-    def to(self, question: Question) -> Answer:
+    def to(self, question: ToolQuestion) -> ToolAnswer:
         if (found := self.known.get(question)) is not None:
             return found
         if question not in self.open:
             if len(self.known) + len(self.open) >= _QUESTIONS:
-                return Answer(missing="its files call too many tools")
+                return ToolAnswer(missing="its files call too many tools")
             self.open.append(question)
-        return Answer(missing="the tool was not asked what it runs")
+        return ToolAnswer(missing="the tool was not asked what it runs")
 
 
 async def ask(answers: Answers, sandbox: Sandbox) -> bool:
-    """Answer the open questions; False if there are none. Raises `SandboxError` if the sandbox itself fails."""
+    """ToolAnswer the open questions; False if there are none. Raises `SandboxError` if the sandbox itself fails."""
     questions, answers.open = answers.open, []
     if not questions:
         return False
@@ -65,7 +65,7 @@ async def ask(answers: Answers, sandbox: Sandbox) -> bool:
         missing = await _install(workspace, needs) if needs else ""
         for question in questions:
             answers.known[question] = (
-                Answer(missing=missing) if missing and question.needs else await _answer(workspace, question, answers)
+                ToolAnswer(missing=missing) if missing and question.needs else await _answer(workspace, question, answers)
             )
     return True
 
@@ -80,20 +80,20 @@ async def _install(workspace: Workspace, needs: tuple[str, ...]) -> str:
     return ""
 
 
-async def _answer(workspace: Workspace, question: Question, answers: Answers) -> Answer:
+async def _answer(workspace: Workspace, question: ToolQuestion, answers: Answers) -> ToolAnswer:
     argv = tuple(workspace.python if question.needs and word == "python" else word for word in question.argv)
     seconds = min(_SECONDS, answers.seconds)
     if seconds <= 0:
-        return Answer(missing="its files take too long to read")
+        return ToolAnswer(missing="its files take too long to read")
     began = time.monotonic()
     try:
         done = await workspace.run(Command(argv, seconds, question.cwd, dict(question.env), output_limit=_OUTPUT))
     except DeadlinePassed:
-        return Answer(missing=f"it did not report within {seconds:.0f} s what it runs")
+        return ToolAnswer(missing=f"it did not report within {seconds:.0f} s what it runs")
     except LimitExceeded as exceeded:
-        return Answer(missing=f"it reached the {exceeded.which} limit of the sandbox")
+        return ToolAnswer(missing=f"it reached the {exceeded.which} limit of the sandbox")
     finally:
         answers.seconds -= time.monotonic() - began
     if done.truncated:
-        return Answer(missing="the commands that it runs are too long")
-    return Answer(done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"), done.exit_code)
+        return ToolAnswer(missing="the commands that it runs are too long")
+    return ToolAnswer(done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"), done.exit_code)

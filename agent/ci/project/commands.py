@@ -23,10 +23,13 @@ LINTERS = {"dmypy": "mypy"} | {
 _WRAPPERS = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch")
 _MOVES = ("cd", "export", "set", ":", "true")  # only affect the commands after them
 _LOOKING = ("findings", "pytest", "unittest")
-_FILES = {  # what task runners read
-    "make": ("Makefile", "makefile", "GNUmakefile"), "just": ("justfile", "Justfile", ".justfile"),
-    "task": ("Taskfile.yml", "Taskfile.yaml", "taskfile.yml", "taskfile.yaml"), "invoke": ("tasks.py",),
-}  # fmt: skip
+# What task runners read, in their own order.
+RUNNER_FILES = {
+    "make": ("GNUmakefile", "makefile", "Makefile"),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "task": ("Taskfile.yml", "taskfile.yml", "Taskfile.yaml", "taskfile.yaml", "Taskfile.dist.yml", "Taskfile.dist.yaml"),
+    "invoke": ("tasks.py",),
+}
 _VALUED = ("--group", "--extra", "--with", "--package", "--python", "-p", "--project", "--directory", "--env-file")
 
 
@@ -110,8 +113,8 @@ def _classify(words: list[str], script: Callable[[str], str]) -> Reading | None:
     if (found := ecosystems.read_command(assignments(words)[1], script("package.json"))) is not None:
         return Reading(*found)
     inner = ""
-    if name in _FILES:
-        inner = next((text for path in _FILES[name] if (text := script(path))), "")
+    if name in RUNNER_FILES:
+        inner = next((text for path in RUNNER_FILES[name] if (text := script(path))), "")
     elif name.endswith(".sh") or (name == "python" and arguments and arguments[0].endswith(".py")):
         inner = script((name if name.endswith(".sh") else arguments[0]).removeprefix("./"))
     runner = _runner_in(inner)

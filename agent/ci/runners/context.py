@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.ci.project.asking import Answer, Question
+from agent.ci.project.asking import ToolAnswer, ToolQuestion
 from agent.ci.project.detection import Project
 from sandbox.base import Packages
 
@@ -93,9 +93,9 @@ class ShellContext:
     def has(self, name: str) -> bool:
         return self.path(name) in self.project.paths
 
-    def ask(self, argv: Sequence[str], needs: Sequence[str] = ()) -> Answer:
+    def ask(self, argv: Sequence[str], needs: Sequence[str] = ()) -> ToolAnswer:
         """The output of a tool that is asked in this folder and environment. Raises `Unfollowed` if there is no answer."""
-        question = Question(tuple(argv), self.path("."), tuple(sorted(self.env.items())), tuple(needs))
+        question = ToolQuestion(tuple(argv), self.path("."), tuple(sorted(self.env.items())), tuple(needs))
         answer = self.project.answers.to(question)
         if answer.missing:
             raise Unfollowed(answer.missing)

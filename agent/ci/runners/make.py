@@ -10,12 +10,12 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agent.ci.project.commands import RUNNER_FILES
 from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed
 from agent.ci.runners.options import separate_options
 from agent.ci.runners.subshells import grouped, isolated, joined
 from agent.guest.text import one_line
 
-_FILES = ("GNUmakefile", "makefile", "Makefile")
 _VALUED = ("-C", "--directory", "-f", "--file", "--makefile", "-I", "-o", "-W", "-l")
 _AGAIN = ": recursive-make"  # replaces `$(MAKE)`, which make runs even with `-n`
 _OF_MAKE = ("MAKE", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MAKE_TERMERR", "MAKE_TERMOUT", "MFLAGS", "SHLVL", "_")
@@ -28,7 +28,7 @@ def follow(words: Sequence[str], context: ShellContext, again: Again) -> Followe
     for folder in options.values("-C", "--directory"):
         context = context.moved(folder)
     files = options.values("-f", "--file", "--makefile")
-    name = next((name for name in files or _FILES if context.has(name)), None)
+    name = next((name for name in files or RUNNER_FILES["make"] if context.has(name)), None)
     if name is None:
         raise Unfollowed(f"there is no {' or '.join(files or ['Makefile'])} in {context.cwd}")
     recipes, exported = _ask(files, plain, context)

@@ -17,7 +17,6 @@ from agent.ci.runners.subshells import joined, subshell
 from agent.guest.text import one_line
 
 _SESSIONS = 30  # maximum for one command line
-_RECORDER = resources.files("agent.guest").joinpath("nox_sessions.py").read_text()
 _NEEDS = 20  # maximum number of requirements for one noxfile
 
 
@@ -87,7 +86,8 @@ def sessions(arguments: Sequence[str], context: ShellContext) -> list[NoxSession
     text = context.text(path)
     if not text:
         raise Unfollowed(f"there is no {path[:60]} in {context.cwd}")
-    answer = context.ask(("python", "-c", _RECORDER, *arguments), _requirements(text))
+    recorder = resources.files("agent.guest").joinpath("nox_sessions.py").read_text()
+    answer = context.ask(("python", "-c", recorder, *arguments), _requirements(text))
     try:
         found = msgspec.json.decode(answer.text.rpartition("\0")[2], type=list[NoxSession])
     except (msgspec.MsgspecError, RecursionError):

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 
 import yaml
 
+from agent.ci.project.commands import RUNNER_FILES
 from agent.ci.project.tables import as_table, variables
 from agent.ci.runners.context import TEXT_LIMIT, Again, Followed, ShellContext, Steps, Unfollowed, bounded
 from agent.ci.runners.subshells import subshell
 from agent.ci.shell.words import words as shell_words
 
-_JUSTFILES = ("justfile", "Justfile", ".justfile")
 _HEAD = re.compile(r"^@?([A-Za-z_][\w-]*)((?:\s+[*+$]?\w+(?:=(?:'[^']*'|\"[^\"]*\"|\w+))?)*)\s*:(?!=)(.*)$")
-_TASKFILES = ("Taskfile.yml", "taskfile.yml", "Taskfile.yaml", "taskfile.yaml", "Taskfile.dist.yml", "Taskfile.dist.yaml")
 _TASK_VARIABLE = r"\.(\w+)"
 
 
@@ -28,7 +27,7 @@ class _Recipe:
 
 
 def just(words: Sequence[str], context: ShellContext, again: Again) -> Followed:
-    text = next((text for name in _JUSTFILES if (text := context.text(name))), "")
+    text = next((text for name in RUNNER_FILES["just"] if (text := context.text(name))), "")
     if not text:
         raise Unfollowed(f"there is no justfile in {context.cwd}")
     variables, recipes, exported = _read_justfile(text, context)
@@ -133,7 +132,7 @@ def go_task(words: Sequence[str], context: ShellContext, again: Again) -> Follow
     arguments = words[at + 1 :]
     given = {found[1]: found[2] for word in words[1:at] if (found := re.match(r"(\w+)=(.*)", word, re.DOTALL))}
     names = [word for word in words[1:at] if not re.match(r"-|\w+=", word)]
-    text = next((text for name in _TASKFILES if (text := context.text(name))), "")
+    text = next((text for name in RUNNER_FILES["task"] if (text := context.text(name))), "")
     if not text:
         raise Unfollowed(f"there is no Taskfile in {context.cwd}")
     try:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import structlog
 
 from app.service.run import dev
 from app.service.web import create_webhooks, serve
@@ -124,18 +125,18 @@ async def test_pages_that_anybody_could_read_are_refused_unless_said_in_so_many_
         await serve(settings.model_copy(update={"pages_host": host}), asyncio.Event(), lambda _: None)
 
 
-async def test_pages_beyond_this_machine_are_served_where_that_is_said(
-    settings: Settings, redis_url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_pages_beyond_this_machine_are_served_where_that_is_said(settings: Settings, redis_url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     said = {"pages_host": "0.0.0.0", "pages_port": port, "pages_without_sign_in": True}
     settings = settings.model_copy(update={**said, "redis_url": load(redis_url=redis_url).redis_url})
-    async with serving(settings), httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
-        assert (await client.get("/")).status_code == 200
-        assert (await client.get("/", headers={"host": "10.1.2.3:8001"})).status_code == 200
-        assert (await client.get("/", headers={"host": "rebound.example"})).status_code == 421
-    assert "anyone who can reach this address can read everything" in "".join(capsys.readouterr()), "wherever logs go"
+    with structlog.testing.capture_logs() as logged:
+        async with serving(settings), httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            assert (await client.get("/")).status_code == 200
+            assert (await client.get("/", headers={"host": "10.1.2.3:8001"})).status_code == 200
+            assert (await client.get("/", headers={"host": "rebound.example"})).status_code == 421
+    [listening] = [line for line in logged if line["event"] == "pages listening"]
+    assert "anyone who can reach this address can read everything" in listening["sign_in"]
 
 
 async def test_pages_on_every_address_answer_by_both_protocols(settings: Settings, redis_url: str) -> None:

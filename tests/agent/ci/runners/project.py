@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from agent.ci.project.asking import Answer
+from agent.ci.project.asking import ToolAnswer
 from agent.ci.project.detection import Project
 from agent.ci.runners.context import Followed, Unfollowed
 from agent.ci.runners.dispatch import follow
@@ -54,6 +54,6 @@ def asking(line: Sequence[str], files: Mapping[str, str], folder: Path, env: Map
             done = subprocess.run(
                 question.argv, cwd=folder / question.cwd, capture_output=True, text=True, timeout=30, env=given, check=False
             )
-            read.answers.known[question] = Answer(done.stdout, done.stderr, done.returncode)
+            read.answers.known[question] = ToolAnswer(done.stdout, done.stderr, done.returncode)
         read.answers.open.clear()
     return found

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.ci.project.asking import Answer
+from agent.ci.project.asking import ToolAnswer
 from agent.ci.runners.context import Followed, Unfollowed
 from agent.ci.runners.dispatch import follow
 from sandbox.base import Packages
@@ -127,7 +127,7 @@ def test_many_careless_lines_are_read_in_bounded_time() -> None:
     read = project({"Makefile": "t:\n" + "\t-a $(B) c\n" * 40_000})
     follow(["make", "t"], read, {})
     (question,) = read.answers.open
-    read.answers.known[question] = Answer("A=1\0\0\1A=1\0B=2\0\0" + "a b\n" * 3_000)
+    read.answers.known[question] = ToolAnswer("A=1\0\0\1A=1\0B=2\0\0" + "a b\n" * 3_000)
     found = follow(["make", "t"], read, {})
     assert isinstance(found, Followed)
     assert found.env == {"B": "2"}
