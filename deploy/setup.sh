@@ -73,6 +73,9 @@ if [ "${1:-}" = tests ]; then
         apt_install mariadb-server-core mariadb-client-core || missing+=("mariadb-server-core" "mariadb-client-core")
     fi
     command -v redis-server >/dev/null || { say "installing redis-server"; apt_install redis-server || missing+=("redis-server"); }
+    # LangGraph brings langsmith, whose plugin makes each start of pytest take a second longer. The tests start pytest in sandboxes
+    # thousands of times.
+    sed -i '/^\[pytest11\]/,/^$/d' .venv/lib/python*/site-packages/langsmith-*.dist-info/entry_points.txt
     # The pages are tested in a real browser.
     if ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then
         say "installing chromium"

@@ -6,6 +6,7 @@ such code, and what did not finish, is run every time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from agent.contract.verdicts import Check, VerdictId
 from sandbox.base import Workspace
 
 BEYOND_ITSELF = (b"import ", b"__import__", b"open(", b"eval(", b"exec(")
-IMPORTS = (b"from calc import", b"from clamped import", b"from limits import", b"import pytest")
+IMPORT = re.compile(rb"^(?:from (\w*)[\w.]* import |import (\w+)$)", re.M)
 _RANS: dict[object, Any] = {}
 _ANSWERS: dict[object, Any] = {}
 _step, _ask = Runner.step, Runner.ask
@@ -73,9 +74,9 @@ async def _closed(workspace: Workspace) -> tuple[tuple[str, bytes], ...] | None:
         for entry in await workspace.files()
         if "__pycache__" not in entry.path and not entry.link
     ]
+    own = {path.partition("/")[0].removesuffix(".py").encode() for path, _ in files} | {b"pytest", b"unittest", b""}
     for _, content in files:
-        for own in IMPORTS:
-            content = content.replace(own, b"")
-        if any(word in content for word in BEYOND_ITSELF):
+        rest = IMPORT.sub(lambda found: b"" if (found[1] or found[2] or b"") in own else found[0], content)
+        if any(word in rest for word in BEYOND_ITSELF):
             return None
     return tuple(sorted(files))

@@ -313,6 +313,7 @@ async def test_a_hanging_test_is_named(begun: Begun) -> None:
     assert "test_waits" in run.output["summary"]
 
 
+@pytest.mark.long
 async def test_an_unusable_key_is_not_told_to_the_world(begun: Begun) -> None:
     await begun.ended("model-stranger")
     (run,) = begun.story.github.check_runs("acme/model-stranger")

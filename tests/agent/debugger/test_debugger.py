@@ -23,6 +23,8 @@ from tests.agent.stage import situation
 from tests.agent.workbench import PYTEST, sandbox_with
 from tests.standins.model import Asked, Reply, ScriptedModel
 
+pytestmark = pytest.mark.usefixtures("remembered_runs")
+
 FILES = {
     "pkg/__init__.py": "",
     "pkg/core.py": (

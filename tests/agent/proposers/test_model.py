@@ -31,6 +31,8 @@ from tests.standins.model import (
     withheld,
 )
 
+pytestmark = pytest.mark.usefixtures("remembered_runs")
+
 ACCEPTED = Reply('{"accept": true, "reason": ""}', tokens=(50, 10))
 DIAGNOSIS = Reply(
     'Sure! {"cause": "add subtracts", "category": "Logic", "confidence": "70%", "where": ["calc.py::add"]} Hope that helps.',
