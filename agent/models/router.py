@@ -32,6 +32,7 @@ from agent.models.values import (
 )
 
 UNAVAILABLE_TRIES = 3
+FIRST_WAIT = 1.0  # seconds before the second try; it doubles with each
 EMBEDDING_SECONDS = 30.0
 
 
@@ -207,5 +208,5 @@ def _wait_before_retry(error: ModelError, tries: int) -> float | None:
     if isinstance(error, RateLimited):
         return error.retry_after if error.retry_after is not None else min(60.0, math.pow(2, tries))
     if isinstance(error, ModelUnavailable) and tries < UNAVAILABLE_TRIES:
-        return 0.5 * math.pow(2, tries) + random.random() * 0.25  # noqa: S311 - jitter
+        return FIRST_WAIT * (math.pow(2, tries - 1) + random.random() / 4)  # noqa: S311 - jitter
     return None

@@ -24,6 +24,7 @@ from sandbox.e2b.plan import Account
 
 PATIENCE = 60.0  # seconds an attempt waits before it returns to the queue
 RETRY_AFTER = 30.0
+FIRST_WAIT = 0.25  # seconds before a request is repeated; it doubles with each
 
 
 class Admission:
@@ -84,7 +85,7 @@ async def create(account: Account, label: str, metadata: Mapping[str, str], admi
                     raise asyncio.CancelledError from error
                 if failure_of(error) not in RETRIED or number == TRIES - 1:
                     raise refused(error, account.template) from error
-            await asyncio.sleep(0.25 * 2**number)
+            await asyncio.sleep(FIRST_WAIT * 2**number)
         raise AssertionError("the last try returns or raises")
     except BaseException:
         # A request whose answer was lost may have created a machine.

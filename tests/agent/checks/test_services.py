@@ -110,6 +110,7 @@ async def test_a_wrong_password_is_refused(sandbox: Sandbox) -> None:
 
 
 @needs("redis-server")
+@pytest.mark.long
 async def test_redis_wants_its_password(sandbox: Sandbox) -> None:
     ran = await run(sandbox, {}, python("import redis; redis.Redis().ping()", REDIS))
     assert (ran.exit_code, "AuthenticationError" in ran.output) == (1, True), ran.output
@@ -231,6 +232,7 @@ async def test_versions_are_told(sandbox: Sandbox) -> None:
 
 
 @needs("initdb", "redis-server")
+@pytest.mark.long
 async def test_a_plain_process_has_servers_too_and_leaves_none(tmp_path: Path) -> None:
     ports = (54_391, 54_392)
     services = (replace(OPEN, port=ports[0]), replace(REDIS, port=ports[1], env={}))

@@ -45,6 +45,7 @@ async def test_runs_that_starve_each_other_are_repeated_alone(small_sandbox: San
     assert result.evidence.checks[0].without_red == 1
 
 
+@pytest.mark.long
 async def test_a_change_that_starves_beside_others_is_judged_alone(small_sandbox: Sandbox) -> None:
     right, wrong = (
         HEAVY.replace("a - b", fix).replace("90 <<", size) for fix, size in (("a + b", "140 <<"), ("a * b", "90 <<"))

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agent.contract import events
-from agent.models import provider, tracing, values
+from agent.models import provider, router, tracing, values
 from agent.models.router import Models, find_local_model
 from agent.models.values import Answer, Message, ModelSettings, Prompt
 from tests.standins.model import (
@@ -57,6 +57,11 @@ class Asked:
 
     def calls(self) -> list[events.ModelCalled]:
         return [event for event in self.events if isinstance(event, events.ModelCalled)]
+
+
+@pytest.fixture(autouse=True)
+def _shorter_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(router, "FIRST_WAIT", 0.02)
 
 
 async def test_an_answer_comes_with_what_it_cost() -> None:

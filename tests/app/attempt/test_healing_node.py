@@ -73,6 +73,7 @@ def package(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 async def test_a_package_of_the_registry_is_healed_by_the_model_rung(tmp_path: Path, package: Path) -> None:
     asked: list[str] = []
     told: list[AnyEvent] = []

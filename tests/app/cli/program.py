@@ -14,7 +14,9 @@ from pathlib import Path
 
 from app import cli
 
-LOADED = [*(each.name for each in pkgutil.walk_packages(cli.__path__, "app.cli.")), "app.store.store", "app.service.run"]
+COMMANDS = [each.name for each in pkgutil.walk_packages(cli.__path__, "app.cli.")]
+# What commands import only when they need it.
+LOADED = [*COMMANDS, "app.store.store", "app.service.run", "agent.graph", "agent.proposers.ladder", "sandbox.local"]
 
 
 def run(
@@ -28,10 +30,11 @@ def run(
         process = context.Process(target=_run, args=(tuple(argv), str(cwd), dict(environment), str(out), str(err)))
         process.start()
         process.join(seconds)
+        said, complained = out.read_bytes().decode(), err.read_bytes().decode()
         if process.exitcode is None:
             process.kill()
-            raise subprocess.TimeoutExpired([*argv], seconds, out.read_text(), err.read_text())
-        return subprocess.CompletedProcess([*argv], process.exitcode, out.read_text(), err.read_text())
+            raise subprocess.TimeoutExpired([*argv], seconds, said, complained)
+        return subprocess.CompletedProcess([*argv], process.exitcode, said, complained)
 
 
 def _run(argv: tuple[str, ...], cwd: str, environment: dict[str, str], out: str, err: str) -> None:

@@ -194,6 +194,7 @@ async def test_many_open_streams_are_served(site: Site, streams: int) -> None:
     await until(lambda: site.feed.followers == 0)
 
 
+@pytest.mark.long
 async def test_a_reader_who_takes_nothing_is_given_up(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "PATIENCE", 0.5)
     lines = "\n".join(["y" * 1000] * 20)

@@ -25,6 +25,7 @@ from app.publish.publish import Published
 from tests.standins.github import GitHub as StandIn
 from tests.standins.github.faults import ConnectionReset
 from tests.standins.github.git import Signature
+from tests.tiers import long_but
 from webhooks.intake import RepositoryRef
 
 NAME = "acme/sample"
@@ -120,7 +121,7 @@ async def test_publishing_again_writes_nothing_anew(standin: StandIn, repository
 WRITES = ("/git/trees", "/git/commits", "/git/refs", "/pulls", "/issues/*/labels", "/check-runs", "/issues/*/comments")
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", long_but(["before", "after"], "after"))
 @pytest.mark.parametrize("write", WRITES)
 async def test_killed_at_any_write_and_run_again_leaves_one_of_everything(
     standin: StandIn, repository: Repository, publication: Publication, write: str, moment: str

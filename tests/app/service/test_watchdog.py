@@ -64,6 +64,7 @@ async def test_a_loop_that_hangs_ends_the_process_and_says_where(busy: str) -> N
     assert "in main" in err, "the trace of what hangs"
 
 
+@pytest.mark.long
 async def test_a_full_pipe_that_nobody_reads_ends_the_process_too() -> None:
     reading, writing = os.pipe()
     try:
@@ -75,6 +76,7 @@ async def test_a_full_pipe_that_nobody_reads_ends_the_process_too() -> None:
         os.close(reading)
 
 
+@pytest.mark.long
 async def test_the_trace_goes_to_the_end_of_a_file_too() -> None:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
@@ -86,6 +88,7 @@ async def test_the_trace_goes_to_the_end_of_a_file_too() -> None:
         assert "in main" in log.read_text()
 
 
+@pytest.mark.long
 async def test_a_loop_that_answers_goes_on_and_is_not_watched_any_more_afterwards() -> None:
     code, out, _ = await ran("await asyncio.sleep(2)", after="time.sleep(1)")
     assert (code, out.strip()) == (0, "done")

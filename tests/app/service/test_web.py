@@ -153,6 +153,7 @@ async def test_pages_on_every_address_answer_by_both_protocols(settings: Setting
             assert (await client.get(f"http://{address}:{port}/metrics")).status_code == 200, address
 
 
+@pytest.mark.long
 async def test_the_web_process_never_loads_what_heals(tmp_path: Path) -> None:
     """Not at the start, and not for a webhook, a page, its metrics or its readiness either."""
     program = f"""
@@ -239,6 +240,7 @@ asyncio.run(main())
     assert log.read_text().splitlines()[-1] == "closed"
 
 
+@pytest.mark.long
 async def test_a_web_process_that_stops_does_not_speak_of_work(tmp_path: Path) -> None:
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")},

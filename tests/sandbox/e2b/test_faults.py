@@ -17,6 +17,7 @@ from e2b import exceptions as told
 
 from sandbox import folders
 from sandbox.base import Command, LimitExceeded, SandboxLost, SandboxUnavailable
+from sandbox.e2b import account
 from sandbox.e2b.errors import Failure, failure_of
 from sandbox.e2b.sandboxes import E2BSandboxes
 from tests.sandbox.conftest import there, until
@@ -37,6 +38,11 @@ async def opened(sandboxes: E2BSandboxes) -> SandboxUnavailable:
         async with sandboxes.open("attempt 7"):
             pass
     return refused.value
+
+
+@pytest.fixture(autouse=True)
+def _shorter_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(account, "FIRST_WAIT", 0.02)
 
 
 async def test_a_bad_key_is_fatal_and_names_the_setting(e2b: E2B, tmp_path: Path) -> None:

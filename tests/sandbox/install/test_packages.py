@@ -67,6 +67,7 @@ async def test_wheels_come_from_outside_once_and_then_from_the_cache(
     assert len(index.requests) == asked
 
 
+@pytest.mark.long
 async def test_an_old_answer_is_asked_for_again_and_used_where_the_index_is_away(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +335,7 @@ async def test_where_no_overlay_can_be_had_the_shared_layer_is_copied(
 
 
 @pytest.mark.optional(reason="needs the package index")
+@pytest.mark.long
 async def test_projects_of_the_usual_build_backends_and_pytest_from_the_configured_index(tmp_path: Path) -> None:
     access = await configured()
     host, port = next(iter(access.hosts)).split(":")

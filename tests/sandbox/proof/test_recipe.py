@@ -27,6 +27,7 @@ from sandbox.proof.findings import ATTACKS, Finding, Part
 from sandbox.proof.prove import CALLS, MORE_CALLS, HostAssets, prove
 from tests.sandbox.conftest import make
 from tests.sandbox.proof.recipe import Drop, Patch, options, recipe_without
+from tests.tiers import long_but
 
 CHEAP: frozenset[Part] = frozenset({"environment", "files", "network", "uid", "processes", "kernel"})
 
@@ -263,7 +264,7 @@ async def test_the_whole_recipe_holds(tmp_path: Path) -> None:
     assert {name: each.seen for name, each in found.items() if each.status not in ("ok", "skipped")} == {}
 
 
-@pytest.mark.parametrize("name", SEEN)
+@pytest.mark.parametrize("name", long_but(SEEN, "the group", "--nofile", "--size"))
 async def test_a_dropped_protection_is_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drop, expected = SEEN[name]
     drop(monkeypatch)

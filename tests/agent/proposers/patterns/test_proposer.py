@@ -97,7 +97,13 @@ async def test_fixtures_and_test_classes_are_run_as_pytest_runs_them(heal: Heal)
 
 @pytest.mark.parametrize(
     ("addopts", "autoload"),
-    [("-n 2", True), ("--cov=m", True), ("-p no:xdist", True), ("", False), ("-p xdist -n 2", False)],
+    [
+        ("-n 2", True),
+        pytest.param("--cov=m", True, marks=pytest.mark.long),
+        pytest.param("-p no:xdist", True, marks=pytest.mark.long),
+        pytest.param("", False, marks=pytest.mark.long),
+        ("-p xdist -n 2", False),
+    ],
 )
 async def test_plugins_that_distribute_or_measure_are_out_of_the_way_loaded_or_not(
     heal: Heal, addopts: str, autoload: bool

@@ -68,6 +68,7 @@ TOOLS = {
 
 
 @pytest.mark.optional(reason="needs the package index")
+@pytest.mark.long
 async def test_each_formatter_of_the_table_does_what_its_row_says(tmp_path: Path) -> None:
     async def emit(event: AnyEvent) -> None:
         pass

@@ -92,6 +92,7 @@ async def test_a_word_to_an_attempt_that_does_not_ask_is_wrong_use(settings: Set
     assert len(await store.attempts()) == 2, "no fork was made"
 
 
+@pytest.mark.long
 async def test_a_fork_with_a_hint_and_a_model_heals_what_the_search_could_not(plant: Plant) -> None:
     source = "def greeting(name):\n    return None\n"
     test = "import unittest, hall\n\nclass Tests(unittest.TestCase):\n    def test(self):\n"

@@ -9,10 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from tests.app.cli import program
 from tests.standins.model import Asked, ScriptedModel
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -45,20 +47,22 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(cache: Path, *argv: str, **variables: str) -> subprocess.Popen[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")} | variables
-    environment |= {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT), "LC_ALL": "C"}
     return subprocess.Popen(
         [sys.executable, "-m", "app", "bench", *argv],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=cache,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(cache, variables), cwd=cache,
     )  # fmt: skip
+
+
+def environment(cache: Path, variables: Mapping[str, str]) -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")}
+    return own | variables | {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT), "LC_ALL": "C"}
 
 
 def bench(cache: Path, *argv: str, **variables: str) -> tuple[int, str, str]:
     """Exit code, standard output, standard error."""
-    with start(cache, *argv, **variables) as process:
-        out, err = process.communicate(timeout=PATIENCE)
+    done = program.run(("bench", *argv), cache, environment(cache, variables), PATIENCE)
     assert not list((cache / "selfheal" / "open").glob("*")), "a sandbox was left"
-    return process.returncode, out, err
+    return done.returncode, done.stdout, done.stderr
 
 
 def tasks(folder: Path, *told: dict[str, str]) -> str:
@@ -147,6 +151,7 @@ async def test_a_model_is_asked_only_when_it_is_named(cache: Path, tmp_path: Pat
         assert (code, json.loads(out)["summary"]["plausible"], len(model.asked)) == (0, 0, asked), said
 
 
+@pytest.mark.long
 def test_people_get_a_table(cache: Path, tmp_path: Path) -> None:
     code, out, said = bench(
         cache, "humanevalfix", "--data", tasks(tmp_path, HEALABLE, GREEN), "--task-ids", "T/1", "--oracle", "half"

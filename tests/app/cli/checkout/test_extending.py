@@ -62,6 +62,7 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_the_example_proposes_and_has_a_say(checkout: Path, site: Path) -> None:
     if shutil.which("bwrap") is None:
         pytest.skip("needs bubblewrap (apt-get install bubblewrap)")

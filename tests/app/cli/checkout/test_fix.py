@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.cli import program
+
 ROOT = Path(__file__).resolve().parents[4]
 PATIENCE = 120.0  # seconds
 # A line wider than any terminal, Windows line ends, characters outside of ASCII, no newline at the end.
@@ -73,21 +75,23 @@ def git(folder: Path, *argv: str, **more: str) -> None:
     subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e@x", *argv], cwd=folder, check=True, text=True, **more)
 
 
-def start(cache: Path, checkout: Path, *options: str, program: tuple[str, ...] = ("-m", "app")) -> subprocess.Popen[bytes]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SELFHEAL_", "E2B_"))}
-    environment |= {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT), "SELFHEAL_MODEL": "none", "LC_ALL": "C"}
+def start(cache: Path, checkout: Path, *options: str, python: tuple[str, ...] = ("-m", "app")) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, *program, "fix", str(checkout), *options],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=cache,
+        [sys.executable, *python, "fix", str(checkout), *options],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(cache), cwd=cache,
     )  # fmt: skip
 
 
-def fix(cache: Path, checkout: Path, *options: str, program: tuple[str, ...] = ("-m", "app")) -> tuple[int, bytes, str]:
+def environment(cache: Path) -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("SELFHEAL_", "E2B_"))}
+    return own | {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT), "SELFHEAL_MODEL": "none", "LC_ALL": "C"}
+
+
+def fix(cache: Path, checkout: Path, *options: str) -> tuple[int, bytes, str]:
     """Exit code, standard output, standard error."""
-    with start(cache, checkout, *options, program=program) as process:
-        out, err = process.communicate(timeout=PATIENCE)
+    done = program.run(("fix", str(checkout), *options), cache, environment(cache), PATIENCE)
     left_nothing(cache)
-    return process.returncode, out, err.decode()
+    return done.returncode, done.stdout.encode(), done.stderr
 
 
 def left_nothing(cache: Path) -> None:
@@ -146,15 +150,19 @@ def test_applied_the_checkout_is_green_and_json_is_one_object(cache: Path, check
     git(checkout, "apply", "--reverse", "--check", "-", input=told["diff"])
 
 
+@pytest.mark.long
 def test_without_bubblewrap_it_heals_in_a_plain_process_and_says_so(cache: Path, checkout: Path) -> None:
-    program = "from sandbox.jail import bubblewrap; bubblewrap.BWRAP = '/nowhere/bwrap'; import app.__main__"
-    code, patch, said = fix(cache, checkout, program=("-c", program))
-    assert code == 0, said
+    code = "from sandbox.jail import bubblewrap; bubblewrap.BWRAP = '/nowhere/bwrap'; import app.__main__"
+    with start(cache, checkout, python=("-c", code)) as process:
+        patch, err = process.communicate(timeout=PATIENCE)
+    said = err.decode()
+    assert process.returncode == 0, said
     assert said.count("without isolation") == 1
     assert "sandbox process" in said
     git(checkout, "apply", "--check", "-", input=patch.decode())
 
 
+@pytest.mark.long
 def test_what_a_person_changed_meanwhile_is_not_overwritten(cache: Path, checkout: Path) -> None:
     with start(cache, checkout, "--apply") as process:
         assert process.stderr is not None

@@ -10,7 +10,6 @@ import os
 import runpy
 import shlex
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from sandbox.base import InstallFailed, Limits, Packages, SandboxUnavailable
 from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
+from tests.app.cli import program
 from tests.tiers import long_but
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -115,7 +115,7 @@ async def test_a_failed_job_fails_here_as_it_did(recorded: Recorded, engine: Eng
     assert list(seen.result.failing) == recorded.told["failing"], seen.result.notes
 
 
-@pytest.mark.parametrize("name", long_but(ASKED, "composite/unit"))
+@pytest.mark.parametrize("name", long_but(ASKED))
 def test_a_person_sees_the_same_in_their_checkout(name: str, engine: Engine, tmp_path: Path) -> None:
     recorded = at(name, tmp_path)
     done = reproduce(recorded.folder, *recorded.selection, "--json")
@@ -127,7 +127,4 @@ def test_a_person_sees_the_same_in_their_checkout(name: str, engine: Engine, tmp
 
 def reproduce(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")}
-    return subprocess.run(
-        [sys.executable, "-m", "app", "reproduce", str(folder), *options],
-        capture_output=True, text=True, timeout=200, cwd=ROOT, env={**environment, "XDG_CACHE_HOME": str(CACHE)},
-    )  # fmt: skip
+    return program.run(("reproduce", str(folder), *options), ROOT, {**environment, "XDG_CACHE_HOME": str(CACHE)}, 200)

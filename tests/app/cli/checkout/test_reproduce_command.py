@@ -173,7 +173,9 @@ def test_what_stands_in_the_way_is_named(checkout: Checkout, step: str, outcome:
     assert found["next_step"]
 
 
-@pytest.mark.parametrize(("fetched", "outcome"), [(True, "reproduced"), (False, "infrastructure")])
+@pytest.mark.parametrize(
+    ("fetched", "outcome"), [(True, "reproduced"), pytest.param(False, "infrastructure", marks=pytest.mark.long)]
+)
 def test_a_requirement_that_nobody_has_is_the_failure_and_an_index_out_of_reach_is_not(
     checkout: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fetched: bool, outcome: str
 ) -> None:
