@@ -49,7 +49,7 @@ fi
 
 say "installing the locked dependencies"
 export VIRTUAL_ENV="$PWD/.venv"
-$uv pip sync -q --require-hashes requirements-dev.lock
+$uv pip sync -q --require-hashes --compile-bytecode requirements-dev.lock
 $uv pip install -q --no-deps --no-build-isolation -e .
 
 missing=()
