@@ -74,7 +74,7 @@ class Group:
         deadline = time.monotonic() + seconds
         while any(folder.exists() for folder in self.folders):
             for folder in self.folders:
-                for below in [*(path for path in folder.glob("*/") if path.is_dir()), folder]:
+                for below in (Path(walked) for walked, _, _ in os.walk(folder, topdown=False)):
                     _kill(below)
                     with suppress(OSError):
                         below.rmdir()

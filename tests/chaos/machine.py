@@ -28,7 +28,8 @@ def sandboxes(folder: Path, owner: str) -> list[str]:
     """What there is of sandboxes: their folders, the processes that see them, their control groups, half-made installations."""
     found = [f"folder {path.name}" for path in (folder / _OPEN).glob("*")]
     found += [f"process {pid} in a sandbox" for pid in _pids() if pid != os.getpid() and _sees(pid, folder / _OPEN)]
-    found += [f"control group {path.name}" for path in _GROUPS.glob(f"**/*{owner}-*/")]
+    groups = (Path(folder).name for folder, _, _ in os.walk(_GROUPS))  # unlike `glob`, it bears that groups go meanwhile
+    found += [f"control group {name}" for name in groups if f"{owner}-" in name]
     return found + [f"half an installation {path.name}" for path in (folder / _KEPT).glob("*/new-*")]
 
 
@@ -158,9 +159,13 @@ def _command(pid: int) -> str:
 
 
 def _descriptors(pid: int) -> Iterator[str]:
-    for path in Path("/proc", str(pid), "fd").glob("*"):
+    folder = f"/proc/{pid}/fd"
+    numbers: list[str] = []
+    with contextlib.suppress(OSError):  # it has just ended
+        numbers = os.listdir(folder)
+    for number in numbers:
         with contextlib.suppress(OSError):  # just closed
-            yield str(path.readlink())
+            yield os.readlink(f"{folder}/{number}")
 
 
 def _cwd(pid: int) -> Path:
