@@ -63,10 +63,10 @@ async def fork(kept: Checkpoints, source: str, target: str, course: Course) -> N
             "version of Selfheal or with other extensions"
         )
     if not rounds:
-        raise CannotFork("it ended before its first round")
+        raise CannotFork("it ended before its first iteration")
     if course.iteration not in rounds:
-        known = f"rounds {min(rounds)} to {max(rounds)}" if len(rounds) > 1 else f"round {min(rounds)}"
-        raise CannotFork(f"it can only be forked before {known}, not before round {course.iteration}")
+        known = f"iterations {min(rounds)} to {max(rounds)}" if len(rounds) > 1 else f"iteration {min(rounds)}"
+        raise CannotFork(f"it can only be forked before {known}, not before iteration {course.iteration}")
     begun = await kept.saver.aget_tuple(rounds[course.iteration].config)
     assert begun is not None, "the history has just shown it"
     metadata: CheckpointMetadata = {**begun.metadata, "source": "fork"}

@@ -122,7 +122,7 @@ class Turn(Bookkeeping, total=False):
     iteration: int
     round: int  # of the current rung
     fruitless: int  # rounds of the current rung, in a row, without anything new to judge
-    rounds: Annotated[list[Any], operator.add]  # packed `Round`, one for each strategy, until `climb` has read them
+    rounds: Annotated[list[Any], operator.add]  # packed `StrategyResult`, one for each strategy, until `climb` has read them
     rungs: Annotated[list[Any], operator.add]  # packed `RungCost`, one for each strategy
     refused_behind: int  # how many refusals concern earlier rungs
     rejected: int  # how many changes of the current rung the review rejected
@@ -216,7 +216,7 @@ class Reflection(Contest, Direction, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class StrategyResult:
     """What one strategy of a rung produced."""
 
     fresh: int  # candidates that are new
@@ -255,7 +255,7 @@ def remember(lessons: list[str], lesson: str) -> list[str]:
     return [*kept, lesson][-LESSONS:]
 
 
-async def base_of(state: State, context: Context) -> dict[str, CheckRun]:
+async def base_runs(state: State, context: Context) -> dict[str, CheckRun]:
     """The base's runs, by check name."""
     return {run.check: run for run in await context.recall(tuple[CheckRun, ...], state["base_ref"])}
 

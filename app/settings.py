@@ -116,7 +116,9 @@ class Settings(BaseSettings):
         "overrides this. The App needs the permission `actions: write`.",
     )
     keep_days: float = Field(
-        14.0, gt=0, description="Days for which an ended attempt can be forked; its checkpoints and files are kept as long."
+        14.0,
+        gt=0,
+        description="Days for which an ended attempt can be forked; its checkpoints and files are kept for that long.",
     )
 
     # The sandbox
@@ -157,7 +159,9 @@ class Settings(BaseSettings):
         min_length=1,
         description="E2B template for the machines (docs/e2b.md); `.venv/bin/python -m deploy.e2b.build` builds it.",
     )
-    e2b_sandboxes: int = Field(20, ge=1, le=1000, description="Maximum E2B machines per worker at once (by plan: 20 or 100).")
+    e2b_sandboxes: int = Field(
+        20, ge=1, le=1000, description="Maximum number of E2B machines of one worker at once (by plan: 20 or 100)."
+    )
     e2b_creations_per_second: float = Field(
         1.0, gt=0, le=100, description="Maximum number of E2B machines that one worker creates per second (by plan: 1 or 5)."
     )
@@ -198,7 +202,7 @@ class Settings(BaseSettings):
     )
     model_timeout: float = Field(120.0, gt=0, description="Timeout of one model call, in seconds.")
     model_context: int = Field(
-        16384, ge=1024, description="Context window requested from Ollama, in tokens (its default truncates prompts)."
+        16384, ge=1024, description="Context window requested from Ollama, in tokens (Ollama's default truncates prompts)."
     )
 
     @field_validator("github_api_url", "model_api_base", "otlp_endpoint")

@@ -57,29 +57,40 @@ class Tier:
     def __init__(self, name: tiers.Name) -> None:
         self.name = name
         self.left_out: Counter[str] = Counter()
+        self.unknown: list[str] = []
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         out = [item for item in items if not tiers.includes(self.name, item)]
         self.left_out = Counter(item.nodeid.partition("::")[0] for item in out)
+        is_whole = [Path(arg).name for arg in config.args] == ["tests"] and not config.option.keyword
+        if self.name == "ci" and is_whole:
+            self.unknown = tiers.unknown_in_ci(items)
         if out:
             config.hook.pytest_deselected(items=out)
             items[:] = [item for item in items if tiers.includes(self.name, item)]
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workeroutput"):
-            session.config.workeroutput["left_out"] = dict(self.left_out)
+            session.config.workeroutput.update(left_out=dict(self.left_out), unknown=self.unknown)
+        elif self.unknown:
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """A worker of pytest-xdist collected, not this process."""
-        self.left_out = Counter(getattr(node, "workeroutput", {}).get("left_out", self.left_out))
+        output = getattr(node, "workeroutput", {})
+        self.left_out, self.unknown = Counter(output.get("left_out", self.left_out)), output.get("unknown", self.unknown)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.left_out:
             terminalreporter.section(f"left out of tier {self.name}: {self.left_out.total()} tests (make test-all runs them)")
             for file, count in sorted(self.left_out.items()):
                 terminalreporter.line(f"{count:5} {file}")
+        if self.unknown:
+            terminalreporter.section("tests/tiers.py names for CI what is no long test", red=True)
+            for part in self.unknown:
+                terminalreporter.line(part)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

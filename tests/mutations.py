@@ -108,13 +108,13 @@ def _is_number(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, int | float)
 
 
-def tests_of(file: Path, top: Path) -> dict[str, dict[int, set[str]]]:
+def tests_of(data_file: Path, top: Path) -> dict[str, dict[int, list[str]]]:
     """Ids of the tests that cover a line, by path and line. `top` is where the data was measured."""
     from coverage import CoverageData  # only this needs it
 
-    data = CoverageData(str(file))
+    data = CoverageData(str(data_file))
     data.read()
-    found: dict[str, dict[int, set[str]]] = {}
+    found: dict[str, dict[int, list[str]]] = {}
     for file in data.measured_files():
         contexts = data.contexts_by_lineno(file)
         path = Path(file).relative_to(top).as_posix() if Path(file).is_relative_to(top) else file
@@ -174,10 +174,19 @@ class Copy:
             failed = self._failing(mutation, left)
             if failed is None:
                 return "missed"
-            if failed == "" or self.pytest("-x", ids=[failed]).returncode == 0:
+            if self._passes([failed] if failed else left):
                 return f"found by {failed or 'a hang or an error'}"
+            if not failed:
+                return "missed"
             left.remove(failed)
         return "missed" if left else "not covered"
+
+    def _passes(self, ids: Sequence[str]) -> bool:
+        """Whether these tests pass without a mutation."""
+        try:
+            return self.pytest("-x", ids=ids).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
 
     def _failing(self, mutation: Mutation, ids: Sequence[str]) -> str | None:
         """The first test that fails with the mutation; "" for one that cannot be named."""

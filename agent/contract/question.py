@@ -31,7 +31,7 @@ class Reply:
     @property
     def summary(self) -> str:
         """The reply as one line of the timeline."""
-        return f"{'Approved' if self.approved else 'Rejected'} by a reviewer{f': {self.why}' if self.why else ''}"
+        return f"{'Approved' if self.approved else 'Rejected'} by a person{f': {self.why}' if self.why else ''}"
 
     def answers(self, waiting: Waiting) -> bool:
         """Whether the reply is for this question: one that a killed worker already used must not answer the next."""

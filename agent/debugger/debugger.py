@@ -83,7 +83,8 @@ class Debugger:
 def _left(steps: int) -> str:
     if steps == 0:
         return "No more tool calls are answered: conclude now, with only the JSON object."
-    return f"Conclude with the JSON object as soon as you are sure; at most {steps} more messages with tool calls are answered."
+    more = "one more message with tool calls is" if steps == 1 else f"{steps} more messages with tool calls are"
+    return f"Conclude with the JSON object as soon as you are sure; at most {more} answered."
 
 
 def _without_refuted(found: Diagnosis, refuted: Sequence[str]) -> Diagnosis | None:

@@ -53,7 +53,7 @@ def _place(change: Change, path: str, text: str | None) -> str | EditProblem:
         return EditProblem(f"There is no file {path}.") if text is None else _replace_function(change, path, text)
     if not any(line.strip() for line in change.search):
         if text:
-            return EditProblem(f"{path} exists already, so its SEARCH must not be empty.")
+            return EditProblem(f"{path} already exists, so a block for it needs SEARCH lines.")
         return "".join(f"{line}\n" for line in change.replace)
     if text is None:
         return EditProblem(f"There is no file {path}.")
@@ -166,7 +166,7 @@ def _still_parses(edit: FileChange) -> EditProblem | None:
     try:
         ast.parse(edit.after)
     except SyntaxError as error:
-        return EditProblem(f"With the change {edit.path} is not valid Python: {error.msg}, line {error.lineno}.")
+        return EditProblem(f"With the change, {edit.path} is not valid Python: {error.msg}, line {error.lineno}.")
     except (ValueError, RecursionError, MemoryError):
-        return EditProblem(f"With the change {edit.path} cannot be parsed.")
+        return EditProblem(f"With the change, {edit.path} cannot be parsed.")
     return None

@@ -42,5 +42,5 @@ def estimate(candidate: Candidate, alternatives: int, degraded: Sequence[str], c
     doubts = list(challenged.doubts)
     if lines > 20:
         doubts.append(f"it changes {lines} lines")
-    doubts += [f"the step `{step}` was degraded" for step in fallen]
+    doubts += [f"the step `{step}` could not run in full" for step in fallen]
     return Confidence(round(1 / (1 + math.exp(-max(-5.0, odds))), 2), tuple(doubts))

@@ -151,7 +151,7 @@ def _agreeing_methods(path: str, before: ast.Module, after: ast.Module) -> Itera
     had = Counter(ast.dump(method) for _, method in _answering(before))
     for name, method in _answering(after):
         if had[ast.dump(method)] < 1:
-            yield "agrees", f"{name} in {path} would agree with everything"
+            yield "agrees", f"{name} in {path} would give the same answer to every comparison"
 
 
 def _answering(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:

@@ -1,7 +1,7 @@
 """Detects Python code that accesses its test runner: the runner's modules, frames, files and process.
 
-Works on syntax trees: follows names through imports and `getattr`, and folds constant strings. Only code that a patch adds
-counts. Tamper detection during the run covers better disguises.
+Works on syntax trees: follows names through imports and `getattr`, and folds constant strings. It judges only the
+code that a patch adds. Tamper detection during the run covers better disguises.
 """
 
 from __future__ import annotations

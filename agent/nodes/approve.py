@@ -51,7 +51,7 @@ async def approve(state: State, work: Work) -> Approval:
         return {}
     if not reply.why:
         return {"winner": None, "ending": pack(rejected(""))}
-    why = f"a reviewer rejected it: {reply.why}"
+    why = f"a person rejected it: {reply.why}"
     failed = Verification(False, why, evidence=unpack(Verification, packed).evidence, judge="person")
     return {"winner": None, "failed": [[ref, pack(failed)]], "guidance": [*state.get("guidance", []), reply.why]}
 

@@ -11,7 +11,7 @@ from agent.guard import rules
 from agent.nodes.propose import situation_of
 from agent.proposer import Strategist
 from agent.report.recording import report_cost
-from agent.state import Direction, Round, State, Work, fell_back, pack, remember, unpack
+from agent.state import Direction, State, StrategyResult, Work, fell_back, pack, remember, unpack
 
 FRUITLESS = 2  # consecutive rounds without anything new to judge, after which a rung is left
 STUCK = 4  # consecutive changes that failed in the same way, after which a model is left
@@ -33,7 +33,7 @@ async def climb(state: State, work: Work) -> Direction:
         if wanted in names:
             rung, fruitless = names.index(wanted), 0
         else:
-            update |= await fell_back(work, "climb", f"`{wanted}` was requested as the next rung, but is not on the ladder")
+            update |= await fell_back(work, "climb", f"`{wanted}` was requested, but is not an enabled source of patches")
     costs = []
     while rung < len(work.ladder) and work.ledger.spent_up() is None:
         proposer = work.ladder[rung]
@@ -69,7 +69,7 @@ def is_left_to_a_model(state: State, work: Work) -> bool:
 def _after_the_round(state: State) -> tuple[int, int, list[str]]:
     """Rung, fruitless rounds and lessons after the last round, if there was one."""
     rung, fruitless, lessons = state.get("rung", 0), state.get("fruitless", 0), state.get("lessons", [])
-    rounds = [unpack(Round, packed) for packed in state.get("rounds", [])]
+    rounds = [unpack(StrategyResult, packed) for packed in state.get("rounds", [])]
     if not rounds:
         return rung, fruitless, lessons
     for each in rounds:

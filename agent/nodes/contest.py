@@ -23,7 +23,7 @@ from agent.edits.changes import apply, changed_lines, diff, digest
 from agent.edits.hunks import depends_on_others, hunks, merge, without_hunk
 from agent.gate import gate
 from agent.guard import rules
-from agent.state import Candidates, Contest, Round, State, Work, base_of, pack, red_of, unpack
+from agent.state import Candidates, Contest, State, StrategyResult, Work, base_runs, pack, red_of, unpack
 from sandbox.base import Command, DeadlinePassed, LimitExceeded, Sandbox, Workspace
 
 MOST_DROPS = 8  # most hunks of one candidate that are tried without
@@ -57,7 +57,7 @@ async def guard(state: State, work: Work) -> Candidates:
         await context.emit(Guarded(text=text, title=candidate.title, rule=refusal.rule))
         refused.append(refusal.rule)
         failed.append([ref, pack(Verification(False, f"refused: {refusal.sentence}", judge="guard"))])
-    plausible = sum(unpack(Round, packed).plausible for packed in state.get("rounds", []))
+    plausible = sum(unpack(StrategyResult, packed).plausible for packed in state.get("rounds", []))
     return {
         "proposed": Overwrite([]),  # type: ignore[typeddict-item]
         "support": support,
@@ -101,7 +101,7 @@ async def verify(state: State, work: Work) -> Candidates:
     candidate = await context.recall(Candidate, ref)
     oracle = await context.recall(Oracle, state["oracle_ref"])
     began = context.monotonic()
-    verification = await gate.is_green(work, oracle, await base_of(state, context), candidate.edits)
+    verification = await gate.is_green(work, oracle, await base_runs(state, context), candidate.edits)
     if verification.starved and state.get("beside"):
         return {"alone": [ref]}
     how = "Everything passes" if verification.passed else f"Failed because {verification.reason}"
@@ -165,7 +165,7 @@ async def _smallest(
 ) -> tuple[Candidate, Verification]:
     """The candidate without the hunks that it does not need. Leaves enough time for the proof."""
     oracle = await work.context.recall(Oracle, state["oracle_ref"])
-    base = await base_of(state, work.context)
+    base = await base_runs(state, work.context)
     spare = replace(work, ledger=replace(work.ledger, seconds=work.ledger.seconds + gate.proof_seconds(base)))
     at = 0
     for _ in range(min(MOST_DROPS, count) if (count := await asyncio.to_thread(hunks, candidate.edits)) > 1 else 0):
@@ -191,10 +191,10 @@ async def prove(state: State, work: Work) -> Contest:
     candidate = await context.recall(Candidate, ref)
     oracle = await context.recall(Oracle, state["oracle_ref"])
     began = context.monotonic()
-    base = await base_of(state, context)
+    base = await base_runs(state, context)
     verification = await gate.prove(work, oracle, base, candidate.edits, unpack(Verification, green))
     seconds = context.monotonic() - began
-    how = "Proven red, green, red" if verification.passed else f"Not proven because {verification.reason}"
+    how = "Verified against the original code" if verification.passed else f"Not verified because {verification.reason}"
     await context.emit(
         Proven(
             text=f"{how}: {candidate.title}",

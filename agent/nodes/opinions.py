@@ -85,11 +85,12 @@ async def _rivals(state: State, work: Work, candidate: Candidate) -> dict[str, E
 
 def _dropped(state: State, contradicted: dict[str, str]) -> Contest:
     """Fail rivals that meet the same objection as the winner, without proving them."""
-    allowed = state.get("allowed", [])
-    failed = [
-        [ref, pack(Verification(False, f"challenge objects: {why}"))] for ref, why in contradicted.items() if ref in allowed
-    ]
-    return {"allowed": [ref for ref in allowed if ref not in contradicted], "failed": failed}
+    failed = [[ref, pack(Verification(False, f"challenge objects: {why}"))] for ref, why in contradicted.items()]
+    return {
+        "allowed": [ref for ref in state.get("allowed", []) if ref not in contradicted],
+        "passed": [verdict for verdict in state.get("passed", []) if verdict[0] not in contradicted],
+        "failed": failed,
+    }
 
 
 async def _written(

@@ -19,7 +19,7 @@ from agent.gate.gate import proof_seconds
 from agent.models.values import ModelError
 from agent.proposer import Proposal, Situation, Strategist
 from agent.report.recording import report_cost
-from agent.state import Direction, Proposals, Round, State, Work, fell_back, pack, red_of, unpack
+from agent.state import Direction, Proposals, State, StrategyResult, Work, fell_back, pack, red_of, unpack
 from sandbox.base import DeadlinePassed, LimitExceeded
 
 EARLIER = 2  # failed patches that a rung sees
@@ -45,7 +45,7 @@ async def propose(state: State, work: Work) -> Proposals:
     repeated = bool(proposal.candidates) and not fresh
     return {
         "proposed": [await context.keep(candidate) for candidate in fresh],
-        "rounds": [pack(Round(len(fresh), proposal.plausible, proposal.exhausted, repeated, proposal.note))],
+        "rounds": [pack(StrategyResult(len(fresh), proposal.plausible, proposal.exhausted, repeated, proposal.note))],
         "rungs": [pack(cost)],
         "usage": [pack(proposal.usage)],
     }

@@ -77,7 +77,7 @@ async def _repaired(state: State, work: Work) -> End:
     await _keep_in_memory(
         state, work, Recollection(work.task.id, "", Outcome.HEALED, log.lessons, candidate.title, shown[:MEMORABLE])
     )
-    reason = f"Proven red, green, red: {candidate.title}"
+    reason = f"Verified: {candidate.title}"
     await work.context.emit(
         Ended(text=reason, outcome=Outcome.HEALED, reason=reason, next_step="Review the change and merge it.")
     )
@@ -113,7 +113,7 @@ def _ending(state: State, work: Work, known: Diagnosis | None, suspects: tuple[S
     refused = state.get("refused", [])
     judged = len(state.get("iterations", []))
     if refused and len(refused) == judged and set(refused) == {rules.TESTS}:
-        return endings.needs_test_change(known.cause if known else "unknown.")
+        return endings.needs_test_change(known.cause if known else "")
     bound = work.ledger.spent_up() if state.get("rung", 0) < len(work.ladder) else None
     if bound is None and (bound := work.ledger.model_spent_up()) is None:
         return endings.gave_up(judged, [unpack(RungCost, packed) for packed in state.get("rungs", [])], suspects)

@@ -94,7 +94,9 @@ def needs_the_network(ids: Sequence[VerdictId], sign: str) -> Ending:
 def limited(ids: Sequence[VerdictId], what: str, sign: str) -> Ending:
     """`what` names the limit, `sign` is the text that shows it."""
     more = (
-        "Raise the sandbox's limit (`SANDBOX_MEMORY_MB`), or set" if what == "memory" else "Reduce what the tests use, or set"
+        "Raise the sandbox's limit (`SELFHEAL_SANDBOX_MEMORY_MB`), or set"
+        if what == "memory"
+        else "Reduce what the tests use, or set"
     )
     return Ending(
         Outcome.INFRASTRUCTURE,
@@ -160,16 +162,16 @@ def limit_reached(problem: str) -> Ending:
 def out_of_budget(bound: str, tried: int) -> Ending:
     return Ending(
         Outcome.OUT_OF_BUDGET,
-        f"The budget ended before a repair was found: {bound} ({_judged(tried)}).",
+        f"{words.capitalized(bound)} ({_judged(tried)}).",
         "Start from the diagnosis and the failed patches, or start again with a larger budget.",
     )
 
 
 def rejected(why: str) -> Ending:
-    """The reviewer who was asked rejected it."""
+    """The person who was asked rejected it."""
     return Ending(
         Outcome.CANCELLED,
-        f"Rejected by a reviewer{f': {why}' if why else ''}.",
+        f"A person rejected the change{f': {why}' if why else ''}.",
         "Start again when something has changed, or fork the attempt with a hint.",
     )
 
@@ -177,14 +179,14 @@ def rejected(why: str) -> Ending:
 def needs_test_change(cause: str) -> Ending:
     return Ending(
         Outcome.NEEDS_TEST_CHANGE,
-        f"Every proposed repair edits tests or their configuration, which the policy forbids. {cause}",
+        f"Every proposed repair edits tests or their configuration, which the policy forbids. {cause}".rstrip(),
         "Decide whether the test is wrong; if it is, change it, or allow test edits in `.github/selfheal.yml`.",
     )
 
 
 def gave_up(tried: int, rungs: Sequence[RungCost], suspects: Sequence[Span]) -> Ending:
     """`tried` counts the changes that the gate judged; `suspects` are the suspicious locations, most suspicious first."""
-    why = "; ".join(_efforts(rungs)) or "no rung of the ladder is enabled"
+    why = "; ".join(_efforts(rungs)) or "no source of patches is enabled"
     gate = f" {_judged(tried)}; none passed." if tried else ""
     start = f"Start at {words.location(suspects[0])}, the most suspicious location" if suspects else "Start from the diagnosis"
     asked = any(is_model(cost.rung) and cost.tried for cost in rungs)

@@ -21,7 +21,7 @@ from app.github.repository import Repository
 from app.github.types import PUBLISHING, RERUNNING, Reaction, WorkflowRun
 from app.publish import publish
 from app.publish.messages import Publication
-from app.publish.outcomes import ENDINGS
+from app.publish.outcomes import OUTCOME_TEXTS
 from app.store.leases.leases import Lease, NotificationLease
 from app.store.store import Store
 from app.store.values import Attempt
@@ -90,7 +90,7 @@ async def report_end(notification: NotificationLease, store: Store, github: GitH
     attempt = notification.attempt
     if attempt.outcome is None or attempt.ended_at is None:
         raise ValueError(f"attempt {attempt.id} has not ended")
-    ending = without_a_run(attempt.outcome, attempt.reason or "", attempt.next_step or ENDINGS[attempt.outcome].next_step)
+    ending = without_a_run(attempt.outcome, attempt.reason or "", attempt.next_step or OUTCOME_TEXTS[attempt.outcome].next_step)
     repository = github.repository(attempt.installation_id, attempt.repository, PUBLISHING, fence=notification.check)
     try:
         await publish.explanation(publication_of(attempt, secrets), ending, repository)
@@ -110,14 +110,16 @@ async def rerun(attempt: Attempt, runs: Iterable[WorkflowRun], store: Store, git
     sentences = []
     for run in runs:
         if run.attempt > 1:
-            sentences.append(f"{run.name} was already rerun (attempt {run.attempt}); Selfheal does not rerun it again.")
+            sentences.append(
+                f"{run.name} was already rerun (GitHub's run attempt {run.attempt}); Selfheal does not rerun it again."
+            )
         elif not await store.claim_rerun(attempt.id, attempt.repository.id, run.id):
             sentences.append(f"Selfheal has already asked GitHub to rerun the failed jobs of {run.name}.")
         else:
             try:
                 await repository.rerun_failed_jobs(run.id)
             except GitHubError as error:
-                sentences.append(f"The failed jobs of {run.name} could not be rerun: {error}.")
+                sentences.append(f"The failed jobs of {run.name} could not be rerun: {error}. Rerun them yourself.")
             else:
                 sentences.append(f"Selfheal reran the failed jobs of {run.name} once.")
     return " ".join(sentences)

@@ -25,14 +25,24 @@ from agent.models import tracing
 from app.attempt.gather import Gathered, HeadCommit, gather, has_moved, resolve_head
 from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, publication_of, react, report_end, rerun
 from app.github.client import GitHub
-from app.github.errors import BadCredentials, Conflict, Forbidden, GitHubError, NotFound, RateLimited, TooLarge, Unavailable
+from app.github.errors import (
+    BadCredentials,
+    BranchTaken,
+    Conflict,
+    Forbidden,
+    GitHubError,
+    NotFound,
+    RateLimited,
+    TooLarge,
+    Unavailable,
+)
 from app.github.repository import Repository
 from app.github.types import PUBLISHING, READING
 from app.observability import traces
 from app.observability.log import bind_ids
 from app.publish import publish
 from app.publish.messages import Publication
-from app.publish.outcomes import ENDINGS
+from app.publish.outcomes import OUTCOME_TEXTS
 from app.store.leases.claims import NotClaimed, Postponed
 from app.store.leases.leases import AttemptCancelled, Lease
 from app.store.memories import Embedder
@@ -41,6 +51,7 @@ from app.store.values import Attempt, PullRequestRecord
 from sandbox.base import SandboxError, SandboxUnavailable
 
 log = structlog.get_logger()
+_RERUN_FIRST = "Rerun the failed jobs."
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +228,7 @@ async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication:
         return without_a_run(
             Outcome.INFRASTRUCTURE,
             f"CI's log shows a failure outside the code: {gathered.infrastructure}",
-            "Rerun the failed jobs, or comment `/heal` to have the code examined anyway.",
+            f"{_RERUN_FIRST} If they fail again, comment `/heal` to have the code examined.",
         )
     case = Case(
         id=attempt.id,
@@ -258,7 +269,8 @@ async def _add_notes(work: Work, gathered: Gathered, result: Repair | NoRepair) 
     if isinstance(result, NoRepair) and result.outcome in (Outcome.FLAKY, Outcome.INFRASTRUCTURE) and gathered.runs:
         is_wanted = (gathered.configuration.rerun or work.deps.rerun) == "once"
         reruns = await rerun(work.attempt, gathered.runs, work.deps.store, work.deps.github) if is_wanted else ""
-        result = replace(result, next_step=f"{reruns} {result.next_step}".strip())
+        if reruns:
+            result = replace(result, next_step=f"{reruns} {result.next_step.removeprefix(_RERUN_FIRST).strip()}")
     return result
 
 
@@ -276,7 +288,7 @@ async def _publish(work: Work, head: HeadCommit, publication: Publication, repai
         return
     await work.lease.record_pull_request(opened, repair.confidence)
     reason = f"Opened pull request #{opened.number}: {repair.title}"
-    await work.lease.end(Outcome.HEALED, reason, ENDINGS[Outcome.HEALED].next_step, reported=True)
+    await work.lease.end(Outcome.HEALED, reason, OUTCOME_TEXTS[Outcome.HEALED].next_step, reported=True)
 
 
 async def _open_pull_request(
@@ -289,7 +301,9 @@ async def _open_pull_request(
         published = await publish.pull_request(publication, repair, work.writing)
     except Conflict as error:
         reason = f"The repair was verified but could not be published: {error}."
-        next_step = "Remove or rename that branch, then comment `/heal`."
+        next_step = "Apply the patch in the log by hand, or push a commit to start a new attempt."
+        if isinstance(error, BranchTaken):
+            next_step = "Remove or rename that branch, then comment `/heal`."
         return NoRepair(Outcome.REFUSED, reason, next_step, repair.usage, repair.log)
     if isinstance(published, NoRepair):  # the branch was deleted meanwhile
         return published

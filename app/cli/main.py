@@ -39,7 +39,8 @@ JobName = Annotated[
     str | None, typer.Option("--job", metavar="NAME", help="Job to replay: its id, or the name that GitHub shows.")
 ]
 Matrix = Annotated[
-    list[str] | None, typer.Option("--matrix", metavar="KEY=VALUE", help="Matrix value of the job; repeatable, once per key.")
+    list[str] | None,
+    typer.Option("--matrix", metavar="KEY=VALUE", help="Matrix value of the job. Repeat the option for each key."),
 ]
 StepName = Annotated[
     str | None,
@@ -195,7 +196,7 @@ def doctor(json: Json = False) -> None:
 
 @app.command()
 def health() -> None:
-    """Report whether this machine's worker is healthy. Exits with 0 if it is, else with 1 and a line for each unhealthy part.
+    """Report whether this machine's worker is healthy, a line for each part. Exits with 0 if all parts are, otherwise with 1.
 
     Intended for container health checks. The web process serves `/healthz` and `/readyz` itself.
     """

@@ -72,7 +72,7 @@ def forget(
     dropped = run(forgotten(), StoreError)
     if not dropped:
         wrong_use(f"no memory matches {number or repository}; `selfheal memory list` shows all memories")
-    typer.echo(f"Deleted: {dropped}.")
+    typer.echo(f"Deleted {dropped} {'memory' if dropped == 1 else 'memories'}.")
 
 
 def _show(kept: list[StoredMemory]) -> None:

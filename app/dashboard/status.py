@@ -27,7 +27,7 @@ from agent.contract.events import (
     Verified,
 )
 from agent.contract.outcome import Outcome
-from app.publish.outcomes import ENDINGS
+from app.publish.outcomes import OUTCOME_TEXTS
 from app.store.events import StoredEvent
 from app.store.values import Attempt
 
@@ -214,7 +214,7 @@ def status_text(attempt: Attempt, summary: AttemptSummary | None = None) -> Stat
     """The status as text: for a row of the list without a summary, for the attempt's page with one."""
     word = label(attempt.outcome or attempt.status)
     if attempt.outcome is not None:
-        ending = ENDINGS[attempt.outcome]
+        ending = OUTCOME_TEXTS[attempt.outcome]
         return StatusText(tone(attempt), word, ending.sentence, attempt.reason or "", attempt.next_step or ending.next_step)
     if attempt.status == "waiting":
         question = attempt.question.text if attempt.question else ""

@@ -50,6 +50,10 @@ class Conflict(GitHubError):
     """The existing object is not ours to change, or has changed meanwhile."""
 
 
+class BranchTaken(Conflict):
+    """The branch already exists and is not ours."""
+
+
 class Invalid(GitHubError):
     """GitHub rejects the content (422); `reasons` are in GitHub's own words."""
 

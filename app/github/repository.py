@@ -17,7 +17,7 @@ from urllib.parse import quote
 import msgspec
 
 from app.github.channel import Channel
-from app.github.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
+from app.github.errors import BranchTaken, Conflict, Invalid, NotFound, TooLarge, Unavailable
 from app.github.retries import find_or_create
 from app.github.types import (
     CheckReport,
@@ -171,7 +171,7 @@ class Repository:
         return parsed(Object, await self._write("POST", f"{self._path}/git/commits", body, repeatable=True)).sha
 
     async def create_branch(self, branch: str, sha: str) -> None:
-        """Create `branch` at `sha` unless it exists. Raises `Conflict` if it points elsewhere."""
+        """Create `branch` at `sha` unless it exists. Raises `BranchTaken` if it points elsewhere."""
 
         async def create() -> str:
             body = {"ref": f"refs/heads/{branch}", "sha": sha}
@@ -179,7 +179,7 @@ class Repository:
 
         head = await find_or_create(lambda: self.branch_head(branch), create, self._channel.retry_policy)
         if head != sha:
-            raise Conflict(f"the branch {branch} of {self.ref.full_name} already points to {head[:10]}")
+            raise BranchTaken(f"the branch {branch} of {self.ref.full_name} already points to {head[:10]}")
 
     async def move_branch(self, branch: str, sha: str) -> None:
         """Force an existing branch to `sha`; only for our own branches."""

@@ -84,10 +84,10 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The service's metric families, from the last figures."""
-        up = "Whether the database answers; without it only this process's own figures are reported."
+        up = "Whether the database answers; without it, only this process's own metrics are reported."
         yield GaugeMetricFamily("selfheal_database_up", up, float(self._is_up))
         if self._is_up and self._cached is not None:
-            age = "Age of the service's figures; grows while reading them takes too long."
+            age = "Age of the service's metrics; grows while reading them takes too long."
             yield GaugeMetricFamily("selfheal_figures_age_seconds", age, time.monotonic() - self._cached[0])
             yield from families(self._cached[1])
 
@@ -97,10 +97,10 @@ class Metrics(Collector):
                 figures = await self._read()
         except TimeoutError:
             self._is_up = await self._answers()
-            log.warning("figures not updated; reading them takes too long", seconds=_READ_SECONDS, database_answers=self._is_up)
+            log.warning("metrics not updated; reading them takes too long", seconds=_READ_SECONDS, database_answers=self._is_up)
         except (SQLAlchemyError, OSError) as error:
             self._is_up = False
-            log.warning("no figures; the database does not answer", error=f"{type(error).__name__}: {error}")
+            log.warning("metrics not updated; the database does not answer", error=f"{type(error).__name__}: {error}")
         else:
             self._is_up, self._cached = True, (time.monotonic(), figures)
 

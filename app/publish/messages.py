@@ -12,7 +12,7 @@ from agent.contract.outcome import Evidence, NoRepair, Outcome, ReflectionLog, R
 from agent.contract.question import Question
 from app.publish import proof
 from app.publish.markdown import Quoter, link, shortened
-from app.publish.outcomes import ENDINGS
+from app.publish.outcomes import OUTCOME_TEXTS
 from app.publish.proof import headline, log_markdown, size, spent, tried_markdown
 
 BODY_LIMIT = 65_536
@@ -101,8 +101,8 @@ def _body(publication: Publication, repair: Repair, quote: Quoter, ids: int) -> 
         *proof.failing_ids(repair.evidence, quote, ids),
         "### Before you merge",
         (
-            "Review the diff. Passing tests show that the tested behaviour is correct, not that it is what you intended. You "
-            "can merge this pull request, push commits to it, or close it. Selfheal does not reopen a closed pull request."
+            "Review the diff. Passing tests show that the code does what the tests check, not that it does what you intended. "
+            "You can merge this pull request, push commits to it, or close it. Selfheal does not reopen a closed pull request."
         ),
         f"Cost: {spent(repair.usage)}.",
     ]
@@ -137,7 +137,7 @@ def _found_by(repair: Repair, quote: Quoter) -> list[str]:
     if verified is None:
         return []
     failed = len(repair.log.iterations) - 1
-    which = f"verified after {words.counted(failed, 'failed candidate')}" if failed else "first candidate, fully verified"
+    which = f"verified after {words.counted(failed, 'failed candidate')}" if failed else "its first candidate passed all checks"
     return [f"Found by {quote.prose(words.rung(verified.rung), 120)}; {which}."]
 
 
@@ -151,7 +151,7 @@ def _remaining_log(repair: Repair) -> ReflectionLog:
 
 def _log(log: ReflectionLog, quote: Quoter, room: int) -> str:
     """The log in a details block of at most `room` bytes."""
-    frame = "\n\n<details>\n<summary>Reflection log: changes and lessons</summary>\n\n{}\n\n</details>\n"
+    frame = "\n\n<details>\n<summary>Reflection log: changes tried, and lessons</summary>\n\n{}\n\n</details>\n"
     text = log_markdown(log, quote, room - size(frame))
     if text is None:
         return "\n"
@@ -160,7 +160,7 @@ def _log(log: ReflectionLog, quote: Quoter, room: int) -> str:
 
 def healed_summary(publication: Publication, repair: Repair, pull_url: str) -> str:
     quote = quoter(publication)
-    ending = ENDINGS[Outcome.HEALED]
+    ending = OUTCOME_TEXTS[Outcome.HEALED]
     return "\n\n".join(
         [
             f"{ending.sentence} See {link('the pull request', pull_url)} for the evidence.",
@@ -175,7 +175,7 @@ def healed_summary(publication: Publication, repair: Repair, pull_url: str) -> s
 def no_repair_summary(publication: Publication, result: NoRepair) -> str:
     """Outcome, reason and next step; then the diagnosis, the changes tried, notes and the log."""
     quote = quoter(publication)
-    ending, log = ENDINGS[result.outcome], result.log
+    ending, log = OUTCOME_TEXTS[result.outcome], result.log
     parts = [
         ending.sentence,
         f"**Why:** {quote.prose(result.reason, 1000)}",
@@ -197,7 +197,7 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
 def no_repair_comment(publication: Publication, result: NoRepair) -> str:
     """The reply to a `/heal` comment."""
     quote = quoter(publication)
-    ending = ENDINGS[result.outcome]
+    ending = OUTCOME_TEXTS[result.outcome]
     parts = [
         comment_marker(publication.attempt_id),
         f"{ending.sentence} {quote.prose(result.reason, 600)}",
@@ -225,7 +225,8 @@ def question_summary(publication: Publication, asked: Question) -> str:
     if asked.about == "publish":
         why = "what should be done instead"
         after = (
-            "If you reject it with a reason, Selfheal learns from it and tries another change. Without one, the attempt ends."
+            "If you reject it with a reason, Selfheal learns from the reason and tries another change. "
+            "Without a reason, the attempt ends."
         )
     else:
         why, after = "why not", "If you reject it, the attempt ends."

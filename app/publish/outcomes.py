@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # keeps GitHub's client out of `selfheal fix`
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class OutcomeText:
     """The text of an outcome, and the conclusion of its check run.
 
     The conclusion is never `failure`, as Selfheal's own check must not block a merge. It is `action_required` if only a person
@@ -26,66 +26,66 @@ class Ending:
     conclusion: Conclusion
 
 
-ENDINGS: Mapping[Outcome, Ending] = MappingProxyType(
+OUTCOME_TEXTS: Mapping[Outcome, OutcomeText] = MappingProxyType(
     {
-        Outcome.HEALED: Ending(
+        Outcome.HEALED: OutcomeText(
             "Selfheal found a verified repair.", "Review the pull request. Selfheal never merges by itself.", "success"
         ),
-        Outcome.NOT_REPRODUCED: Ending(
+        Outcome.NOT_REPRODUCED: OutcomeText(
             "The failure did not occur in the sandbox.",
-            "Compare the environment below with your CI's, or rerun the job.",
+            "Compare the sandbox's environment with your CI's, or rerun the job.",
             "neutral",
         ),
-        Outcome.FLAKY: Ending(
-            "The same commit sometimes passes and sometimes fails.",
-            "Check the tests listed below for dependence on time, order, randomness or shared state. No code was changed.",
+        Outcome.FLAKY: OutcomeText(
+            "The failure depends on chance or on the environment.",
+            "Check the tests named above for dependence on time, order, randomness or shared state. No code was changed.",
             "neutral",
         ),
-        Outcome.INFRASTRUCTURE: Ending(
+        Outcome.INFRASTRUCTURE: OutcomeText(
             "The CI run or the sandbox failed for a reason outside the code.",
-            "Rerun the job. If it fails again, see the reason below.",
+            "Rerun the job. If it fails again, see the reason above.",
             "neutral",
         ),
-        Outcome.NEEDS_SERVICES: Ending(
+        Outcome.NEEDS_SERVICES: OutcomeText(
             "The tests need a service that the sandbox does not provide.",
             "Make the tests start the service themselves, or list tests that run without it in `.github/selfheal.yml`.",
             "action_required",
         ),
-        Outcome.NEEDS_SECRET: Ending(
+        Outcome.NEEDS_SECRET: OutcomeText(
             "The failing step needs a secret, and the sandbox never contains secrets.",
             "Check the secret in your CI's settings, or list tests that run without it in `.github/selfheal.yml`.",
             "action_required",
         ),
-        Outcome.NEEDS_TEST_CHANGE: Ending(
+        Outcome.NEEDS_TEST_CHANGE: OutcomeText(
             "The repair would have to edit a test or another protected file.",
             "Decide whether the test or the code is correct. `allow_test_edits` in `.github/selfheal.yml` allows such repairs.",
             "action_required",
         ),
-        Outcome.SUPERSEDED: Ending(
+        Outcome.SUPERSEDED: OutcomeText(
             "The branch changed before the repair was finished.", "No action needed. Only the newest commit matters.", "neutral"
         ),
-        Outcome.NOTHING_FAILED: Ending(
+        Outcome.NOTHING_FAILED: OutcomeText(
             "No failing check was found at this commit.",
             "If a check fails, add its command to `.github/selfheal.yml`.",
             "neutral",
         ),
-        Outcome.OUT_OF_BUDGET: Ending(
-            "The attempt's budget ran out before a repair was verified.",
+        Outcome.OUT_OF_BUDGET: OutcomeText(
+            "The budget or a time limit ran out before a repair was verified.",
             "Raise the budget, or use the diagnosis and lessons below to fix it yourself.",
             "neutral",
         ),
-        Outcome.GAVE_UP: Ending(
+        Outcome.GAVE_UP: OutcomeText(
             "Selfheal found no change that fixes the failing checks without breaking others.",
             "Use the diagnosis and the failed changes below to fix it yourself, or configure a stronger model.",
             "neutral",
         ),
-        Outcome.REFUSED: Ending(
-            "Policy does not allow this attempt.", "The reason below names the rule and who can change it.", "neutral"
+        Outcome.REFUSED: OutcomeText(
+            "Selfheal cannot carry out this attempt.", "The reason above says what prevents it.", "neutral"
         ),
-        Outcome.CANCELLED: Ending(
-            "The attempt was cancelled.", "Comment `/heal` on the pull request to start a new one.", "cancelled"
+        Outcome.CANCELLED: OutcomeText(
+            "The attempt was cancelled.", "To start a new one, comment `/heal` on a pull request.", "cancelled"
         ),
-        Outcome.ERROR: Ending(
+        Outcome.ERROR: OutcomeText(
             "Selfheal failed with an internal error.",
             "This says nothing about your code. The operator can look up the attempt's id in Selfheal's log.",
             "neutral",

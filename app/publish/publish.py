@@ -15,12 +15,12 @@ from typing import Literal
 from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.proposal import FileChange
 from agent.contract.question import Question
-from app.github.errors import Conflict
+from app.github.errors import BranchTaken, Conflict
 from app.github.repository import Repository
 from app.github.types import CheckOutput, CheckReport, Commit, Conclusion, PullRequest, Status
 from app.publish import messages
 from app.publish.messages import Publication
-from app.publish.outcomes import ENDINGS
+from app.publish.outcomes import OUTCOME_TEXTS
 from webhooks.triggers import OWN_BRANCHES
 
 CHECK = "Selfheal"
@@ -49,7 +49,7 @@ class _Branch:
 async def progress(publication: Publication, repository: Repository, step: str | None) -> None:
     """Show on the failing commit that the attempt is queued (`step=None`), or its current step."""
     title = "Queued" if step is None else messages.quoter(publication).line(step, 100)
-    summary = messages.progress_summary(publication, step or "waiting for a worker")
+    summary = messages.progress_summary(publication, step or "Waiting for a worker")
     await _report(publication, repository, "queued" if step is None else "in_progress", title, summary)
 
 
@@ -71,7 +71,7 @@ async def pull_request(publication: Publication, repair: Repair, repository: Rep
         return NoRepair(
             Outcome.SUPERSEDED,
             "The branch was deleted before the pull request was opened.",
-            ENDINGS[Outcome.SUPERSEDED].next_step,
+            OUTCOME_TEXTS[Outcome.SUPERSEDED].next_step,
             repair.usage,
             repair.log,
         )
@@ -112,7 +112,7 @@ async def _find_branch(publication: Publication, repository: Repository) -> _Bra
         branch = await _read_branch(branch_name(publication, number), repository)
         if _is_free(branch) or _can_update(branch, publication) or _is_published(branch, publication):
             return branch
-    raise Conflict(f"the branch {branch.name} contains other people's work; it was not changed")
+    raise BranchTaken(f"the branch {branch.name} contains other people's work; it was not changed")
 
 
 async def _read_branch(name: str, repository: Repository) -> _Branch:
@@ -183,7 +183,7 @@ def _unix(text: str) -> str:
 
 
 async def _conclude(publication: Publication, repository: Repository, outcome: Outcome, summary: str) -> None:
-    ending = ENDINGS[outcome]
+    ending = OUTCOME_TEXTS[outcome]
     await _report(publication, repository, "completed", ending.sentence, summary, ending.conclusion)
 
 

@@ -200,7 +200,7 @@ async def _run_one(heal: Heal, attempt_id: str) -> None:
         try:
             await heal(attempt_id)
         except NotClaimed as refusal:
-            _log.info("not claimed", reason=str(refusal))
+            _log.info("attempt skipped", reason=str(refusal))
         except AttemptCancelled as cancelled:
             _log.info("cancelled", outcome=cancelled.outcome, reason=cancelled.reason)
         except LeaseLost as lost:

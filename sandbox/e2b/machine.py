@@ -143,7 +143,7 @@ class E2BMachine:
                 async with asyncio.timeout(self._patience.call):
                     await self._sandbox.set_timeout(min(LEASE_SECONDS, left))
             except Exception as error:  # noqa: BLE001 - as in `run`; retried soon, and requests show if the machine is gone
-                _log.warning("could not renew a sandbox lease: %s", error)
+                _log.warning("could not extend the lifetime of an E2B machine: %s", error)
 
     async def kill(self) -> None:
         await kill(self._account, self._sandbox.sandbox_id)

@@ -184,7 +184,7 @@ class Installer:
 async def _run_with_index(
     backend: InstallBackend, index: IndexAccess, start: Sequence[str], targets: Sequence[str]
 ) -> Completed:
-    argv = list(start)
+    argv = [*start, *(() if index.urls else ("--no-index",))]  # else it would keep asking its default index
     for number, url in enumerate(index.urls):
         argv += ["--extra-index-url" if number else "--index-url", url]
     argv += targets

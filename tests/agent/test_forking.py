@@ -101,10 +101,12 @@ async def test_a_rung_that_may_not_climb_is_said_so(garage: Garage) -> None:
     rungs = (Scripted([(RIGHT,)]), Scripted([], rung="model:large"))
     healed = await garage.heal("t2", *rungs, policy=Policy(rungs=("patterns",)))
     assert isinstance(healed, Repair)
-    assert any("`model:large` was requested as the next rung" in note for note in healed.log.notes)
+    assert any("`model:large` was requested, but is not" in note for note in healed.log.notes)
 
 
-@pytest.mark.parametrize(("iteration", "words"), [(3, "rounds 1 to 2, not before round 3"), (99, "not before round 99")])
+@pytest.mark.parametrize(
+    ("iteration", "words"), [(3, "iterations 1 to 2, not before iteration 3"), (99, "not before iteration 99")]
+)
 async def test_a_round_that_there_was_not_is_named(garage: Garage, iteration: int, words: str) -> None:
     await garage.heal("t1", Scripted([(WRONG,)]))
     with pytest.raises(CannotFork, match=words):

@@ -87,7 +87,7 @@ async def test_the_policy_narrows_the_ladder(bench: Bench) -> None:
     result = await bench.heal(Scripted([(RIGHT,)]), policy=Policy(rungs=("tools",)))
     assert isinstance(result, NoRepair)
     assert result.outcome is Outcome.GAVE_UP
-    assert "No rung" in result.reason
+    assert "No source of patches" in result.reason
 
 
 async def test_green_checks_are_not_reproduced(bench: Bench) -> None:

@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from agent.contract.outcome import Outcome
-from app.publish.outcomes import ENDINGS
+from app.publish.outcomes import OUTCOME_TEXTS
 from app.store.values import Attempt
 from tests.standins.model import Asked, Reply, ScriptedModel, empty, hanging, huge, unauthorized
 from tests.story.story import FAST, PYTEST, Story, tidy, told, until
@@ -286,7 +286,7 @@ async def test_each_ends_in_its_outcome_with_a_sentence_and_a_next_step(begun: B
     assert attempt.next_step
     if case.is_told:
         (run,) = begun.story.github.check_runs(f"acme/{name}")
-        ending = ENDINGS[case.outcome]
+        ending = OUTCOME_TEXTS[case.outcome]
         assert (run.status, run.conclusion, run.output["title"]) == ("completed", ending.conclusion, ending.sentence)
         assert "**Next:**" in run.output["summary"]
     pulls = begun.story.github.pull_requests(f"acme/{name}") if name != "gone" else []

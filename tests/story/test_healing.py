@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
 from agent.contract.outcome import Outcome
@@ -115,3 +116,11 @@ async def test_a_bug_beyond_the_patterns_ends_as_gave_up_with_its_log(story: Sto
     (run,) = story.github.check_runs("acme/hard")
     assert run.conclusion == "neutral"
     assert not story.github.pull_requests("acme/hard")
+
+
+async def test_the_public_address_has_no_pages(story: Story) -> None:
+    async with httpx.AsyncClient() as client:
+        for path in ("/", "/attempts/x", "/api/v1/attempts", "/api/v1/openapi.json", "/static/live.js"):
+            assert (await client.get(story.service.url + path)).status_code == 404
+        assert (await client.post(story.service.pages + "/webhooks/github")).status_code in (404, 405)
+    assert '"sign_in": "none"' in story.service.log("serve")

@@ -22,6 +22,7 @@ async def _shown(story: Story, attempt: Attempt) -> list[str]:
     return [f"event-{stored.sequence}" for stored in await story.store.timeline(attempt.id) if stored.event.text]
 
 
+@pytest.mark.long
 async def test_an_attempt_is_watched_from_its_row_to_its_pull_request(story: Story) -> None:
     await story.repository("acme/watched", CALCULATOR)
     async with browsing() as browser, tab(browser) as opened:
@@ -82,11 +83,3 @@ async def test_the_api_tells_of_a_worker_in_another_process(story: Story) -> Non
         assert [event["sequence"] for event in told] == list(range(1, len(told) + 1))
         assert (told[-1]["kind"], told[-1]["outcome"]) == ("ended", "healed")
         assert (await client.get(f"/attempts/{attempt.id}")).json()["outcome"] == "healed"
-
-
-async def test_the_public_address_has_no_pages(story: Story) -> None:
-    async with httpx.AsyncClient() as client:
-        for path in ("/", "/attempts/x", "/api/v1/attempts", "/api/v1/openapi.json", "/static/live.js"):
-            assert (await client.get(story.service.url + path)).status_code == 404
-        assert (await client.post(story.service.pages + "/webhooks/github")).status_code in (404, 405)
-    assert '"sign_in": "none"' in story.service.log("serve")

@@ -69,7 +69,8 @@ def unmet(failed: InstallFailed, *, was_met: bool) -> Ending:
         )
     return Ending(
         Outcome.GAVE_UP,
-        f"The install step failed because of a dependency: {words}. Selfheal repairs code, but no code could be run.",
+        f"The install step failed because of a dependency: {words}. Without it, the code could not run, so no "
+        "repair was tried.",
         "Fix the name or version of the requirement, or resolve the conflict, then push.",
     )
 

@@ -138,14 +138,14 @@ def _remarks(events: Sequence[SearchEvent], done: SearchEvent) -> list[str]:
     remarks = [f"the search could not run: {e.why}" for e in events if e.event == "unavailable"]
     for ready in (e for e in events if e.event == "ready"):
         if ready.missing:
-            remarks.append(f"{len(ready.missing)} failing tests cannot be run in a warm process")
+            remarks.append(f"{len(ready.missing)} failing tests cannot run in the search's reused process")
         elif not ready.red:
-            remarks.append("the failing tests pass in a warm process")
+            remarks.append("the failing tests pass in the search's reused process")
     if not events:
         remarks.append("the search ended without a result")
     if done.tried and not done.exhausted and not any(e.event == "plausible" for e in events):
         remarks.append("the search ran out of time before trying all mutations")
-    ways = (("in one process", done.batched), ("in a fork each", done.forked), ("with a fresh import each", done.fresh))
+    ways = (("in one process", done.batched), ("in separate forks", done.forked), ("with a fresh import each", done.fresh))
     rates = [f"{count} {way} ({count / seconds:.0f}/s)" for way, (count, seconds) in ways if count and seconds > 0]
     if rates:
         remarks.append("tried " + ", ".join(rates))

@@ -51,7 +51,13 @@ def approve(attempt: AttemptId) -> None:
 def reject(
     attempt: AttemptId,
     why: Annotated[
-        str, typer.Option("--why", metavar="TEXT", help="What is wrong. The attempt learns from it and tries another change.")
+        str,
+        typer.Option(
+            "--why",
+            metavar="TEXT",
+            help="What is wrong with the change. Selfheal learns from it and tries another one. "
+            "To a question before an iteration, it is only recorded.",
+        ),
     ] = "",
 ) -> None:
     """Reject the proposal of a waiting attempt. Without a reason, the attempt ends."""

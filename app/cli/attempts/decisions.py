@@ -28,7 +28,7 @@ async def answer(settings: Settings, attempt_id: str, *, approved: bool, why: st
             raise DecisionRefused(refusal)
     await _enqueue(settings, attempt.id)
     verb = "Approved" if approved else "Rejected"
-    print(f"{verb} attempt {attempt.id[:12]}. It continues as soon as a worker is free.")  # noqa: T201 - the command's answer
+    print(f"{verb} attempt {attempt.id[:12]}. A worker will act on this as soon as one is free.")  # noqa: T201 - the command's answer
 
 
 async def fork(settings: Settings, attempt_id: str, *, from_iteration: int, hint: str = "", model: str | None = None) -> None:

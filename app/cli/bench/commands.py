@@ -28,7 +28,7 @@ Resume = Annotated[
 ]
 Model = Annotated[str, typer.Option("--model", metavar="NAME", help="LiteLLM name of the model, or `none` to use no model.")]
 Oracle = Annotated[
-    Literal["all", "half"], typer.Option("--oracle", help="Tests shown to the repair: all, or half (the rest judge it).")
+    Literal["all", "half"], typer.Option("--oracle", help="Tests that the repair may see: all, or half (the others judge it).")
 ]
 
 
@@ -99,7 +99,7 @@ def packages(
 @bench.command()
 def repo(
     path: Annotated[Path, typer.Option("--path", metavar="CHECKOUT", help="A git checkout of your repository.")],
-    last: Annotated[int, typer.Option("--last", min=1, metavar="N", help="Number of latest commits that change code.")] = 20,
+    last: Annotated[int, typer.Option("--last", min=1, metavar="N", help="How many of the latest commits to try.")] = 20,
     task_ids: Ids = None,
     jobs: Jobs = 1,
     budget: Seconds = 300.0,
@@ -107,7 +107,7 @@ def repo(
     model: Model = "none",
     json: Json = False,
 ) -> None:
-    """Bugs from your repository's history: for each fix, a repair is attempted at the commit before it."""
+    """Bugs from your repository's history: Selfheal tries to repair the commit before each fix."""
 
     def load() -> Benchmark:
         import asyncio

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from langgraph.checkpoint.memory import InMemorySaver
 from platformdirs import user_cache_path
 
 from agent.bench import score
@@ -86,7 +85,7 @@ class Run:
         budget = replace(budget_of(self.settings), seconds=self.seconds)
         try:
             async with self.benchmark.trial(id_, Labs(sandboxes, limits)) as trial:
-                engine = Engine(sandboxes, models, InMemorySaver(), budget, limits)
+                engine = Engine(sandboxes, models, None, budget, limits)
                 result, seconds = await _healed(engine, trial.specimen, self.seconds + OVERTIME)
                 judgement = await trial.judge(result) if isinstance(result, Repair) else None
                 return score.entry(id_, group, result, seconds, judgement)

@@ -152,26 +152,35 @@ def _apply(root: Path, edits: Edits) -> None:
         if _current_text(root, change.path) != change.before:
             raise CheckoutChanged(change.path)
     drafts: list[tuple[Path, Path]] = []
+    removed: list[tuple[Path, Path]] = []  # files to remove are moved aside first, which fails where removing would
     try:
         for change in edits:
-            if change.after is not None:
-                drafts.append(_draft(root / change.path, change.after))
+            file = root / change.path
+            if change.after is None:
+                removed.append((file.rename(_beside(file)), file))
+            else:
+                drafts.append(_draft(file, change.after))
     except OSError as error:
         for draft, _ in drafts:
             draft.unlink()
+        for aside, file in removed:
+            aside.rename(file)
         reason = f"cannot be written: {error.strerror or error}; nothing was changed"
         raise CheckoutUnwritable(change.path, reason) from error
     for draft, file in drafts:
         draft.replace(file)
-    for change in edits:
-        if change.after is None:
-            (root / change.path).unlink()
+    for aside, _ in removed:
+        aside.unlink()
+
+
+def _beside(file: Path) -> Path:
+    return file.with_name(f".{file.name}.selfheal")
 
 
 def _draft(file: Path, text: str) -> tuple[Path, Path]:
     """Write the new content next to the file, so that everything is on disk before the first file is replaced."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f".{file.name}.selfheal")
+    draft = _beside(file)
     try:
         draft.write_bytes(text.encode())
         if file.exists():

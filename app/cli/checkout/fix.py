@@ -27,7 +27,7 @@ from app.cli.checkout import checkout, local_engine
 from app.cli.checkout.local_engine import Screen
 from app.cli.checkout.workflow_jobs import FoundJob, JobSelection, job_of
 from app.cli.terminal import plain
-from app.publish.outcomes import ENDINGS
+from app.publish.outcomes import OUTCOME_TEXTS
 from app.publish.proof import headline, spent, sureness
 from app.settings import Settings
 
@@ -127,7 +127,7 @@ def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: s
 
 def _show_no_repair(console: Console, result: NoRepair) -> None:
     log = result.log
-    _say(console, "Not healed", f"{ENDINGS[result.outcome].sentence} ({result.outcome})", "bold yellow")
+    _say(console, "Not healed", f"{OUTCOME_TEXTS[result.outcome].sentence} ({result.outcome})", "bold yellow")
     _say(console, "Why", result.reason)
     if log.diagnosis is not None:
         _say(console, "Diagnosis", log.diagnosis.cause)
@@ -136,7 +136,7 @@ def _show_no_repair(console: Console, result: NoRepair) -> None:
         _say(console, "Note", note, "dim")
     if result.usage.calls:
         _say(console, "Cost", f"{spent(result.usage)}.", "dim")
-    _say(console, "Next", result.next_step or ENDINGS[result.outcome].next_step, "bold")
+    _say(console, "Next", result.next_step or OUTCOME_TEXTS[result.outcome].next_step, "bold")
 
 
 def _show_tried(console: Console, log: ReflectionLog) -> None:

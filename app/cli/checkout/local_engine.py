@@ -119,7 +119,7 @@ async def on_checkout(root: Path, chosen: FoundJob, command: str | None, work: C
     try:
         return await work(case)
     except CheckoutUnreadable as error:
-        return without_a_run(Outcome.REFUSED, f"{error}.", "Make it readable, or let git ignore it, and run the command again.")
+        return without_a_run(Outcome.REFUSED, f"{error}.", "Fix this, or let git ignore the file, and run the command again.")
     except SandboxError as error:
         what_next = "Try again. If it fails again, check the sandbox's settings."
         return without_a_run(Outcome.INFRASTRUCTURE, f"The sandbox failed: {error}.", what_next)

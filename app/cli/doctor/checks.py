@@ -192,7 +192,7 @@ async def check_model(settings: Settings) -> AsyncIterator[Check]:
     models = await models_of(settings)
     if models is None:
         why = "set to `none`" if settings.model == "none" else "not set, and no local Ollama with a coding model"
-        yield Check("model", "none", "ok", f"{why}; repairs use only the rungs without a model")
+        yield Check("model", "none", "ok", f"{why}; Selfheal repairs without a model")
         return
     await asyncio.to_thread(load)  # takes seconds, which must not count towards the model's time limit
     asked = [asyncio.create_task(_ask(one)) for one in models.all_settings]
@@ -215,7 +215,7 @@ async def _ask(one: ModelSettings) -> Check:
         fix = f"check the name and the key ({PREFIX}MODEL_API_KEY, or the provider's variable in the worker's environment)"
         return Check("model", one.name, "failed", error.reason[:300], fix)
     except ModelError as error:
-        fix = "check that the model's server runs and is reachable; attempts keep trying it, after the rungs without a model"
+        fix = "check that the model's server runs and is reachable; attempts still try it, after the steps that need no model"
         return Check("model", one.name, "warning", f"{type(error).__name__}: {error.reason[:300]}", fix)
     return Check("model", one.name, "ok", f"answered {answer.text.strip()[:40]!r}")
 

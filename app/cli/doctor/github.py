@@ -29,7 +29,7 @@ EVENTS: Mapping[str, str] = {
     "check_run": "failures of other CI services go unnoticed",
     "check_suite": "failures of other CI services go unnoticed",
     "issue_comment": "commands in comments, such as /heal, are ignored",
-    "pull_request": "merges and closes of repairs are not recorded",
+    "pull_request": "merged and closed pull requests are not recorded",
 }
 _LEVELS = ("none", "read", "write", "admin")
 

@@ -60,7 +60,15 @@ async def _fill(area: Area, checks: AsyncIterator[Check], queue: asyncio.Queue[C
             async for check in checks:
                 queue.put_nowait(check)
     except TimeoutError:
-        queue.put_nowait(Check(area, "time limit", "failed", f"took longer than {AREA_SECONDS:.0f} s", "find out what hangs"))
+        queue.put_nowait(
+            Check(
+                area,
+                "time limit",
+                "failed",
+                f"took longer than {AREA_SECONDS:.0f} s",
+                "check the servers it asks, then run this again",
+            )
+        )
     except Exception as error:  # noqa: BLE001 - any exception becomes a failed check
         queue.put_nowait(
             Check(area, "check", "failed", f"{type(error).__name__}: {error}", "please report this bug in Selfheal")

@@ -167,7 +167,7 @@ async def _lock_migrations(connection: AsyncConnection) -> None:
         async with asyncio.timeout(_LOCK_SECONDS):
             while not await connection.scalar(asking):
                 if not is_logged:
-                    _log.info("waiting: another process migrates the database", at_most=_LOCK_SECONDS)
+                    _log.info("waiting: another process is migrating the database", at_most=_LOCK_SECONDS)
                     is_logged = True
                 await asyncio.sleep(_LOCK_POLL_SECONDS)
     except TimeoutError as error:

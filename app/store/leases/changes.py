@@ -82,7 +82,7 @@ LONGEST_WORD = 4_000  # characters of a person's reason or hint
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A new attempt that continues another from one of its iterations, with a hint or another model."""
+    """A new attempt that continues an earlier one from one of that attempt's iterations, with a hint or another model."""
 
     id: str
     source: str  # id of the forked attempt

@@ -18,6 +18,7 @@ from sandbox.local import LocalSandboxes
 from tests.sandbox.conftest import tarball
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.skipif(shutil.which("npm") is None, reason="needs node and npm"),
 ]

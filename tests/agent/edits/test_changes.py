@@ -96,7 +96,7 @@ def test_lines_that_do_not_occur_are_refused_and_quoted() -> None:
         (block("    return a - b", "    return (a"), "not valid Python"),
         (block("x", "y", path="../etc/passwd.py"), "outside"),
         (block("x", "y", path="pkg/b.py"), "no file"),
-        (block("", "y = 1"), "must not be empty"),
+        (block("", "y = 1"), "needs SEARCH lines"),
         ("FUNCTION pkg/a.py::nope\n```python\ndef nope(): pass\n```", "has no nope"),
         ("FUNCTION pkg/a.py::add\n```python\ndef other(): pass\n```", "exactly one definition of that name"),
         ("FUNCTION pkg/a.py::add\n```python\ndef add(): pass\n", "not closed"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent import prompts
+from agent.models.values import Role
 from agent.prompts import BrokenPrompt, render
 
 EVERYTHING = {
@@ -30,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("role", ["repair", "diagnose", "review", "challenge"])
-def test_every_role_has_a_prompt_with_a_version_that_says_what_is_data(role: prompts.Role) -> None:
+def test_every_role_has_a_prompt_with_a_version_that_says_what_is_data(role: Role) -> None:
     prompt = render(role, **EVERYTHING)
     assert prompt.name.startswith(f"{role}/")
     assert prompt.version >= 1

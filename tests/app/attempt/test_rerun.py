@@ -92,7 +92,7 @@ async def test_the_failed_jobs_run_again_once(plant: Plant, by: str) -> None:
     deps = replace(plant.deps, rerun="once") if by == "operator" else plant.deps
     request = await red(plant, wishes="rerun: once\n" if by == "repository" else "")
     attempt = await ended(plant, request, deps)
-    assert "reran the failed jobs of CI once" in (attempt.next_step or "")
+    assert "reran the failed jobs of CI once. If they fail again" in (attempt.next_step or "")
     run = next(run for run in plant.github.runs(NAME) if run.id == request.run_id)
     assert (run.attempt, run.conclusion) == (2, "failure")
     plant.github.raise_violations()
@@ -115,7 +115,7 @@ async def test_a_run_that_was_run_again_by_a_person_is_left_alone(plant: Plant) 
     for job in run.jobs:
         job.attempt = 2
     attempt = await ended(plant, request)
-    assert "was already rerun (attempt 2)" in (attempt.next_step or "")
+    assert "was already rerun (GitHub's run attempt 2)" in (attempt.next_step or "")
     assert reruns(plant) == 0
 
 

@@ -27,12 +27,15 @@ def run(
     context.set_forkserver_preload(LOADED)
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder, "out"), Path(folder, "err")
+        out.touch()  # they are there even if the process ends before it opens them
+        err.touch()
         process = context.Process(target=_run, args=(tuple(argv), str(cwd), dict(environment), str(out), str(err)))
         process.start()
         process.join(seconds)
         said, complained = out.read_bytes().decode(), err.read_bytes().decode()
         if process.exitcode is None:
             process.kill()
+            process.join()
             raise subprocess.TimeoutExpired([*argv], seconds, said, complained)
         return subprocess.CompletedProcess([*argv], process.exitcode, said, complained)
 

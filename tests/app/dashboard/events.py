@@ -68,7 +68,14 @@ def green(title: str = "`<` becomes `<=` in price") -> list[AnyEvent]:
     return [
         Verified(text=f"Green: {title}", title=title, passed=True, still_red=[], newly_red=[], seconds=1.0),
         Selected(text=f"Chosen: {title}", title=title, among=2, why="the smaller of two", diff=DIFF),
-        Proven(text=f"Proven red, green, red: {title}", title=title, passed=True, why="", seconds=3.0, evidence=[EVIDENCE]),
+        Proven(
+            text=f"Verified against the original code: {title}",
+            title=title,
+            passed=True,
+            why="",
+            seconds=3.0,
+            evidence=[EVIDENCE],
+        ),
         Opined(text="No objection", step="challenge", title=title, accepted=True, reasons=["keeps what it promises"]),
         RungSpent(text="spent", rung="patterns", seconds=1.4, tried=56, passed=2, tokens=0, cost=0.0, note=""),
         Diagnosed(

@@ -49,7 +49,7 @@ async def test_an_attempts_page_fills_while_it_is_looked_at(site: Site, browser:
             *green(),
             then=lambda lease: lease.record_pull_request(PullRequestRecord(1, "selfheal/x", "http://elsewhere.example"), 0.9),
         )
-        await site.tell(attempt_id, then=lambda lease: lease.end(Outcome.HEALED, "Proven red, green, red"))
+        await site.tell(attempt_id, then=lambda lease: lease.end(Outcome.HEALED, "Verified"))
         await expect(page.locator("#verdict h1")).to_have_text("Selfheal found a verified repair.")
         await expect(page.locator("#verdict .button")).to_have_attribute("href", "https://github.com/octo/calculator/pull/1")
         await expect(page.locator("#tests .evidence tbody tr")).to_have_count(1)

@@ -39,12 +39,12 @@ async def test_the_list_shows_what_a_maintainer_wants_to_know(site: Site) -> Non
     attempt_id = await site.attempt()
     pull = PullRequestRecord(12, "selfheal/main-aaaa", "javascript:alert(1)")
     await site.tell(attempt_id, *begun(), then=lambda lease: lease.record_pull_request(pull, 0.9))
-    await site.tell(attempt_id, then=lambda lease: lease.end(Outcome.HEALED, "Proven red, green, red: `<` becomes `<=`"))
+    await site.tell(attempt_id, then=lambda lease: lease.end(Outcome.HEALED, "Verified: `<` becomes `<=`"))
     page = await site.text("/")
     assert f'href="/attempts/{attempt_id}">octo/calculator</a>' in page
     assert "<code>aaaaaaaa</code> on main" in page
     assert '<span class="badge good">Healed</span>' in page
-    assert "Proven red, green, red: <code>&lt;</code> becomes" in page
+    assert "Verified: <code>&lt;</code> becomes" in page
     assert '<a href="https://github.com/octo/calculator/pull/12" rel="noreferrer">#12</a>' in page
     assert "Failing run" in page
 
@@ -157,7 +157,7 @@ async def test_a_proven_repair_that_waits_for_a_person_is_not_told_as_work_witho
         assert untrue not in page, untrue
     assert await site.store.reply(attempt_id, approved=True, why="Looks right.") is None
     page = await site.text(path)
-    assert re.search(r'class="k-answered">.*Approved by a reviewer: Looks right\.', page)
+    assert re.search(r'class="k-answered">.*Approved by a person: Looks right\.', page)
     assert "paused until a worker is free" in page
     await cancel(site.store, attempt_id, Outcome.SUPERSEDED, "A newer commit came.")
     page = await site.text(path)

@@ -13,7 +13,7 @@ from agent.contract.question import Question
 from agent.contract.verdicts import VerdictId
 from app.publish import messages
 from app.publish.messages import BODY_LIMIT, Publication
-from app.publish.outcomes import ENDINGS
+from app.publish.outcomes import OUTCOME_TEXTS
 from tests.app.tokens import SECRETS
 
 EVIL = "@octocat fixes #1 </details> ``` <script>alert(1)</script> | a | \u202e ghp_" + "a1B2" * 9
@@ -186,7 +186,7 @@ def test_a_question_shows_the_change_and_how_it_is_answered() -> None:
     assert len(asked.encode()) < messages.BODY_LIMIT
     assert "selfheal attempts approve att_1\n" in asked
     assert "selfheal attempts reject att_1 --why" in asked
-    assert "Selfheal learns from it" in asked
+    assert "Selfheal learns from the reason" in asked
     assert not tags(asked)
     about_round = messages.question_summary(publication(), Question("round", "May `patterns` propose?"))
     assert "If you reject it, the attempt ends." in about_round
@@ -281,7 +281,7 @@ def test_very_many_verdicts_and_checks_still_fit() -> None:
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_every_outcome_has_a_sentence_a_next_step_and_an_ending_that_blocks_nobody(outcome: Outcome) -> None:
-    ending = ENDINGS[outcome]
+    ending = OUTCOME_TEXTS[outcome]
     assert ending.sentence.endswith(".")
     assert ending.next_step.endswith(".")
     assert ending.conclusion != "failure"

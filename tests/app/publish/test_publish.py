@@ -20,7 +20,7 @@ from app.github.retries import RetryPolicy
 from app.github.types import PUBLISHING
 from app.publish import messages, publish
 from app.publish.messages import Publication
-from app.publish.outcomes import ENDINGS
+from app.publish.outcomes import OUTCOME_TEXTS
 from app.publish.publish import Published
 from tests.standins.github import GitHub as StandIn
 from tests.standins.github.faults import ConnectionReset
@@ -289,7 +289,7 @@ async def test_github_takes_the_ending_of_every_outcome(
         await publish.explanation(replace(publication, attempt_id=f"att-{outcome}"), no_repair(outcome), repository)
     checks = standin.check_runs(NAME)
     assert [check.status for check in checks] == ["completed"] * len(Outcome)
-    assert {check.output["title"] for check in checks} == {ENDINGS[outcome].sentence for outcome in Outcome}
+    assert {check.output["title"] for check in checks} == {OUTCOME_TEXTS[outcome].sentence for outcome in Outcome}
 
 
 async def test_no_token_reaches_what_is_published(standin: StandIn, repository: Repository, publication: Publication) -> None:

@@ -41,7 +41,7 @@ def read_unittest(lines: Sequence[str]) -> tuple[ToolReport, ...]:
             )
             if ids or counts is not None:
                 stop = (at if counts is None else counts) + 1
-                found.append(ToolReport(Cause.TEST, ids, range(start or at, stop)))
+                found.append(ToolReport(Cause.TEST, ids, range(at if start is None else start, stop)))
             ids, start = [], None
     if start is not None:
         found.append(ToolReport(Cause.TEST, ids, range(start, len(lines)), settled=False))

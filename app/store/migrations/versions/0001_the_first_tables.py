@@ -7,8 +7,6 @@ from alembic import op
 
 revision = "0001"
 down_revision = None
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
@@ -165,27 +163,3 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_requests")),
     )
     op.create_index("ix_requests_attempt_id", "requests", ["attempt_id"], unique=False)
-
-
-def downgrade() -> None:
-    op.drop_index("ix_requests_attempt_id", "requests")
-
-    op.drop_table("requests")
-    op.drop_index("ix_lessons_repository_id", "lessons")
-    op.drop_index("ix_lessons_attempt_id", "lessons")
-
-    op.drop_table("lessons")
-    op.drop_table("events")
-    op.drop_table("deliveries")
-    op.drop_index("ix_attempts_status_lease_expires_at", "attempts")
-    op.drop_index("ix_attempts_installation_id", "attempts")
-    op.drop_index("ix_attempts_created_at", "attempts")
-
-    op.drop_table("attempts")
-    op.drop_table("pull_requests")
-    op.drop_index("ix_repositories_installation_id", "repositories")
-    op.drop_index("ix_repositories_full_name", "repositories")
-
-    op.drop_table("repositories")
-    op.drop_table("installations")
-    op.drop_table("blobs")

@@ -7,8 +7,6 @@ from alembic import op
 
 revision = "0002"
 down_revision = "0001"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
@@ -49,36 +47,3 @@ def upgrade() -> None:
     op.drop_index("ix_lessons_repository_id", "lessons")
     op.drop_index("ix_lessons_attempt_id", "lessons")
     op.drop_table("lessons")
-
-
-def downgrade() -> None:
-    op.create_table(
-        "lessons",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("repository_id", sa.BigInteger(), nullable=False),
-        sa.Column("attempt_id", sa.String(length=32), nullable=False),
-        sa.Column("text", sa.Text(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(["attempt_id"], ["attempts.id"], name=op.f("fk_lessons_attempt_id_attempts")),
-        sa.ForeignKeyConstraint(["repository_id"], ["repositories.id"], name=op.f("fk_lessons_repository_id_repositories")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_lessons")),
-    )
-    op.create_index("ix_lessons_attempt_id", "lessons", ["attempt_id"], unique=False)
-    op.create_index("ix_lessons_repository_id", "lessons", ["repository_id"], unique=False)
-    if op.get_bind().dialect.name == "sqlite":
-        op.execute("DROP TABLE memory_words")
-    op.drop_index("ix_memories_repository_id", "memories")
-    op.drop_table("memories")
-    op.drop_index("ix_attempts_forked_from", "attempts")
-    for name in (
-        "forgotten",
-        "confidence",
-        "model",
-        "from_iteration",
-        "forked_from",
-        "answered_at",
-        "reply",
-        "asking",
-        "question",
-    ):
-        op.drop_column("attempts", name)

@@ -7,8 +7,6 @@ from alembic import op
 
 revision = "0003"
 down_revision = "0002"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
@@ -23,8 +21,3 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["repository_id"], ["repositories.id"], name=op.f("fk_reruns_repository_id_repositories")),
         sa.PrimaryKeyConstraint("repository_id", "run_id", name=op.f("pk_reruns")),
     )
-
-
-def downgrade() -> None:
-    op.drop_table("reruns")
-    op.drop_column("requests", "flaky")

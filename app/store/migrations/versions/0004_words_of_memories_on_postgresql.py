@@ -6,8 +6,6 @@ from alembic import op
 
 revision = "0004"
 down_revision = "0003"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
@@ -17,8 +15,3 @@ def upgrade() -> None:
         "CREATE TABLE memory_words (id bigint PRIMARY KEY REFERENCES memories (id) ON DELETE CASCADE, words tsvector NOT NULL)"
     )
     op.execute("CREATE INDEX memory_words_words ON memory_words USING gin (words)")
-
-
-def downgrade() -> None:
-    if op.get_bind().dialect.name == "postgresql":
-        op.execute("DROP TABLE memory_words")

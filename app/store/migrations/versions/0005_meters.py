@@ -7,8 +7,6 @@ from alembic import op
 
 revision = "0005"
 down_revision = "0004"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
@@ -21,8 +19,3 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("name", "label", "detail", name=op.f("pk_meters")),
     )
     op.create_index(op.f("ix_deliveries_attempt_id"), "deliveries", ["attempt_id"])
-
-
-def downgrade() -> None:
-    op.drop_index(op.f("ix_deliveries_attempt_id"), "deliveries")
-    op.drop_table("meters")

@@ -6,17 +6,9 @@ from alembic import op
 
 revision = "0006"
 down_revision = "0005"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
     op.create_index(op.f("ix_deliveries_decision"), "deliveries", ["decision"])
     op.create_index(op.f("ix_attempts_trigger"), "attempts", ["trigger"])
     op.create_index("ix_attempts_status_outcome", "attempts", ["status", "outcome"])
-
-
-def downgrade() -> None:
-    op.drop_index("ix_attempts_status_outcome", "attempts")
-    op.drop_index(op.f("ix_attempts_trigger"), "attempts")
-    op.drop_index(op.f("ix_deliveries_decision"), "deliveries")

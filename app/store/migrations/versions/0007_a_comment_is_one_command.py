@@ -7,8 +7,6 @@ from alembic import op
 
 revision = "0007"
 down_revision = "0006"
-branch_labels = None
-depends_on = None
 
 # If one comment has several requests, only the first keeps the comment's id; the attempts of the others stay as history.
 _NAMED_ONCE = """
@@ -24,7 +22,3 @@ def upgrade() -> None:
     op.create_index(
         "uq_requests_comment_id", "requests", ["comment_id"], unique=True, sqlite_where=named, postgresql_where=named
     )
-
-
-def downgrade() -> None:
-    op.drop_index("uq_requests_comment_id", "requests")

@@ -7,8 +7,6 @@ from alembic import op
 
 revision = "0008"
 down_revision = "0007"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
@@ -21,9 +19,3 @@ def upgrade() -> None:
             postgresql_where=sa.text(f"{flag} IS false"),
         )
     op.create_index(op.f("ix_blobs_created_at"), "blobs", ["created_at"])
-
-
-def downgrade() -> None:
-    op.drop_index(op.f("ix_blobs_created_at"), "blobs")
-    for flag in ("forgotten", "told"):
-        op.drop_index(f"ix_attempts_un{flag}", "attempts")

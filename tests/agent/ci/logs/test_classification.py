@@ -55,6 +55,26 @@ def job(*steps: tuple[str, str, str]) -> str:
 ENDED = "Process completed with exit code 1."
 
 
+UNITTEST_QUIET = f"""{"=" * 70}
+FAIL: test_a (t.T.test_a)
+{"-" * 70}
+Traceback (most recent call last):
+  File "/home/runner/t.py", line 5, in test_a
+    self.fail("src/a.py:3:5: F401 `os` imported but unused")
+AssertionError:
+src/a.py:3:5: F401 `os` imported but unused
+
+{"-" * 70}
+Ran 1 test in 0.000s
+
+FAILED (failures=1)"""
+
+
+def test_a_failure_in_the_first_line_of_a_log_is_read_to_its_end() -> None:
+    """`unittest -q` prints nothing before the failures."""
+    assert read_log(job(("python -m unittest -q", UNITTEST_QUIET, ENDED))).ids == ("t.T.test_a",)
+
+
 def test_what_a_failing_test_printed_makes_no_other_class() -> None:
     reading = read_log(job(("pytest", PYTEST, ENDED)))
     assert reading.cause is Cause.TEST

@@ -213,7 +213,7 @@ async def test_the_note_tells_how_fast_it_was(heal: Heal) -> None:
         {"m.py": "def f(a, b):\n    return a - b\n", "test_m.py": "from m import f\n\ndef test_f():\n    assert f(2, 3) == 5\n"}
     )
     assert "in one process (" in proposal.note
-    assert "in a fork each (" in proposal.note
+    assert "in separate forks (" in proposal.note
 
 
 async def test_an_argument_gets_the_form_that_the_types_seen_at_run_time_ask_for(heal: Heal) -> None:

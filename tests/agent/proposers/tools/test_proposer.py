@@ -128,6 +128,7 @@ TEST_M = "from m import f\n\ndef test_f():\n    assert f() == 1\n"
             {"m.py": "def f():\n    return len(str(datetime.now().year)) - 3\n"},
             {"m.py": "from datetime import datetime\n\n\ndef f():\n    return len(str(datetime.now().year)) - 3\n"},
             id="a class with the name of its module",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {
@@ -142,6 +143,7 @@ TEST_M = "from m import f\n\ndef test_f():\n    assert f() == 1\n"
             {"m.py": "def f():\n    return js.loads('1')\n", "n.py": "import json as js\n"},
             {"m.py": "import json as js\n\n\ndef f():\n    return js.loads('1')\n"},
             id="as other files import it",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {"m.py": "from collections import Mapping, deque\n\n\ndef f():\n    return int(isinstance({}, Mapping))\n"},
@@ -158,6 +160,7 @@ TEST_M = "from m import f\n\ndef test_f():\n    assert f() == 1\n"
                 "def f():\n    return int(isinstance({}, collections.abc.Mapping))\n"
             },
             id="an attribute that moved",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {"m.py": "import xml\n\n\ndef f():\n    return len(xml.dom.minidom.parseString('<a/>').childNodes)\n"},
@@ -166,11 +169,13 @@ TEST_M = "from m import f\n\ndef test_f():\n    assert f() == 1\n"
                 "def f():\n    return len(xml.dom.minidom.parseString('<a/>').childNodes)\n"
             },
             id="a submodule that nobody imported",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {"m.py": "from urlparse import urljoin\n\n\ndef f():\n    return len(urljoin('a', 'b'))\n"},
             {"m.py": "from urllib.parse import urljoin\n\n\ndef f():\n    return len(urljoin('a', 'b'))\n"},
             id="a module that has another name now",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {
@@ -191,6 +196,7 @@ TEST_M = "from m import f\n\ndef test_f():\n    assert f() == 1\n"
             },
             {"m.py": "from pkg.b import g\n\n\ndef f():\n    return g()\n"},
             id="a name of the repository that moved",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {

@@ -63,7 +63,7 @@ async def test_the_question_is_shown_and_answered_once(settings: Settings, store
     assert await store.due() == [attempt_id]
     answered = (await store.timeline(attempt_id))[-1].event
     assert answered == Answered(
-        text="Rejected by a reviewer: Not like this.", about="publish", approved=False, why="Not like this."
+        text="Rejected by a person: Not like this.", about="publish", approved=False, why="Not like this."
     ), "told before any worker comes to it"
 
     code, out, err = await cli(settings, "attempts", "approve", attempt_id)
@@ -129,7 +129,7 @@ async def test_a_fork_with_a_hint_and_a_model_heals_what_the_search_could_not(pl
     assert told[0].startswith(f"Forked from attempt {attempt_id[:12]}")
     assert not any("Reproduc" in text for text in told), "what was before the fork is not done again"
     assert (await plant.attempt(attempt_id)).outcome is Outcome.GAVE_UP, "the source is as it was"
-    with pytest.raises(DecisionRefused, match="not before round 9"):
+    with pytest.raises(DecisionRefused, match="not before iteration 9"):
         await decisions.fork(plant.settings, attempt_id, from_iteration=9)
 
 
@@ -193,5 +193,5 @@ async def test_memories_are_listed_and_forgotten_at_the_command_line(settings: S
     assert json.loads((await cli(settings, "memory", "list", "--json", "--repository", "octo/other"))[1]) == []
     for argv in ((), ("1", "--repository", "octo/calculator"), ("77",), ("--repository", "octo/other")):
         assert (await cli(settings, "memory", "forget", *argv))[0] == 2
-    assert await cli(settings, "memory", "forget", str(kept["id"])) == (0, "Deleted: 1.\n", "")
+    assert await cli(settings, "memory", "forget", str(kept["id"])) == (0, "Deleted 1 memory.\n", "")
     assert await store.memories() == []

@@ -182,11 +182,12 @@ async def test_nothing_is_written_when_one_file_changed_meanwhile(checkout: Path
     assert (checkout / "a.py").read_text() == (checkout / "b.py").read_text() == "x\n"
 
 
-async def test_nothing_is_written_when_one_file_cannot_be(checkout: Path) -> None:
+@pytest.mark.parametrize(("first", "second"), [("y\n", "y\n"), (None, "y\n"), ("y\n", None)])
+async def test_nothing_is_written_when_one_file_cannot_be(checkout: Path, first: str | None, second: str | None) -> None:
     name = "n" * 250  # a draft's name would be longer than a name may be
     write(checkout, "a.py", name)
     with pytest.raises(CheckoutUnwritable, match=f"{name} cannot be written: File name too long; nothing was changed"):
-        await apply(checkout, (FileChange("a.py", "x\n", "y\n"), FileChange(name, "x\n", "y\n")))
+        await apply(checkout, (FileChange("a.py", "x\n", first), FileChange(name, "x\n", second)))
     assert {path.name: path.read_text() for path in checkout.iterdir()} == {"a.py": "x\n", name: "x\n"}
 
 
