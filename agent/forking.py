@@ -33,21 +33,15 @@ class CannotFork(Exception):
     """The attempt cannot be forked. The message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoints:
-    """Where threads are stored, and the extensions' steps in their flow."""
-
-    saver: BaseCheckpointSaver[str]
-    opinions: tuple[Opinion, ...] = ()
-
-
-async def fork(kept: Checkpoints, source: str, target: str, course: Course) -> None:
+async def fork(
+    saver: BaseCheckpointSaver[str], opinions: tuple[Opinion, ...], source: str, target: str, course: Course
+) -> None:
     """Start the thread `target` from the state of `source` before a round. Raises `CannotFork` without changing anything.
 
     The fork inherits what was tried and learned before that round. Its spent tokens, money and time start again at zero; its
     rounds keep counting.
     """
-    graph = build(kept.saver, kept.opinions)
+    graph = build(saver, opinions)
     config = RunnableConfig(configurable={"thread_id": source})
     rounds: dict[int, StateSnapshot] = {}
     of_version = None
@@ -57,9 +51,9 @@ async def fork(kept: Checkpoints, source: str, target: str, course: Course) -> N
             rounds.setdefault(snapshot.values.get("iteration", 0) + 1, snapshot)
     if of_version is None:
         raise CannotFork("its checkpoints are gone, or it ended before it had any")
-    if of_version != version(kept.opinions):
+    if of_version != version(opinions):
         raise CannotFork(
-            f"its checkpoints have graph version {of_version}, not {version(kept.opinions)}: they were made by another "
+            f"its checkpoints have graph version {of_version}, not {version(opinions)}: they were made by another "
             "version of Selfheal or with other extensions"
         )
     if not rounds:
@@ -67,12 +61,12 @@ async def fork(kept: Checkpoints, source: str, target: str, course: Course) -> N
     if course.iteration not in rounds:
         known = f"iterations {min(rounds)} to {max(rounds)}" if len(rounds) > 1 else f"iteration {min(rounds)}"
         raise CannotFork(f"it can only be forked before {known}, not before iteration {course.iteration}")
-    begun = await kept.saver.aget_tuple(rounds[course.iteration].config)
+    begun = await saver.aget_tuple(rounds[course.iteration].config)
     assert begun is not None, "the history has just shown it"
     metadata: CheckpointMetadata = {**begun.metadata, "source": "fork"}
     there = RunnableConfig(configurable={"thread_id": target, "checkpoint_ns": ""})
     # All channels count as new: on PostgreSQL the others would be lost.
-    await kept.saver.aput(there, begun.checkpoint, metadata, begun.checkpoint["channel_versions"])
+    await saver.aput(there, begun.checkpoint, metadata, begun.checkpoint["channel_versions"])
     # The update counts as that of `recall`, so `climb` comes next.
     await graph.aupdate_state(there, _update(rounds[course.iteration].values, course), as_node="recall")
 

@@ -38,13 +38,20 @@ from agent.contract.question import Question, Reply, Waiting
 from agent.contract.task import Task
 from agent.contract.verdicts import CheckRun, Oracle
 from agent.nodes.approve import approve, approve_round, asks_before
-from agent.nodes.baseline import localize, probe, recall, reproduce
+from agent.nodes.challenge import challenge
 from agent.nodes.climb import climb, is_left_to_a_model
-from agent.nodes.contest import guard, prove, select, verify
-from agent.nodes.opinions import challenge, review
+from agent.nodes.guard import guard
+from agent.nodes.localize import localize
+from agent.nodes.probe import probe
 from agent.nodes.propose import diagnose, propose
+from agent.nodes.prove import prove
+from agent.nodes.recall import recall
 from agent.nodes.reflect import reflect
 from agent.nodes.report import report
+from agent.nodes.reproduce import reproduce
+from agent.nodes.review import review
+from agent.nodes.select import select
+from agent.nodes.verify import verify
 from agent.proposers.model import DIRECT
 from agent.report.recording import Step, recorded
 from agent.state import Bookkeeping, Context, Opinion, State, Work, pack, spent, unpack

@@ -1,1 +1,1 @@
-"""The second oracle: looks for evidence against a proven repair. Used by `agent/nodes/opinions.py` only."""
+"""The second oracle: looks for evidence against a proven repair. Used by `agent/nodes/challenge.py` only."""

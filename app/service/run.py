@@ -7,7 +7,6 @@ import contextlib
 import faulthandler
 import gc
 import os
-import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -32,13 +31,13 @@ from app.queue.redis import RedisMissing
 from app.service.web import serve
 from app.service.worker import Heal, OpenHeal, work, worker_name
 from app.settings import Settings
+from app.stopping import SIGNALS
 from app.store.checkpoints.checkpoints import open_checkpoints
 from app.store.database.address import StoreError
 from app.store.store import Store
 from sandbox.base import SandboxUnavailable
 
-_log = structlog.get_logger(__name__)
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_log = structlog.get_logger()
 
 
 @contextmanager
@@ -50,15 +49,15 @@ def stop_on_signals(message: str = "stopping; returning running attempts to the 
     def handle() -> None:
         _log.info(message)
         stop.set()
-        for number in _SIGNALS:
+        for number in SIGNALS:
             loop.remove_signal_handler(number)
 
-    for number in _SIGNALS:
+    for number in SIGNALS:
         loop.add_signal_handler(number, handle)
     try:
         yield stop
     finally:
-        for number in _SIGNALS:
+        for number in SIGNALS:
             loop.remove_signal_handler(number)
 
 
@@ -137,8 +136,6 @@ def _stderr_that_never_blocks() -> int:
 
 CANNOT_START = (StoreError, RedisMissing, SandboxUnavailable)
 """The errors that prevent a start; each has a message for the operator."""
-
-_log = structlog.get_logger()
 
 
 async def web(settings: Settings) -> None:

@@ -13,7 +13,7 @@ from agent.contract.events import AnyEvent, StepStarted
 from agent.contract.outcome import NoRepair, Repair
 from agent.contract.question import Waiting
 from agent.contract.task import Policy, Task
-from agent.forking import CannotFork, Checkpoints, Course, fork
+from agent.forking import CannotFork, Course, fork
 from agent.graph import repair
 from agent.proposer import Proposer
 from agent.state import Context, Opinion, State, Work
@@ -46,7 +46,7 @@ class Garage:
 
     async def fork(self, iteration: int, target: str = "t2", opinions: tuple[Opinion, ...] = (), **course: str) -> None:
         way = Course(iteration, CAME_FROM, **course)  # type: ignore[arg-type]
-        await fork(Checkpoints(self.saver, opinions), "t1", target, way)
+        await fork(self.saver, opinions, "t1", target, way)
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import configparser
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from agent.ci.project.tables import read_toml, table_at
 from agent.edits.changes import lines
 from agent.source.distributions import named
 
@@ -78,23 +78,23 @@ def add(text: str, target: RequirementList, distribution: str) -> str | None:
 
 
 def _toml_lists(path: str, text: str) -> Iterator[RequirementList]:
-    content = _toml(text)
-    project, groups = _table(content, "project"), _table(content, "dependency-groups")
+    content = read_toml(text) or {}
+    project, groups = table_at(content, "project"), table_at(content, "dependency-groups")
     if "dependencies" in project:
         yield _requirement_list(path, "project.dependencies", project["dependencies"], for_tests=False)
     for kind, table in (
-        ("project.optional-dependencies", _table(project, "optional-dependencies")),
+        ("project.optional-dependencies", table_at(project, "optional-dependencies")),
         ("dependency-groups", groups),
     ):
         for name, value in table.items():
             if name in DEVELOPMENT:
                 yield _requirement_list(path, f"{kind}.{name}", value, for_tests=True)
-    poetry = _table(_table(content, "tool"), "poetry")
+    poetry = table_at(content, "tool", "poetry")
     if "dependencies" in poetry:
-        yield _requirement_list(path, "tool.poetry.dependencies", list(_table(poetry, "dependencies")), for_tests=False)
-    for name, group in _table(poetry, "group").items():
+        yield _requirement_list(path, "tool.poetry.dependencies", list(table_at(poetry, "dependencies")), for_tests=False)
+    for name, group in table_at(poetry, "group").items():
         if name in DEVELOPMENT and isinstance(group, dict):
-            inner = list(_table(group, "dependencies"))
+            inner = list(table_at(group, "dependencies"))
             yield _requirement_list(path, f"tool.poetry.group.{name}.dependencies", inner, for_tests=True)
 
 
@@ -238,13 +238,6 @@ def _is_only_change(before: str, after: str, target: RequirementList, distributi
     return len(kept) - len(gone) in (0, 1)
 
 
-def _toml(text: str) -> dict[str, object]:
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return {}
-
-
 def _ini(text: str) -> configparser.RawConfigParser:
     parser = configparser.RawConfigParser(strict=False)
     try:
@@ -252,8 +245,3 @@ def _ini(text: str) -> configparser.RawConfigParser:
     except configparser.Error:
         return configparser.RawConfigParser()
     return parser
-
-
-def _table(content: Mapping[str, object], key: str) -> dict[str, object]:
-    value = content.get(key)
-    return value if isinstance(value, dict) else {}

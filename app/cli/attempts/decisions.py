@@ -37,7 +37,7 @@ async def fork(settings: Settings, attempt_id: str, *, from_iteration: int, hint
     The source attempt is not changed, even if it is still running or waiting. Only one attempt per commit runs at a time, so a
     fork of a running attempt stays queued until that one ends.
     """
-    from agent.forking import CannotFork, Checkpoints, Course
+    from agent.forking import CannotFork, Course
     from agent.forking import fork as start_fork
     from app.assembly import extensions_of
 
@@ -51,7 +51,7 @@ async def fork(settings: Settings, attempt_id: str, *, from_iteration: int, hint
         extensions = await extensions_of()
         async with open_checkpoints(settings) as checkpointer:
             try:
-                await start_fork(Checkpoints(checkpointer, extensions.opinions), source.id, made.id, course)
+                await start_fork(checkpointer, extensions.opinions, source.id, made.id, course)
             except CannotFork as error:
                 raise DecisionRefused(
                     f"attempt {source.id[:12]} cannot be forked: {error}. Checkpoints are kept next to the workers' database "

@@ -12,7 +12,7 @@ from agent.contract.outcome import NoRepair, Repair
 from agent.contract.task import Policy
 from agent.models.router import Models
 from agent.models.values import ModelSettings
-from agent.nodes.opinions import Review, read_review
+from agent.nodes.review import Review, read_review
 from tests.agent.workbench import RIGHT, Bench, Scripted, change
 from tests.standins.model import Reply, ScriptedModel, refused
 

@@ -1,39 +1,26 @@
-"""Establishes the failure before any change: reproduces it, locates the fault, and recalls attempts at similar failures.
+"""Reproduces the failure before any change.
 
 Every check runs twice at the base, in fresh workspaces, and a third time if the two runs differ. If a replay of the job's steps
 found the checks, its run of them counts as the first.
-
-`probe` handles a failure that does not happen every time: is it flaky, why, and should it be repaired? A failure that happens
-every time under CI's own clock or seed is reproduced, and its check keeps that condition. Any other is reported as flaky. If
-someone asked to repair flaky failures, the check becomes a series of runs, and a repair must pass all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from agent.checks.oracle import EXIT, Round, base_of, differ, failures, flaky_ids, oracle_of
 from agent.contract import words
-from agent.contract.events import Localized, Remembered, Reproduced
-from agent.contract.memory import signature
+from agent.contract.events import Reproduced
 from agent.contract.outcome import Flakiness
-from agent.contract.verdicts import Check, CheckRun, Conditions, Oracle, VerdictId
+from agent.contract.verdicts import CheckRun, Oracle, VerdictId
 from agent.gate.gate import is_brief
 from agent.report import endings
 from agent.report.endings import Ending
-from agent.reproduce import flakiness
 from agent.reproduce.flakiness import mentions_network, reported_in
-from agent.reproduce.localization import localize as suspects_of
-from agent.reproduce.probing import Prober
 from agent.reproduce.sandbox_limits import NETWORK, is_in_log, limit_behind
-from agent.state import Baseline, BaselineOrEnd, State, Work, fell_back, pack, red_of
-from sandbox.base import DeadlinePassed, LimitExceeded
+from agent.state import BaselineOrEnd, State, Work, pack
+from sandbox.base import LimitExceeded
 
-LONGEST = 30.0  # seconds for locating the fault
-SHOWN = 12  # characters of an attempt's id, as everywhere else
-SHARE = 0.1  # the most of the remaining time that one series of runs takes
-TRIES = 2  # series; the failure must recur in one of them
 CERTAIN = 5  # consecutive failures required if the user says that the failure is flaky
 
 
@@ -54,7 +41,7 @@ async def reproduce(state: State, work: Work) -> BaselineOrEnd:
     shaky = flaky_ids(rounds)
     text = f"Flaky: {words.named(sorted(shaky))} failed in only some of {len(rounds)} runs; " if shaky else ""
     text += f"{len(red):,} failed, {green:,} passed, {words.in_runs(len(rounds))}"
-    await tell(work, text, oracle, sum(run.seconds for runs in rounds for run in runs))
+    await emit_results(work, text, oracle, sum(run.seconds for runs in rounds for run in runs))
     if not red:
         return await _not_red(work, rounds)
     if stopped := next((run for run in base if run.stopped_at and oracle.must_turn[run.check]), None):
@@ -69,7 +56,7 @@ async def reproduce(state: State, work: Work) -> BaselineOrEnd:
     return {**await kept(work, oracle, base), "notes": notes}
 
 
-async def tell(work: Work, text: str, oracle: Oracle, seconds: float) -> None:
+async def emit_results(work: Work, text: str, oracle: Oracle, seconds: float) -> None:
     """Emit the results of the base's runs."""
     red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
     green = sum(len(ids) for ids in oracle.must_stay.values())
@@ -171,95 +158,3 @@ def why_not_red(rounds: Sequence[Round], probed: int = 0) -> Ending:
     if any(run.exit_code not in (None, 0, 5) and not run.verdicts for run in rounds[0]):
         return endings.could_not_start(next(run for run in rounds[0] if run.exit_code not in (None, 0, 5) and not run.verdicts))
     return endings.not_reproduced(rounds[0], len(rounds), probed)
-
-
-async def localize(state: State, work: Work) -> Baseline:
-    """Raises `SandboxError` when the sandbox is lost."""
-    context = work.context
-    oracle = await context.recall(Oracle, state["oracle_ref"])
-    red = await context.recall(tuple[CheckRun, ...], state["base_ref"])
-    update: Baseline = {}
-    try:
-        suspects = await suspects_of(
-            work.task.sandbox, work.runner, oracle, red, emit=context.emit, seconds=min(LONGEST, work.ledger.seconds_left() / 4)
-        )
-    except (LimitExceeded, DeadlinePassed) as error:
-        suspects = ()
-        update = await fell_back(work, "localize", f"The fault was not located: {error}.")
-    shown = [f"{s.path}:{s.first_line}-{s.last_line} {s.score:.2f} {s.reason}" for s in suspects[:20]]
-    text = "No suspicious location found"
-    if suspects:
-        text = f"{words.counted(len(suspects), 'suspicious location')}, first {words.location(suspects[0])}"
-    await context.emit(Localized(text=text, suspects=shown))
-    update["suspects_ref"] = await context.keep(suspects)
-    return update
-
-
-async def recall(state: State, work: Work) -> Baseline:
-    """Does nothing if the repository has no memory. An attempt does not recall itself."""
-    memory = work.context.memory
-    if memory is None:
-        return {}
-    alike = await memory.recall(signature(await red_of(state, work.context)))
-    alike = tuple(each for each in alike if each.attempt != work.task.id)
-    if not alike:
-        return {}
-    names, lessons = [each.attempt for each in alike], [lesson for each in alike for lesson in each.lessons]
-    text = f"Learned from {', '.join(f'attempt {name[:SHOWN]}' for name in names)}"
-    await work.context.emit(Remembered(text=text, attempts=names, lessons=lessons))
-    return {"memories_ref": await work.context.keep(alike), "notes": [f"{text}."]}
-
-
-async def probe(state: State, work: Work) -> BaselineOrEnd:
-    """Raises `SandboxError` when the sandbox is lost."""
-    rounds = await work.context.recall(tuple[Round, ...], state["rounds_ref"])
-    prober = Prober(work, rounds)
-    seen = await prober.probe()
-    found = seen.flakiness
-    if found is None:
-        return {"ending": pack(why_not_red(rounds, seen.tried))}
-    if not seen.is_the_runs_own and not work.task.heals_flakiness:
-        return {"ending": pack(endings.flaky(found))}
-    affordable = int(SHARE * work.ledger.seconds_left() / max(0.1, prober.longest))
-    series = found.under if seen.is_the_runs_own else flakiness.series(found, affordable)
-    try:
-        oracle, base = await _red(work, found, base_of(rounds), series)
-    except LimitExceeded as error:
-        return {"ending": pack(endings.limit_reached(str(error)))}
-    if not oracle.is_red:
-        return {
-            "ending": pack(endings.flaky(found, f"It did not fail again in {len(series)} runs, so no repair could be proven."))
-        }
-    told = f"Flaky: failed in {found.red} of {found.runs} runs. Suspected cause: {found.cause}. {'; '.join(found.evidence)}"
-    red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
-    await tell(work, f"{words.named(red)} failed {_under(series)}", oracle, sum(run.seconds for run in base))
-    return {
-        **await kept(work, oracle, base),
-        "guidance": [told],
-        "notes": [f"{told}. Patches were judged against the failure {_under(series)}."],
-    }
-
-
-def _under(series: tuple[Conditions, ...]) -> str:
-    if len(series) == 1:
-        return flakiness.in_words(series[0])
-    return f"in at least one of {len(series)} runs: " + "; ".join(dict.fromkeys(map(flakiness.in_words, series)))
-
-
-async def _red(work: Work, found: Flakiness, plain: Round, series: tuple[Conditions, ...]) -> tuple[Oracle, Round]:
-    """The oracle with its flaky checks under these conditions, and the runs at the base."""
-    checks: list[Check] = []
-    base: list[CheckRun] = []
-    ids = frozenset(found.ids)
-    for check, run in zip(work.task.checks, plain, strict=True):
-        fixed = replace(check, conditions=series) if check.is_python and ids & run.verdicts.keys() else check
-        for _ in range(TRIES if fixed is not check else 0):
-            async with work.task.sandbox.candidate() as workspace:
-                run = await work.runner.run(workspace, fixed, timeout=work.patience(check))
-            if ids & run.red:
-                break
-        checks.append(fixed)
-        base.append(run)
-    turn = {run.check: ids & run.red for run in base}
-    stay = {run.check: run.green - ids for run in base}
-    return Oracle(tuple(checks), turn, stay), tuple(base)

@@ -1,0 +1,77 @@
+"""Screens the candidates of a round by the rules of `agent/guard`, before anything runs."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from langgraph.types import Overwrite
+
+from agent.checks.oracle import Verification
+from agent.contract.events import Guarded
+from agent.contract.proposal import Candidate
+from agent.contract.verdicts import Oracle
+from agent.edits.changes import digest
+from agent.edits.hunks import merge
+from agent.guard import rules
+from agent.state import Candidates, State, StrategyResult, Work, pack, red_of, unpack
+
+
+async def guard(state: State, work: Work) -> Candidates:
+    """Send allowed candidates to `verify` and refused ones to `reflect`. Equal proposals are judged once."""
+    context = work.context
+    tried = set(state.get("tried", []))
+    support = dict(state.get("support", {}))
+    allowed, failed, refused, taken = [], [], [], []
+    for ref in state.get("proposed", []):
+        candidate = await context.recall(Candidate, ref)
+        if (whole := await _on_the_groundwork(candidate, state, work)) is not None:
+            tried.add(digest(candidate.edits))
+            taken.append(digest(candidate.edits))
+            candidate, ref = whole, await context.keep(whole)
+        name = digest(candidate.edits)
+        support[name] = support.get(name, 0) + 1
+        if name in tried:
+            continue
+        tried.add(name)
+        refusal = await refusal_of(candidate, state, work)
+        if refusal is None:
+            allowed.append(ref)
+            continue
+        text = f"Refused by policy because {refusal.sentence}: {candidate.title}"
+        await context.emit(Guarded(text=text, title=candidate.title, rule=refusal.rule))
+        refused.append(refusal.rule)
+        failed.append([ref, pack(Verification(False, f"refused: {refusal.sentence}", judge="guard"))])
+    plausible = sum(unpack(StrategyResult, packed).plausible for packed in state.get("rounds", []))
+    return {
+        "proposed": Overwrite([]),  # type: ignore[typeddict-item]
+        "support": support,
+        "allowed": allowed,
+        "failed": failed,
+        "refused": refused,
+        "tried": taken,
+        "alternatives": max(0, plausible - 1),
+    }
+
+
+async def _on_the_groundwork(candidate: Candidate, state: State, work: Work) -> Candidate | None:
+    """The candidate merged with the fix by `tools`, so that both checks pass; None if there is none or they conflict."""
+    if not (ref := state.get("groundwork")) or candidate.rung == "tools":
+        return None
+    ground = await work.context.recall(Candidate, ref)
+    edits = await asyncio.to_thread(merge, ground.edits, candidate.edits)
+    return None if edits is None else replace(candidate, edits=edits, title=f"{candidate.title}; {ground.title}")
+
+
+async def refusal_of(candidate: Candidate, state: State, work: Work) -> rules.Refusal | None:
+    """The first rule that a candidate breaks, or None. The part from `tools` is judged as a candidate of that rung."""
+    oracle = await work.context.recall(Oracle, state["oracle_ref"])
+    failing = "\n".join(f"{failure.message}\n{failure.details}" for failure in await red_of(state, work.context))
+    ref = state.get("groundwork")
+    ground = (await work.context.recall(Candidate, ref)).edits if ref else ()
+    own = replace(candidate, edits=tuple(edit for edit in candidate.edits if edit not in ground))
+    for judged in (own,) if own == candidate else (own, replace(candidate, rung="tools")):
+        refused = await asyncio.to_thread(rules.refusal, judged, work.task.policy, oracle, failing)
+        if refused is not None:
+            return refused
+    return None
