@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from agent.contract.verdicts import Failure, Frame, Verdict, VerdictId
+from agent.contract.verdicts import Failure, Frame, Reader, Verdict, VerdictId
 from agent.guest.text import ID_LIMIT, LINE_LIMIT
 from agent.source.test_files import is_test
 
@@ -178,5 +178,5 @@ def _rust_failure(id_: VerdictId, lines: list[str]) -> Failure:
     return Failure(id_, message, "\n".join(lines).strip(), tuple(reversed(frames)))
 
 
-READERS: Mapping[str, Callable[[str, str], Results]] = {"go": read_go, "rust": read_rust, "java": read_java}
+READERS: Mapping[Reader, Callable[[str, str], Results]] = {"go": read_go, "rust": read_rust, "java": read_java}
 """The readers by name (`Check.reader`)."""

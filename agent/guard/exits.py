@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from agent.checks import printed
 from agent.contract.verdicts import Oracle
 from agent.guard import Finding
 from agent.guard.runner_access import Names
@@ -65,7 +66,7 @@ def exiting_may_pass(oracle: Oracle) -> bool:
 
 def verdicts_are_printed(oracle: Oracle) -> bool:
     """Whether the results of a check that must pass are parsed from output that the code under test also writes to."""
-    return any(check.reader in ("go", "rust", "java") and oracle.must_turn.get(check.name) for check in oracle.checks)
+    return any(check.reader in printed.READERS and oracle.must_turn.get(check.name) for check in oracle.checks)
 
 
 def exit_findings(path: str, before: ast.Module, after: ast.Module, had_names: Names, names: Names) -> Iterator[Finding]:

@@ -17,13 +17,13 @@ from agent.ci.workflows.document import EMPTY, Items, Keys, Node, Scalar, Workfl
 from agent.contract.budget import Budget
 from agent.contract.question import Autonomy
 from agent.contract.task import Policy
+from agent.contract.verdicts import Reader
 from agent.guest.text import one_line
 from sandbox.base import KIB, Packages
 
 PATH = ".github/selfheal.yml"
 SIZE_LIMIT = 64 * KIB
 
-Kind = Literal["pytest", "unittest", "javascript", "go", "rust", "java", "findings", "exit"]
 _Text = Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
@@ -39,7 +39,7 @@ class TestCommand(_Strict):
 
     name: _Name = "tests"
     run: _Text
-    kind: Kind | None = None
+    kind: Reader | None = None
     timeout: float = Field(default=600.0, gt=0, le=3600)  # seconds
 
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from agent.checks.printed import READERS
 from agent.contract.proposal import Candidate, FileChange
 from agent.contract.task import Policy
 from agent.contract.verdicts import Check, Oracle, Reader, VerdictId
@@ -250,7 +251,7 @@ def test_a_file_of_rust_may_change_beside_its_tests(before: str, after: str, ref
     assert rule(FileChange("src/lib.rs", RUST, RUST.replace(before, after)), "rust", "src/lib.rs::tests::adds") == refused_by
 
 
-@pytest.mark.parametrize("reader", ["go", "rust", "java", "exit"])
+@pytest.mark.parametrize("reader", [*READERS, "exit"])
 def test_where_only_output_tells_no_way_out_may_be_added(reader: Reader) -> None:
     assert rule(adds("a.go", "os.Exit(0)"), reader, "a.TestA") == "way-out"
 
