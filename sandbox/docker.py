@@ -36,17 +36,7 @@ from sandbox.containers import resources as engine_resources
 from sandbox.containers.command import ContainerSpec
 from sandbox.containers.engine import Engine, EngineInfo
 from sandbox.containers.files import ROOT, TOP, WORK, TarBuilder
-from sandbox.containers.images import (
-    BASE,
-    TOOLS,
-    Image,
-    checked,
-    full_name,
-    inspect,
-    is_allowed,
-    is_reference,
-    volumes_of,
-)
+from sandbox.containers.images import BASE, TOOLS, Image, checked, full_name, inspect, is_allowed, is_reference, volumes_of
 from sandbox.containers.resources import EngineResources
 from sandbox.containers.workspace import ContainerContext, DockerWorkspace
 from sandbox.host.job import Mount

@@ -20,17 +20,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from sandbox import folders
-from sandbox.base import (
-    Command,
-    Completed,
-    Installed,
-    Isolation,
-    Limits,
-    Packages,
-    Promise,
-    SandboxUnavailable,
-    Workspace,
-)
+from sandbox.base import Command, Completed, Installed, Isolation, Limits, Packages, Promise, SandboxUnavailable, Workspace
 from sandbox.host import launch
 from sandbox.host.job import Mount
 from sandbox.host.tree import Tree, check_tool_name

@@ -22,8 +22,6 @@ SECONDS = 1.0  # for one call
 PATIENCE = 120.0  # seconds for all calls of one side
 _SEED = 20
 
-Answer = tuple[str, Any]
-
 
 @dataclass(frozen=True, slots=True)
 class Function:

@@ -25,16 +25,7 @@ from githubkit.auth import BaseAuthStrategy
 from githubkit.cache import MemCacheStrategy
 from githubkit.exception import GitHubException, RateLimitExceeded, RequestError, RequestFailed, RequestTimeout
 
-from app.github.errors import (
-    BadCredentials,
-    Conflict,
-    Forbidden,
-    GitHubError,
-    Invalid,
-    NotFound,
-    RateLimited,
-    Unavailable,
-)
+from app.github.errors import BadCredentials, Conflict, Forbidden, GitHubError, Invalid, NotFound, RateLimited, Unavailable
 from app.github.retries import RetryPolicy, WritePacer
 from app.redaction import hide_token
 

@@ -61,6 +61,7 @@ def _workflow(root: Keys) -> Workflow:
         raise WorkflowError("The workflow must contain at least one job.", root.line)
     _check_needs({job.id: job for job in jobs})
     on = root.get("on")
+    # A dispatch's inputs are only checked.
     call_inputs, _ = (_inputs(_keys(_keys(on).get(event))) for event in ("workflow_call", "workflow_dispatch"))
     return Workflow(
         jobs=jobs,

@@ -6,16 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from agent.proposers.patterns.names import kind_of, scope
-from agent.proposers.patterns.source import (
-    FunctionNode,
-    Rewrite,
-    Source,
-    called_name,
-    is_compound,
-    names_in,
-    plain,
-    quoted,
-)
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, called_name, is_compound, names_in, plain, quoted
 
 
 def _families(text: str) -> tuple[tuple[str, ...], ...]:

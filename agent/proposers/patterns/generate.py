@@ -15,17 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from agent.contract.proposal import Span
-from agent.proposers.patterns import (
-    calls,
-    conditions,
-    missing,
-    names,
-    operators,
-    ordering,
-    statements,
-    terms,
-    values,
-)
+from agent.proposers.patterns import calls, conditions, missing, names, operators, ordering, statements, terms, values
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, Unreadable, names_in
 from agent.source.outline import parse
 
