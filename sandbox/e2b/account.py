@@ -142,13 +142,14 @@ class OrphanSweeper:
         return {INSTALLATION: await self._installation(), HOLDER: holder, "selfheal-attempt": label[:200]}
 
     async def sweep(self) -> None:
-        """Kill orphaned machines, at most every `EVERY` seconds. After an error, the next sweep tries again."""
+        """Kill orphaned machines, at most every `EVERY` seconds. If they cannot be listed, the next sweep tries again."""
         if self._last is not None and time.monotonic() - self._last < EVERY:
             return
-        self._last = time.monotonic()
+        self._last = time.monotonic()  # before listing, or every sandbox that opens meanwhile would sweep too
         try:
             found = await listed(self._account, {INSTALLATION: await self._installation()})
         except SandboxUnavailable as error:
+            self._last = None
             _log.warning("cannot list orphaned machines: %s", error)
             return
         for sandbox_id, metadata in found:
