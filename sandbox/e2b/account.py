@@ -87,8 +87,7 @@ async def create(account: Account, label: str, metadata: Mapping[str, str], admi
                     raise refused(error, account.template) from error
             await asyncio.sleep(FIRST_WAIT * 2**number)
         raise AssertionError("the last try returns or raises")
-    except BaseException:
-        # A request whose answer was lost may have created a machine.
+    except BaseException:  # also a cancellation: a request whose answer was lost may have created a machine
         with suppress(SandboxError):
             await asyncio.shield(kill_held(account, metadata))
         raise
