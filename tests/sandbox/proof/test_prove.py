@@ -90,7 +90,8 @@ async def test_attacks_that_could_not_be_tried_fail_and_are_no_holes() -> None:
     assert all(each.is_decisive for each in found.values())
     assert found["first environment"].seen == "could not be tried: FileNotFoundError: /proc/1/environ"
     assert found["own environment"].seen == "could not be tried: Segmentation fault"
-    assert {each.fix for each in found.values()} == {"fix what prevented the test: untrusted code runs only if this test passes"}
+    (advice,) = {each.fix for each in found.values()}
+    assert advice == "fix what prevented the test: untrusted code runs only if this test passes"
 
 
 async def test_what_goes_on_in_the_background_after_the_deadline_is_seen(leaky: Leaky) -> None:
