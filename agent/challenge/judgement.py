@@ -102,7 +102,10 @@ def _differences(seen: Observations, base: Variant, winner: Variant) -> Iterator
 
 
 def _difference(call: ObservedCall, before: CallResult, after: CallResult) -> tuple[str, str]:
-    """The kind of difference and a clause without a subject, or two empty texts."""
+    """The kind of difference and a clause without a subject, or two empty texts.
+
+    A call that hangs only with the change is no difference: a slow machine causes that too.
+    """
     if after.kind == "raised":
         return "raises", f"raises {_code(after.text, 60)}, which it did not before"
     if after.kind == "unsteady":

@@ -66,7 +66,7 @@ def _call_text(call: RecordedCall) -> str:
     try:
         parts = [repr(arg) for arg in call.args] + ["%s=%r" % pair for pair in call.kwargs.items()]
         return ("(" + ", ".join(parts) + ")")[:SHOWN]
-    except Exception:
+    except Exception:  # any `__repr__` of the repository
         return "(...)"
 
 
@@ -189,7 +189,7 @@ def _function(module: types.ModuleType | None, name: str) -> types.FunctionType 
 def _hint(function: types.FunctionType | None) -> Any:
     try:
         return typing.get_type_hints(function).get("return", object)  # None as the function raises too
-    except Exception:
+    except Exception:  # annotations are evaluated, and may be any code
         return object
 
 
@@ -211,7 +211,7 @@ def _once(function: types.FunctionType, hint: Any, call: RecordedCall, limit: Ti
                     value = asyncio.run(value)
             fitting = fits(value, hint)
             return ["value", as_text(value), fitting, as_text([args, kwargs]) != before]
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # code under test; `limit` would count SystemExit as hung
             return ["raised", type(error).__name__, None, False]
 
     return limit.run(run, CALL, 4 * CALL) or ["hung", "", None, False]

@@ -149,7 +149,7 @@ def standard(name: str, uses: Sequence[str]) -> list[str]:
             home = getattr(value, "__module__", module) or module
             is_module = isinstance(value, type(sys))
             fits = all(hasattr(value, use) for use in uses)
-        except BaseException:
+        except BaseException:  # importing a module runs its code, which may even exit
             continue
         is_own = home.lstrip("_").split(".")[0] == module.split(".")[0]
         if not fits or is_module or name.startswith("_") or not (is_own if public is None else name in public):

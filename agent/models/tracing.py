@@ -57,7 +57,7 @@ def _span(
             yield span
         except expected:
             raise
-        except Exception as error:
+        except Exception as error:  # whatever the traced code raises; it goes on to the caller
             span.set_attribute("error.type", type(error).__name__)
             span.set_status(Status(StatusCode.ERROR, type(error).__name__))
             raise

@@ -80,7 +80,7 @@ class EngineResources:
                     if message is None:
                         raise SandboxUnavailable(f"cannot create a workspace: {output.decode(errors='replace').strip()[:300]}")
                     output = output[-1000:] + message.data
-        except BaseException as error:
+        except BaseException as error:  # also a cancellation: nobody else knows the helper yet
             await asyncio.shield(self.engine.drop(helper))
             if isinstance(error, TimeoutError):
                 raise SandboxUnavailable("creating a workspace timed out") from error

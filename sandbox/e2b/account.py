@@ -87,8 +87,7 @@ async def create(account: Account, label: str, metadata: Mapping[str, str], admi
                     raise refused(error, account.template) from error
             await asyncio.sleep(FIRST_WAIT * 2**number)
         raise AssertionError("the last try returns or raises")
-    except BaseException:
-        # A request whose answer was lost may have created a machine.
+    except BaseException:  # also a cancellation: a request whose answer was lost may have created a machine
         with suppress(SandboxError):
             await asyncio.shield(kill_held(account, metadata))
         raise
@@ -142,13 +141,14 @@ class OrphanSweeper:
         return {INSTALLATION: await self._installation(), HOLDER: holder, "selfheal-attempt": label[:200]}
 
     async def sweep(self) -> None:
-        """Kill orphaned machines, at most every `EVERY` seconds. After an error, the next sweep tries again."""
+        """Kill orphaned machines, at most every `EVERY` seconds. If they cannot be listed, the next sweep tries again."""
         if self._last is not None and time.monotonic() - self._last < EVERY:
             return
-        self._last = time.monotonic()
+        self._last = time.monotonic()  # before listing, or every sandbox that opens meanwhile would sweep too
         try:
             found = await listed(self._account, {INSTALLATION: await self._installation()})
         except SandboxUnavailable as error:
+            self._last = None
             _log.warning("cannot list orphaned machines: %s", error)
             return
         for sandbox_id, metadata in found:

@@ -85,7 +85,7 @@ class E2BMachine:
                 await handle.wait()
         except CommandExitException:
             pass
-        except BaseException as error:
+        except BaseException as error:  # also a cancellation; the SDK raises bare `Exception` and transport errors too
             if handle is not None:
                 await asyncio.shield(_kill(handle))
             if not isinstance(error, Exception):

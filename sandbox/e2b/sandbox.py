@@ -145,7 +145,8 @@ class E2BSandbox:
         try:
             name, python = await asyncio.shield(opening)
         except asyncio.CancelledError:
-            await asyncio.shield(self._close(E2BWorkspace(self, *await opening), opening.result()[0]))
+            with suppress(SandboxError):  # without a machine there is nothing to close, and the task must end as cancelled
+                await asyncio.shield(self._close(E2BWorkspace(self, *await opening), opening.result()[0]))
             raise
         workspace = E2BWorkspace(self, name, python)
         try:

@@ -49,7 +49,8 @@ _FILTER = "the kernel filter allows this: use SELFHEAL_SANDBOX=local, or give th
 _ROOT = "the sandbox must not have the uid of root or of the worker: use SELFHEAL_SANDBOX=local or e2b"
 _LIMITS = "per-process limits need prlimit of util-linux: apt-get install util-linux"
 _MEMORY = "delegate a control group with the memory and pids controllers to the worker (systemd: Delegate=yes), or use e2b"
-_UNTRIED = "fix what prevented the test: untrusted code runs only if this test passes"
+_UNTRIED = "fix what prevented the test"
+_UNTRIED_DECISIVE = f"{_UNTRIED}: untrusted code runs only if this test passes"
 
 _GROUPS: Sequence[tuple[Attack, tuple[str, ...]]] = (
     (Attack("environment", _RECIPE), ("own environment", "first environment", "descriptors")),
@@ -78,7 +79,14 @@ def finding(name: str, held: bool | None, saw: str) -> Finding:
     """The result of attack `name`. `held` is None if it was not tested; a decisive attack then counts as failed."""
     attack = ATTACKS[name]
     if held is None and attack.part in DECISIVE:
-        return Finding(attack.part, name, "failed", f"not proven: {saw}", _UNTRIED)
+        return Finding(attack.part, name, "failed", f"not proven: {saw}", _UNTRIED_DECISIVE)
     if held is None:
         return Finding(attack.part, name, "skipped", saw)
     return Finding(attack.part, name, "ok", saw) if held else Finding(attack.part, name, attack.weight, saw, attack.fix)
+
+
+def broken(name: str, why: str) -> Finding:
+    """The result of attack `name` if it failed itself: no hole, but no protection either, so it counts like a success."""
+    attack = ATTACKS[name]
+    fix = _UNTRIED_DECISIVE if attack.part in DECISIVE else _UNTRIED
+    return Finding(attack.part, name, attack.weight, f"could not be tried: {why}", fix)

@@ -34,7 +34,7 @@ from sandbox.host.job import LOCKED_MEMORY
 from sandbox.jail.bubblewrap import scratch_bytes
 from sandbox.proof import canaries
 from sandbox.proof.canaries import Canaries
-from sandbox.proof.findings import ATTACKS, DECISIVE, Finding, Part, finding
+from sandbox.proof.findings import ATTACKS, DECISIVE, Finding, Part, broken, finding
 
 LIMITS = Limits(memory=192 * MIB, processes=48, file_size=16 * MIB, open_files=64, disk=24 * MIB, cpu_seconds=20)
 """Small, so that reaching each limit takes little time."""
@@ -199,15 +199,19 @@ class _Proof:
         }
 
     def _finding(self, name: str, line: dict[str, Any] | None, ended: Completed) -> Finding:
-        if line is None:
-            if name == "memory" and ended.out_of_memory:
-                return finding(name, held=True, saw="the kernel killed the processes that used too much memory")
-            why = ended.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {ended.exit_code}"]
-            return finding(name, held=False, saw=f"the attack could not run: {why[0][:200]}")
-        held, saw = line.get("held"), str(line.get("saw"))[:300]
         if name == "loopback of the machine" and self._planted.reached_by:
-            held, saw = False, f"a connection came from the sandbox ({', '.join(sorted(set(self._planted.reached_by)))})"
-        found = finding(name, held if held is None else bool(held), saw)
+            reached_by = ", ".join(sorted(set(self._planted.reached_by)))
+            found = finding(name, held=False, saw=f"a connection came from the sandbox ({reached_by})")
+        elif line is None and name == "memory" and ended.out_of_memory:
+            found = finding(name, held=True, saw="the kernel killed the processes that used too much memory")
+        elif line is None:
+            why = ended.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {ended.exit_code}"]
+            found = broken(name, why[0][:200])
+        elif "broken" in line:
+            found = broken(name, str(line["broken"])[:200])
+        else:
+            held = line.get("held")
+            found = finding(name, held if held is None else bool(held), str(line.get("saw"))[:300])
         return replace(found, status="warning") if found.status == "failed" and self._is_not_promised(found) else found
 
     def _is_not_promised(self, found: Finding) -> bool:

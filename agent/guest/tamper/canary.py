@@ -31,7 +31,7 @@ def fail(*_: object) -> None:
             probe()
         except FalseSuccess:
             return  # the canary passes, which shows the tampering
-        except BaseException:
+        except BaseException:  # anything except a false success shows that the tool works
             continue
         return
     raise AssertionError("must fail")
@@ -95,7 +95,7 @@ def run(session: pytest.Session, original: pytest.Item | None, nextitem: pytest.
         neighbour = original if nextitem is None else nextitem
         parent = session if original is None or neighbour is None else neighbour.parent
         return runtestprotocol(_twin(parent, original), log=False, nextitem=nextitem)
-    except Exception:
+    except Exception:  # the repository's hooks
         return []
 
 

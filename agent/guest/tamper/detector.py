@@ -83,7 +83,7 @@ class AuditLog:
 
 def _install_hook(root: str, is_test: Callable[[str], bool], report: Callable[[str], None]) -> set[str]:
     seen: set[str] = set()
-    busy: list[int] = []
+    busy = False
     caller = sys._getframe
     opened: dict[str, str] = {}
 
@@ -114,7 +114,8 @@ def _install_hook(root: str, is_test: Callable[[str], bool], report: Callable[[s
             path = args[0]
             if not isinstance(path, (str, bytes)):
                 return
-            path = os.fsdecode(path)
+            # Methods of the base types, because a subclass of the repository could raise in its own.
+            path = str.__str__(path) if isinstance(path, str) else bytes.decode(path, "utf-8", "surrogateescape")
             if _PRIVATE.match(path):
                 what = "open " + path.rsplit("/", 1)[-1]
             else:
@@ -133,18 +134,22 @@ def _install_hook(root: str, is_test: Callable[[str], bool], report: Callable[[s
         path = culprit(caller(2), passed)
         mark = "%s: %s" % (path, what)
         if path and mark not in seen and len(seen) < LIMIT:
+            report(mark)  # first: if it fails, the next such access must be reported
             seen.add(mark)
-            report(mark)
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
+        nonlocal busy
         if event in EVENTS and not busy:
-            busy.append(1)
+            # An assignment, because a call could fail at the recursion limit and leave the hook switched off.
+            busy = True
             try:
                 note(event, args)
+            except (RecursionError, MemoryError):
+                raise  # the audited call fails; otherwise code at the recursion limit would get a frame without a mark
             except Exception:
-                pass
+                pass  # such as a path that is not a valid one: the audited call reports that itself
             finally:
-                busy.clear()
+                busy = False
 
     sys.addaudithook(hook)
     return seen

@@ -171,7 +171,7 @@ def _uninitialised(cls: type) -> Any:
     base: Any = next(one for one in type.mro(cls) if not one.__flags__ & _HEAP)
     try:
         return base.__new__(cls)
-    except Exception:
+    except Exception:  # a class that is abstract or needs arguments, or the code of any extension
         return None
 
 
@@ -182,7 +182,7 @@ def _agrees(method: Callable[..., Any], made: Any) -> bool:
             answer = method(made, value)
             if answer is not NotImplemented and bool(answer):
                 return True
-        except Exception:
+        except Exception:  # the repository's `__eq__`, or `__bool__` of its answer
             continue
     return False
 

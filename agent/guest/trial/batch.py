@@ -243,7 +243,7 @@ class ProcessState:
                     container.clear()
                     (container.extend if hasattr(container, "extend") else container.update)(before)
             return self._global_state() == self.global_state
-        except Exception:
+        except Exception:  # methods of the repository's containers, caches and values
             return False
 
 

@@ -178,7 +178,7 @@ class _PytestTest:
         try:
             with _warnings_of(item):
                 item.runtest()
-        except BaseException as error:
+        except BaseException as error:  # code under test; raised again once its line is noted
             self.reached = _line_in(error.__traceback__, getattr(item.obj, "__code__", None))
             raise
         return True
@@ -187,7 +187,7 @@ class _PytestTest:
 def _is_same(one: Any, other: Any) -> bool:
     try:
         return bool(one == other)
-    except Exception:
+    except Exception:  # any `__eq__` of the repository
         return False
 
 

@@ -45,7 +45,7 @@ class Fork:
                 for fd in close:
                     os.close(fd)
                 work(lambda message: _write(writer, message))
-            except BaseException:
+            except BaseException:  # any end of the work: the parent sees a closed pipe
                 pass
             finally:
                 os._exit(0)
@@ -163,7 +163,7 @@ class TimeLimit:
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        except BaseException:
+        except BaseException:  # code under test, including SystemExit, and `Expired`
             return None
 
 

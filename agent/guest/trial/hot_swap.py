@@ -99,7 +99,7 @@ class Swapper:
         try:
             for line in sorted({edit["line"] for edit in edits}):
                 self._swap_function(line, [edit for edit in edits if edit["line"] == line], undo)
-        except BaseException:
+        except BaseException:  # also a time limit that expires: no change may stay half made
             _restore(undo)
             raise
         return lambda: _restore(undo)
@@ -149,7 +149,7 @@ class Swapper:
                 fresh = namespace[names[0]]
                 for name in names[1:]:
                     fresh = fresh.__dict__[name]
-            except Exception:
+            except Exception:  # the changed defaults are evaluated, and may be any code
                 raise NotSwappable from None
             for attribute in ("__defaults__", "__kwdefaults__"):
                 undo.append((function, attribute, getattr(function, attribute)))

@@ -81,8 +81,8 @@ class CallRecorder:
             started = time.monotonic()
             try:
                 self._keep(index, *_arguments(frame))
-            except Exception:
-                pass  # arguments that cannot be copied: the call cannot be repeated
+            except Exception:  # any `__deepcopy__`: the call cannot be repeated
+                pass
             self.copying += time.monotonic() - started
 
     def _keep(self, index: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

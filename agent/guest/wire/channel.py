@@ -88,7 +88,7 @@ def message_of(error: BaseException) -> str:
     name = type(error).__name__
     try:
         text = one_line(str(error), MESSAGE_LIMIT)
-    except Exception:
+    except Exception:  # any `__str__` of the repository
         text = ""
     return clean(name + ": " + text if text else name, MESSAGE_LIMIT)
 

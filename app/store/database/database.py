@@ -153,7 +153,7 @@ async def _ready(engine: AsyncEngine, address: Sqlite | Postgres, migrate: bool)
             await retried(make_current, _OPENING_SECONDS, is_transient=_is_locked)
         else:
             await make_current()
-    except BaseException:
+    except BaseException:  # also a cancellation: nobody else knows the engine yet
         await engine.dispose()
         raise
 

@@ -44,7 +44,7 @@ async def retried(
     while True:
         try:
             return await work()
-        except Exception as error:
+        except Exception as error:  # `is_transient` decides; any other error is raised again
             if not is_transient(error) or time.monotonic() + pause > deadline:
                 raise
             _log.warning("database unavailable; retrying", error=type(error).__name__, again_in=pause)

@@ -82,7 +82,7 @@ async def prepared(
         return cached
     try:
         fresh = await _create(cache, recipe, make, lasts)
-    except BaseException:
+    except BaseException:  # also a cancellation: the lock of the cached environment must go
         if cached is not None:
             await asyncio.shield(asyncio.to_thread(folder_cache.release, cached))
         raise
@@ -102,7 +102,7 @@ async def _create(cache: Path, recipe: Recipe, make: Maker, lasts: Callable[[], 
                 fresh = await asyncio.to_thread(folder_cache.commit, fresh)
                 await asyncio.to_thread(folder_cache.prune, cache)
             return fresh
-    except BaseException:
+    except BaseException:  # also a cancellation: an unlocked folder can be pruned
         await asyncio.shield(asyncio.to_thread(folder_cache.release, fresh))
         raise
     await asyncio.to_thread(folder_cache.release, fresh)

@@ -17,6 +17,7 @@ def main() -> None:
     for name in planted["attacks"]:
         try:
             held, saw = ATTACKS[name](planted)
-        except Exception as error:  # a broken attack is reported, and the others still run
-            held, saw = False, "the attack itself raised %s: %s" % (type(error).__name__, error)
-        print(json.dumps({"attack": name, "held": held, "saw": saw}), flush=True)
+            line = {"attack": name, "held": held, "saw": saw}
+        except Exception as error:  # whatever this machine lacks: the broken attack is reported, and the others still run
+            line = {"attack": name, "broken": "%s: %s" % (type(error).__name__, error)}
+        print(json.dumps(line), flush=True)

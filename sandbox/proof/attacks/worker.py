@@ -24,9 +24,13 @@ def own_environment(planted: Planted) -> Outcome:
 @attack
 def first_environment(planted: Planted) -> Outcome:
     """The code can read the environment of process 1, so whatever started the sandbox must not have passed anything on."""
-    given = [entry.partition(b"=") for entry in content("/proc/1/environ").split(b"\0") if entry]
+    try:
+        environment = content("/proc/1/environ")
+    except PermissionError:
+        return True, "/proc/1/environ cannot be read"
+    given = [entry.partition(b"=") for entry in environment.split(b"\0") if entry]
     strange = [name.decode("utf-8", "replace") for name, _, value in given if os.environb.get(name) != value]
-    if planted["token"].encode() in content("/proc/1/environ"):
+    if planted["token"].encode() in environment:
         return False, "the worker's environment is in /proc/1/environ"
     return not strange, "process 1 was started with %s" % ", ".join(strange[:5]) if strange else "/proc/1/environ shows nothing"
 

@@ -77,6 +77,10 @@ def test_a_new_exception_a_changed_argument_and_a_broken_hint_are_doubts() -> No
     assert ["type hint" in doubts[0], "raises `KeyError`" in doubts[1], "changes its arguments" in doubts[2]] == [True] * 3
 
 
+def test_a_call_that_hangs_only_with_the_change_is_no_doubt() -> None:
+    assert judge(played(Variant([], answers("1")), Variant([], answers("", kind="hung")))).doubts == ()
+
+
 def test_what_was_so_before_is_no_doubt() -> None:
     odd = Variant([], [CallResult("value", "1", False, True), CallResult("raised", "KeyError", None, False)])
     assert judge(played(odd, odd)).doubts == ()

@@ -226,6 +226,28 @@ async def test_a_candidate_or_a_file_that_is_none_is_a_lost_machine(tmp_path: Pa
         await there.provide("tool", b"")
 
 
+async def test_who_stops_waiting_for_a_candidate_is_cancelled_even_if_the_machine_is_lost(tmp_path: Path) -> None:
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    class Slow(Scripted):
+        async def run(self, script: str, seconds: float) -> str:
+            asked.set()
+            await go.wait()
+            return await super().run(script, seconds)
+
+    async def open_one() -> None:
+        async with sandbox(Slow(open=failed(SandboxLost("gone"))), tmp_path).candidate():
+            pass
+
+    opening = asyncio.create_task(open_one())
+    await asked.wait()
+    opening.cancel()
+    await asyncio.sleep(0)
+    go.set()
+    await asyncio.wait((opening,))
+    assert opening.cancelled()
+
+
 async def test_no_command_starts_once_its_workspace_is_closed(tmp_path: Path) -> None:
     begun, go = asyncio.Event(), asyncio.Event()
 

@@ -6,13 +6,15 @@ import asyncio
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from sandbox.base import Command, Completed, DeadlinePassed, Workspace
+from sandbox.base import Command, Completed, DeadlinePassed, Isolation, Limits, Sandboxes, Workspace
 from sandbox.proof import prove
 
 
@@ -55,6 +57,41 @@ async def leaky(tmp_path: Path) -> AsyncIterator[Leaky]:
                     os.kill(int(entry.name), signal.SIGKILL)
             except OSError:
                 continue
+
+
+class NoProc(Leaky):
+    """One in which the attacks find nothing under /proc, and one of them ends the program."""
+
+    root = "/"
+    isolation = Isolation("scripted", untrusted=True)
+
+    async def provide(self, name: str, content: bytes) -> str:
+        (self.folder / name).write_bytes(content)
+        return name
+
+    @asynccontextmanager
+    async def candidate(self) -> AsyncIterator[NoProc]:
+        yield self
+
+    async def run(self, command: Command) -> Completed:
+        lines = '{"attack": "first environment", "broken": "FileNotFoundError: /proc/1/environ"}\n'
+        return Completed(-11, lines.encode(), b"Segmentation fault\n", 0.1)
+
+
+class NoProcs:
+    @asynccontextmanager
+    async def open(self, label: str, limits: Limits) -> AsyncIterator[NoProc]:
+        with tempfile.TemporaryDirectory() as folder:
+            yield NoProc(Path(folder))
+
+
+async def test_attacks_that_could_not_be_tried_fail_and_are_no_holes() -> None:
+    found = {each.name: each for each in await prove.prove_decisive(cast(Sandboxes, NoProcs()), prove.HostAssets())}
+    assert all(each.is_decisive for each in found.values())
+    assert found["first environment"].seen == "could not be tried: FileNotFoundError: /proc/1/environ"
+    assert found["own environment"].seen == "could not be tried: Segmentation fault"
+    (advice,) = {each.fix for each in found.values()}
+    assert advice == "fix what prevented the test: untrusted code runs only if this test passes"
 
 
 async def test_what_goes_on_in_the_background_after_the_deadline_is_seen(leaky: Leaky) -> None:

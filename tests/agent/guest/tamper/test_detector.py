@@ -92,6 +92,48 @@ async def test_tampering_is_reported_with_the_file_that_does_it(run_check: RunCh
     assert ": operator.gt" in run.marks
 
 
+async def test_no_frame_is_reached_without_a_mark_at_the_recursion_limit(run_check: RunCheck) -> None:
+    """The mark fails there at first, and then the access must fail too. Afterwards marks are made as before."""
+    product = dedent("""
+        import sys
+        frames = []
+        def deep():
+            try:
+                deep()
+            except RecursionError:
+                pass
+            if not frames:
+                try:
+                    frames.append(sys._getframe(0))
+                except RecursionError:
+                    pass
+        def f(x):
+            deep()
+            sys.setprofile(None)
+            return x if frames else 0
+    """)
+    run = await run_check({"pkg.py": product, "test_a.py": TEST})
+    assert run.exit_code == 0, run.output
+    assert of_files(run) == ["pkg.py: sys._getframe", "pkg.py: sys.setprofile"]
+
+
+async def test_a_path_with_methods_of_its_own_is_seen(run_check: RunCheck) -> None:
+    product = dedent("""
+        class Path(str):
+            def rfind(self, *_): raise ValueError
+            rsplit = startswith = endswith = rfind
+        class Raw(bytes):
+            def decode(self, *_): raise ValueError
+        def f(x):
+            open(Path("test_a.py")).close()
+            open(Raw(b"test_b.py")).close()
+            return x
+    """)
+    run = await run_check({"pkg.py": product, "test_a.py": TEST, "test_b.py": ""})
+    assert run.exit_code == 0, run.output
+    assert of_files(run) == ["pkg.py: open test_a.py", "pkg.py: open test_b.py"]
+
+
 @pytest.mark.parametrize(("command", "reader"), [("pytest", "pytest"), ("python -m unittest", "unittest")])
 async def test_what_a_hanging_test_did_is_reported(run_check: RunCheck, command: str, reader: Reader) -> None:
     product = "def f(x):\n    while eval('True'): pass\n"

@@ -1,5 +1,6 @@
 """What docstrings promise, as far as it can be tried."""
 
+import sys
 import time
 
 import pytest
@@ -44,6 +45,17 @@ def kept(document: str, namespace: dict[str, object]) -> list[int]:
 )
 def test_promises_are_counted(add: object, wanted: list[int]) -> None:
     assert kept(DOCUMENT, {"add": add}) == wanted
+
+
+def test_an_example_that_exits_is_not_taken_for_an_endless_one() -> None:
+    def work(write: object) -> None:
+        write(examples.outcome("exit(1)", "1", {"exit": sys.exit}, TimeLimit()))  # type: ignore[operator]
+
+    fork = Fork(work)
+    try:
+        assert fork.receive(time.monotonic() + 20) == ["unlike", "SystemExit"]
+    finally:
+        fork.end()
 
 
 def test_an_endless_example_is_not_kept() -> None:
