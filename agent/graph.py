@@ -22,7 +22,6 @@ from typing import Any, Literal
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.errors import GraphBubbleUp
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -287,7 +286,6 @@ def _recorded(name: str, step: Step) -> Any:
     """A node that reports the step's start and end, and records its time."""
 
     async def node(state: State, runtime: Runtime[Work]) -> Bookkeeping:
-        # To ask a person, LangGraph raises an exception.
-        return await recorded(name, step, state, _work(state, runtime), expected=(GraphBubbleUp,))
+        return await recorded(name, step, state, _work(state, runtime))
 
     return node

@@ -17,15 +17,19 @@ NAMES: tuple[Name, ...] = get_args(Name)
 
 TESTS = Path(__file__).parent
 SLOW = ("story", "chaos", "deploy", "agent/nodes", "attacks")  # modules that take long; they are started first
-ON_POSTGRESQL = ("app/store", "story/test_healing.py::test_a_failing_run_becomes_one_verified_pull_request[postgresql]")
+ON_POSTGRESQL = ("app/store",)  # whose SQL it decides
 # The part of the long tests that `.ci/run` runs too.
 IN_CI = (
     "agent/checks",
     "agent/ci",
     "agent/gate",
+    "agent/guest/test_prelude.py::test_a_bug_is_searched_whose_tests_need_a_server",
     "agent/models",
     "agent/nodes",
     "agent/proposers",
+    "agent/reproduce/test_flakiness.py::test_what_is_red_at_the_clock_of_the_run_is_reproduced",
+    "agent/reproduce/test_flakiness.py::test_where_nothing_says_that_anything_was_red_few_more_runs_are_made",
+    "agent/test_graph.py::test_an_unsteady_test_beside_a_steady_one_decides_nothing",
     "app/attempt",
     "app/cli/attempts/test_decisions.py::test_a_fork_with_a_hint_and_a_model_heals_what_the_search_could_not[sqlite]",
     "app/cli/bench/test_bench.py::test_people_get_a_table",
@@ -45,6 +49,7 @@ IN_CI = (
     "sandbox",
     "story/test_bad_input.py",
     "story/test_demo.py::test_the_demo_opens_a_verified_pull_request",
+    "story/test_healing.py::test_a_failing_run_becomes_one_verified_pull_request[postgresql]",
     "story/test_observed.py",
     "story/test_pages.py::test_an_attempt_is_watched_from_its_row_to_its_pull_request[sqlite]",
     "story/test_takeover.py",

@@ -43,7 +43,8 @@ class Commit:
 
 async def load(root: Path, last: int) -> Benchmark:
     """The last commits that change code, newest first. Raises `BadInput`."""
-    found = [commit for commit in await commits(root, last * LOOKED_THROUGH) if any(map(_is_code, commit.paths))]
+    every = await commits(root, last * LOOKED_THROUGH)
+    found = [c for c in every if any(not is_test(path) and PurePosixPath(path).suffix not in _PROSE for path in c.paths)]
     if not found:
         raise BadInput(f"{root} has no commit that changes code and has a parent; a shallow clone may lack the history")
     known, configuration = {commit.id[:12]: commit for commit in found[:last]}, read_checkout(root)
@@ -81,10 +82,6 @@ def read_checkout(root: Path) -> Configuration:
     if isinstance(read, ConfigurationProblem):
         raise BadInput(f"{read.sentence}; correct it and run again")
     return read
-
-
-def _is_code(path: str) -> bool:
-    return not is_test(path) and PurePosixPath(path).suffix not in _PROSE
 
 
 def _texts(files: Mapping[str, File], paths: set[str]) -> dict[str, str | None]:

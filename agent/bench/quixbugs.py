@@ -38,7 +38,8 @@ _TEST = "\n\ndef test_{number:02}():\n    assert plain({name}(*{arguments!r})) =
 
 def load(root: Path, oracle: OracleKind) -> Benchmark:
     """Raises `BadInput`."""
-    names = [file.stem for file in sorted((root / PROGRAMS).glob("*.py")) if _is_tested(root, file.stem)]
+    stems = [file.stem for file in sorted((root / PROGRAMS).glob("*.py"))]
+    names = [n for n in stems if (root / CASES / f"{n}.json").is_file() or (root / TESTS / f"test_{n}.py").is_file()]
     if not names:
         raise BadInput(
             f"{root} is not a checkout of QuixBugs: it needs {PROGRAMS}/NAME.py with {CASES}/NAME.json "
@@ -46,10 +47,6 @@ def load(root: Path, oracle: OracleKind) -> Benchmark:
         )
     groups = {name: "with cases" if (root / CASES / f"{name}.json").is_file() else "graphs" for name in names}
     return function_benchmark("quixbugs", groups, oracle, partial(_task, root))
-
-
-def _is_tested(root: Path, name: str) -> bool:
-    return (root / CASES / f"{name}.json").is_file() or (root / TESTS / f"test_{name}.py").is_file()
 
 
 def _task(root: Path, name: str) -> FunctionTask:

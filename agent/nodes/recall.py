@@ -6,8 +6,6 @@ from agent.contract.events import Remembered
 from agent.contract.memory import signature
 from agent.state import Baseline, State, Work, red_of
 
-SHOWN = 12  # characters of an attempt's id, as everywhere else
-
 
 async def recall(state: State, work: Work) -> Baseline:
     """Does nothing if the repository has no memory. An attempt does not recall itself."""
@@ -19,6 +17,6 @@ async def recall(state: State, work: Work) -> Baseline:
     if not alike:
         return {}
     names, lessons = [each.attempt for each in alike], [lesson for each in alike for lesson in each.lessons]
-    text = f"Learned from {', '.join(f'attempt {name[:SHOWN]}' for name in names)}"
+    text = f"Learned from {', '.join(f'attempt {name[:12]}' for name in names)}"
     await work.context.emit(Remembered(text=text, attempts=names, lessons=lessons))
     return {"memories_ref": await work.context.keep(alike), "notes": [f"{text}."]}

@@ -94,13 +94,14 @@ async def _values(situation: Situation, room: int, asked: Sequence[str] = ()) ->
     code = CODE if situation.round == 1 else CODE_AFTER_FAILURE
     failures = failing.as_text(failing.red(situation), max(100, min(FAILURES, room // 4)))
     found = await excerpts.view(situation, max(100, min(code, room // 2)), asked)
+    tried = tuple(each.title[:160] for each in situation.earlier if each.title)
     return {
         "failures": failures,
         "excerpts": found.excerpts,
         "hints": _hints(situation, failures),
         "memories": _memories(situation),
         "tries": "\n\n".join(map(_try, situation.earlier)),
-        "lessons": _bullets(tuple(each for each in situation.lessons if not _is_in_tries(each, situation.earlier))),
+        "lessons": _bullets(tuple(lesson for lesson in situation.lessons if not lesson.startswith(tried))),
         "refuted": _bullets(situation.refuted),
     }, found
 
@@ -145,10 +146,6 @@ def _try(failed: Iteration) -> str:
             break
         told.append(line)
     return "\n".join([failed.title[:160], *told, f"=> {failed.result[:500]}", failed.lesson]).strip()
-
-
-def _is_in_tries(lesson: str, tries: Sequence[Iteration]) -> bool:
-    return any(each.title and lesson.startswith(each.title[:160]) for each in tries)
 
 
 def _bullets(lines: tuple[str, ...]) -> str:

@@ -29,7 +29,7 @@ async def review(situation: Situation, candidate: Candidate) -> Prompt:
         test=f"{tests}\n\n{messages}".strip(),
         diff=_cut(diff(candidate.edits, BESIDE), DIFF) if functions else change,
         functions=functions,
-        context=_cut("\n\n".join(_contract(each) for each in hidden if each.docstring), CONTEXT),
+        context=_cut("\n\n".join(f'{each.signature}\n"""{each.docstring}"""' for each in hidden if each.docstring), CONTEXT),
         is_mutation=candidate.rung in MINDLESS,
     )
 
@@ -56,10 +56,6 @@ def _changed_lines(edit: FileChange) -> list[int]:
     """Line numbers after the change, from 1; for removed lines, the following one."""
     ranges = ((first, end) for _, _, first, end in changed_ranges(edit))
     return [at for first, end in ranges for at in range(first + 1, max(end, first + 1) + 1)]
-
-
-def _contract(function: Definition) -> str:
-    return f'{function.signature}\n"""{function.docstring}"""'
 
 
 def _cut(text: str, characters: int) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from langgraph.errors import GraphBubbleUp
+
 from agent.contract import words
 from agent.contract.budget import RungCost, Usage
 from agent.contract.events import RungSpent, StepDone, StepStarted
@@ -13,13 +15,11 @@ from agent.state import Bookkeeping, State, Work, unpack
 Step = Callable[[State, Work], Awaitable[Bookkeeping]]
 
 
-async def recorded(
-    name: str, step: Step, state: State, work: Work, *, expected: tuple[type[Exception], ...] = ()
-) -> Bookkeeping:
-    """The step's update, with the seconds spent so far. `expected` exceptions do not count as errors in its tracing span."""
+async def recorded(name: str, step: Step, state: State, work: Work) -> Bookkeeping:
+    """The step's update, with the seconds spent so far."""
     rung = work.ladder[at].rung if (at := state.get("rung", 0)) < len(work.ladder) else ""
     await work.context.emit(StepStarted(text=words.step(name, rung), step=name))
-    with tracing.step(name, work.task.id, expected=expected):
+    with tracing.step(name, work.task.id, expected=(GraphBubbleUp,)):  # LangGraph raises it to ask a person
         update = await step(state, work)
     seconds = work.context.monotonic() - work.ledger.began
     used = sum((unpack(Usage, usage) for usage in update.get("usage", [])), Usage())

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeGuard
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -123,7 +122,11 @@ class Module:
     def bases(self, name: str) -> list[str]:
         """The names of the base classes of the class with this name."""
         found = self.named(name)
-        return [ast.unparse(base).rpartition(".")[2] for base in found.node.bases] if found and _is_class(found.node) else []
+        return (
+            [ast.unparse(base).rpartition(".")[2] for base in found.node.bases]
+            if found and isinstance(found.node, ast.ClassDef)
+            else []
+        )
 
     def imported(self, names: frozenset[str]) -> list[str]:
         """Its module-level imports, reduced to these names, one line per module."""
@@ -175,10 +178,6 @@ def _constants(tree: ast.AST, prefix: str) -> Iterator[Constant]:
             yield from _constants(node, f"{prefix}{node.name}.")
         elif isinstance(node, ast.If | ast.Try | ast.With):
             yield from _constants(node, prefix)
-
-
-def _is_class(node: ast.AST) -> TypeGuard[ast.ClassDef]:
-    return isinstance(node, ast.ClassDef)
 
 
 def names_of(tree: ast.AST) -> frozenset[str]:

@@ -156,11 +156,11 @@ def _ranked(known: Sequence[Row[Any]], signature: str, vector: Vector | None) ->
         alike = [row for row in known if row.embedded_by == vector.model and len(row.embedding) == size]
         distances = ((cosine_distance(row.embedding, vector.content), -row.id) for row in alike)
         by_vector = [-id_ for _, id_ in sorted(each for each in distances if each[0] <= NEAR)[:_CANDIDATES]]
-    return sorted({*by_words, *by_vector}, key=lambda id_: (-_fused(id_, by_words, by_vector), -id_))
 
+    def fused(id_: int) -> float:
+        return sum(1 / (60 + ranking.index(id_)) for ranking in (by_words, by_vector) if id_ in ranking)
 
-def _fused(id_: int, *rankings: Sequence[int]) -> float:
-    return sum(1 / (60 + ranking.index(id_)) for ranking in rankings if id_ in ranking)
+    return sorted({*by_words, *by_vector}, key=lambda id_: (-fused(id_), -id_))
 
 
 def _words(signature: str) -> set[str]:

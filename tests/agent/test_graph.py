@@ -121,6 +121,7 @@ async def test_a_failure_that_comes_and_goes_is_flaky(bench: Bench) -> None:
     assert "Flaky 1/" in result.reason
 
 
+@pytest.mark.long
 async def test_an_unsteady_test_beside_a_steady_one_decides_nothing(bench: Bench) -> None:
     source = FLAKY.replace("COUNTER", repr(str(bench.folder / "n")))
     result = await bench.heal(Scripted([(RIGHT,)]), files={**SAMPLE, "test_luck.py": source})

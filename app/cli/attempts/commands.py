@@ -28,10 +28,7 @@ def list_attempts(
 
 
 @attempts.command("show")
-def show_attempt(
-    attempt: AttemptId,
-    json: Json = False,
-) -> None:
+def show_attempt(attempt: AttemptId, json: Json = False) -> None:
     """Show one attempt with its timeline."""
     settings = load_settings()
     from app.cli.attempts import listing

@@ -62,16 +62,13 @@ def configured() -> Registry:
     url = _output_of("npm", "config", "get", "registry")
     if not url.startswith(("http://", "https://")) or "@" in url:
         raise InstallFailed("npm is configured with a registry that needs a password or is not http(s)")
-    default = _output_of("npm", "config", "get", "registry", *_UNCONFIGURED, env=_bare_environment())
+    bare = {name: value for name, value in os.environ.items() if not name.lower().startswith("npm_config_")}
+    default = _output_of("npm", "config", "get", "registry", *_UNCONFIGURED, env=bare)
     paths = [Path(os.environ[name]) for name in CERTIFICATE_VARIABLES if os.environ.get(name)]
     certificates = next((path for path in paths if path.is_file()), None)
     hosts = frozenset((host_of(url),))
     named = hosts | {host_of(default)}
     return Registry(_output_of("node", "--version"), _output_of("npm", "--version"), url, hosts, named, certificates)
-
-
-def _bare_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.lower().startswith("npm_config_")}
 
 
 def _output_of(*argv: str, env: Mapping[str, str] | None = None) -> str:

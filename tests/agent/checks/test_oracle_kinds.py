@@ -45,6 +45,7 @@ async def test_a_lint_finding_is_healed_beside_green_tests(bench: Bench) -> None
     assert bench.of(events.Localized)[0].suspects[0].startswith("calc.py:1-1")
 
 
+@pytest.mark.long
 async def test_a_lint_repair_that_breaks_a_test_is_refused(bench: Bench) -> None:
     files = {"calc.py": UNUSED, "test_calc.py": TESTS + "\n\ndef test_os():\n    import calc\n\n    assert calc.os\n"}
     gone = edit(UNUSED, "import os\n", "")

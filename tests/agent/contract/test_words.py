@@ -55,4 +55,4 @@ def test_giving_up_without_a_model_and_without_a_place_still_has_a_next_step() -
     ending = gave_up(0, [RungCost("patterns", 0.0, 0, 0, Usage(), "no Python file is suspicious")], ())
     assert ending.reason == "Mutation search skipped: no Python file is suspicious."
     assert ending.next_step == "Start from the diagnosis; with a model, Selfheal may get further."
-    assert "No rung" in gave_up(0, [], ()).reason
+    assert "No source of patches" in gave_up(0, [], ()).reason

@@ -46,6 +46,7 @@ async def test_a_bug_is_searched_whose_tests_need_what_a_step_makes(tmp_path: Pa
     assert not bench.of(Degraded)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("redis-server"), reason="needs redis-server: see deploy/setup.sh")
 async def test_a_bug_is_searched_whose_tests_need_a_server(tmp_path: Path) -> None:
     tests = """\

@@ -63,6 +63,7 @@ async def test_rivals_that_break_the_same_promise_are_not_proven_first(bench: Be
     assert [iteration.result[:18] for iteration in result.log.iterations] == ["challenge objects:"] * 2 + ["verified"]
 
 
+@pytest.mark.long
 async def test_a_change_of_functions_without_promises_is_accepted(bench: Bench) -> None:
     result = await bench.heal(Scripted([(RIGHT,)]))
     assert isinstance(result, Repair), result
@@ -77,6 +78,7 @@ async def test_an_example_that_needs_what_is_not_there_says_nothing(bench: Bench
     assert isinstance(result, Repair), result
 
 
+@pytest.mark.long
 async def test_a_change_that_touches_no_function_is_not_challenged(bench: Bench) -> None:
     source = "LIMIT = 3\n"
     files = {"limits.py": source, "test_limits.py": "from limits import LIMIT\n\ndef test_it():\n    assert LIMIT == 4\n"}
@@ -131,6 +133,7 @@ async def test_a_malformed_answer_makes_the_challenge_weaker_and_no_more(bench: 
     assert [event.step for event in bench.of(events.Degraded)] == ["challenge"]
 
 
+@pytest.mark.long
 async def test_a_large_change_of_a_model_is_looked_at_by_one_that_sees_it(bench: Bench) -> None:
     lines = "".join(f"    bound_{n} = min(high, max(low, value))\n" for n in range(9))
     large = (
@@ -162,6 +165,7 @@ async def test_tests_that_were_written_blind_judge_the_next_change_of_the_same_f
     assert not bench.of(events.Degraded)
 
 
+@pytest.mark.long
 async def test_without_docstring_and_comment_no_model_is_asked_for_tests(bench: Bench) -> None:
     bare = "def clamp(value, low, high):\n    return max(low, value)\n"
     edits = (FileChange("clamped.py", bare, bare.replace("max(low, value)", "min(high, max(low, value))")),)

@@ -122,6 +122,7 @@ async def test_a_check_that_is_no_test_is_judged_the_same_way(bench: Bench) -> N
 LINT = Check("lint", f"{sys.executable} -m ruff check --isolated --no-cache --select F .", "findings", timeout=30)
 
 
+@pytest.mark.long
 async def test_what_the_tools_mend_is_built_on_where_a_test_is_red_as_well(bench: Bench) -> None:
     source = "import os\n\n\n" + CALC
     (mended,) = change("import os\n\n\n", "", source=source)
@@ -133,6 +134,7 @@ async def test_what_the_tools_mend_is_built_on_where_a_test_is_red_as_well(bench
     assert result.title == "changes calc.py; changes calc.py"
 
 
+@pytest.mark.long
 async def test_a_test_that_the_tools_formatted_is_no_reason_to_refuse_what_others_build_on_it(bench: Bench) -> None:
     check = Check("format", f"{sys.executable} -m ruff format --isolated --no-cache --check .", "exit", timeout=30)
     files = {"calc.py": CALC, "test_calc.py": TESTS.replace("== 5", "==  5").replace("\n\ndef", "\n\n\ndef")}

@@ -139,6 +139,7 @@ def test_due():
 MENDED = TIME["due.py"].replace("today.replace(month=today.month + 1)", "today + datetime.timedelta(31)")
 
 
+@pytest.mark.long
 async def test_what_is_red_at_the_clock_of_the_run_is_reproduced(tmp_path: Path) -> None:
     case = Case(tmp_path, TIME)
     result = await case.seen(reported_ids=("test_due.py::test_due",), clock=RUN)
@@ -331,6 +332,7 @@ async def test_a_failure_that_is_never_red_is_not_reproduced_and_says_what_was_t
     assert f"{TRIALS + 1} more runs with other test orders" in result.reason
 
 
+@pytest.mark.long
 async def test_where_nothing_says_that_anything_was_red_few_more_runs_are_made(tmp_path: Path) -> None:
     case = Case(tmp_path, {"test_fine.py": "def test_fine(): pass\n"})
     result = await case.seen()

@@ -137,6 +137,7 @@ async def test_a_reply_outlives_the_worker_that_takes_it(plant: Plant, kill_at: 
     assert len(plant.github.pull_requests(NAME)) == 1
 
 
+@pytest.mark.long
 async def test_a_reply_that_a_stopped_worker_used_does_not_answer_the_next_question(plant: Plant) -> None:
     """Stopped after the graph has come to its second question, and before that question was written down."""
     attempt_id = await asking(plant, "autonomy: review_all\n")

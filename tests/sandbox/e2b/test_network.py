@@ -52,6 +52,7 @@ async def test_wheels_are_fetched_by_an_allowed_way_that_is_closed_before_code_r
     assert index.requests
 
 
+@pytest.mark.long
 async def test_the_same_wheels_are_fetched_once_for_all_attempts(e2b: E2B, index: Index, tmp_path: Path) -> None:
     index.add_wheel("answering")
     sandboxes = e2b_sandboxes(tmp_path, e2b.account, index.access)
@@ -70,6 +71,7 @@ async def test_the_same_wheels_are_fetched_once_for_all_attempts(e2b: E2B, index
     assert e2b.requests.count(NETWORK) == 1, "it is closed, and was never opened"
 
 
+@pytest.mark.long
 async def test_what_has_no_wheel_is_built_inside_with_a_way_to_the_index_alone(e2b: E2B, index: Index, tmp_path: Path) -> None:
     index.add_source("answering", tmp_path / "mark")
     async with e2b_sandboxes(tmp_path, e2b.account, index.access).open("build") as sandbox:
@@ -84,6 +86,7 @@ async def test_what_has_no_wheel_is_built_inside_with_a_way_to_the_index_alone(e
     assert not (tmp_path / "mark").exists()
 
 
+@pytest.mark.long
 async def test_what_cannot_be_had_is_told_and_the_way_is_closed(e2b: E2B, index: Index, tmp_path: Path) -> None:
     async with e2b_sandboxes(tmp_path, e2b.account, index.access).open("nothing") as sandbox:
         await sandbox.unpack(tarball(REPOSITORY))

@@ -232,6 +232,7 @@ async def test_attempts_that_need_the_same_share_one_environment_with_its_byteco
     assert seen[0].endswith("True")
 
 
+@pytest.mark.long
 async def test_what_is_a_repositorys_own_is_never_shared(index: Index, tmp_path: Path) -> None:
     index.add_wheel("answering")
     index.add_source("sourceful", tmp_path / "executed")

@@ -82,6 +82,7 @@ async def test_the_change_reaches_the_code_wherever_it_stands(heal: Heal, code: 
     assert any(fixed in (after or "") for after in afters(proposal))
 
 
+@pytest.mark.long
 async def test_fixtures_and_test_classes_are_run_as_pytest_runs_them(heal: Heal) -> None:
     code = "def f(path):\n    return len(path.read_text()) - 1\n"
     tests = (
@@ -202,6 +203,7 @@ async def test_coroutines_are_searched(heal: Heal) -> None:
     assert code.replace("= g(x)", "= await g(x)") in afters(proposal)
 
 
+@pytest.mark.long
 async def test_doctests_are_searched(heal: Heal) -> None:
     code = 'def f(a, b):\n    """\n    >>> f(2, 3)\n    5\n    """\n    return a - b\n'
     proposal, _ = await heal({"m.py": code, "pytest.ini": "[pytest]\naddopts = --doctest-modules\n"})

@@ -215,6 +215,7 @@ async def test_a_missing_import_is_brought_back(ask: Ask, files: dict[str, str],
         assert refusal(candidate, Policy(), case.oracle) is None
 
 
+@pytest.mark.long
 async def test_several_missing_imports_of_several_files_make_one_change(ask: Ask) -> None:
     files = {
         "m.py": "from n import g\n\n\ndef f():\n    return json.loads(g())\n",
@@ -228,6 +229,7 @@ async def test_several_missing_imports_of_several_files_make_one_change(ask: Ask
     } in afters(proposal)
 
 
+@pytest.mark.long
 async def test_tests_that_were_hidden_behind_a_missing_import_are_looked_at_next(ask: Ask) -> None:
     code = "ONE = json.loads('1')\n\n\ndef f():\n    return math.floor(ONE)\n"
     tests = "".join(f"\ndef test_{n}():\n    assert f() == 1\n" for n in range(3))

@@ -231,6 +231,7 @@ jobs:
 """
 
 
+@pytest.mark.long
 def test_a_job_of_the_checkout_is_healed_with_the_steps_before_its_tests(cache: Path, checkout: Path) -> None:
     (checkout / ".github" / "workflows").mkdir(parents=True)
     (checkout / ".github" / "workflows" / "ci.yml").write_text(WORKFLOW)

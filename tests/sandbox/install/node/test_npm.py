@@ -131,6 +131,7 @@ async def modules(sandboxes: LocalSandboxes, files: Mapping[str, str]) -> tuple[
         pytest.skip(f"needs bubblewrap: {missing}")
 
 
+@pytest.mark.long
 @needs_npm
 async def test_what_the_registry_failed_to_give_is_told_and_asked_for_again(
     store: LocalSandboxes, registry: NpmRegistry
@@ -152,6 +153,7 @@ async def test_what_the_registry_failed_to_give_is_told_and_asked_for_again(
     assert len(registry.asked) == asked, "what is whole is kept, although what is for another system is not there"
 
 
+@pytest.mark.long
 @needs_npm
 async def test_what_is_there_for_the_sake_of_another_systems_package_may_be_missing_with_it(
     store: LocalSandboxes, registry: NpmRegistry
@@ -165,6 +167,7 @@ async def test_what_is_there_for_the_sake_of_another_systems_package_may_be_miss
     assert (note, found) == ("", [])
 
 
+@pytest.mark.long
 @needs_npm
 async def test_without_a_lock_too_what_is_missing_is_not_kept(store: LocalSandboxes, registry: NpmRegistry) -> None:
     registry.add("wanted")
