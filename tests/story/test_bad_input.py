@@ -202,7 +202,7 @@ CASES: dict[str, Case] = {
     "flood": Case(
         asked_for({**CALCULATOR, **BROKEN, "test_flood.py": FLOOD}, f"rungs: []\ntest: [{{run: {PYTEST} -s}}]\n"),
         Outcome.GAVE_UP,
-        "No rung",
+        "No source of patches",
     ),
     "latin": Case(asked_for({"places.py": LATIN, "test_places.py": USES_LATIN}), Outcome.GAVE_UP),
     "binary": Case(
