@@ -20,6 +20,7 @@ SLOW = ("story", "chaos", "deploy", "agent/nodes", "attacks")  # modules that ta
 ON_POSTGRESQL = ("app/store",)  # whose SQL it decides
 # The part of the long tests that `.ci/run` runs too.
 IN_CI = (
+    "agent/bench/test_history.py::test_a_fix_with_its_test_is_a_task_and_others_are_not",
     "agent/checks",
     "agent/ci",
     "agent/gate",
@@ -29,6 +30,7 @@ IN_CI = (
     "agent/proposers",
     "agent/reproduce/test_flakiness.py::test_what_is_red_at_the_clock_of_the_run_is_reproduced",
     "agent/reproduce/test_flakiness.py::test_where_nothing_says_that_anything_was_red_few_more_runs_are_made",
+    "agent/test_graph.py::test_a_killed_repair_is_finished_by_another_process",
     "agent/test_graph.py::test_an_unsteady_test_beside_a_steady_one_decides_nothing",
     "app/attempt",
     "app/cli/attempts/test_decisions.py::test_a_fork_with_a_hint_and_a_model_heals_what_the_search_could_not[sqlite]",

@@ -291,6 +291,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.long
 def test_a_killed_repair_is_finished_by_another_process(tmp_path: Path) -> None:
     def run(kill_at: str) -> subprocess.CompletedProcess[str]:
         root = Path(__file__).parents[2]

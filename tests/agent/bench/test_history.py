@@ -47,6 +47,7 @@ def repair(after: str) -> Repair:
     return Repair(edits, "", Diagnosis("", "", 0.5, ""), Evidence((), ""), 0.9, Usage(), ReflectionLog(None, (), (), ()))
 
 
+@pytest.mark.long
 async def test_a_fix_with_its_test_is_a_task_and_others_are_not(labs: Labs, checkout: Path, tmp_path: Path) -> None:
     feature = commit(checkout, other__py="x = 1\n")
     fix = commit(checkout, calc__py=CODE.replace("a - b", "a + b"), test_calc__py=MORE)

@@ -66,6 +66,7 @@ async def test_every_kind_of_test_of_rust_is_told(run_check: RunCheck) -> None:
     assert Frame("src/lib.rs", 16) in adds.frames
 
 
+@pytest.mark.long
 @needs_cargo
 @pytest.mark.asyncio(loop_scope="session")
 async def test_rust_that_is_mended_is_green_and_rust_that_does_not_build_hides_its_tests(run_check: RunCheck) -> None:
@@ -89,6 +90,7 @@ async def test_printing_what_a_runner_prints_makes_nothing_green(run_check: RunC
     assert run.red == {"exit"}
 
 
+@pytest.mark.long
 @needs_java
 @pytest.mark.asyncio(loop_scope="session")
 async def test_java_without_a_build_tool_is_told_by_its_exit_code(run_check: RunCheck) -> None:

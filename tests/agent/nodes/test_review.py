@@ -52,6 +52,7 @@ async def test_a_rejection_is_a_lesson_and_the_next_change_is_tried(tmp_path: Pa
 CHANGES = [change("a - b", f"a + b + 0 * {n}") for n in range(4)]
 
 
+@pytest.mark.long
 async def test_every_change_is_read_before_it_is_delivered_however_many_were_rejected(tmp_path: Path) -> None:
     replies = [*[REJECTED] * 3, Reply('{"accept": true}')]
     result, _, server = await healed(tmp_path, Scripted([tuple(CHANGES)]), *replies)

@@ -95,6 +95,7 @@ async def test_a_lost_answer_makes_no_second_machine(e2b: E2B, sandboxes: E2BSan
     assert not e2b.machines.all
 
 
+@pytest.mark.long
 async def test_a_stalled_service_postpones_and_leaves_nothing(e2b: E2B, tmp_path: Path) -> None:
     e2b.faults.add(Fault(CREATE, kind="stall", times=9))
     assert (await opened(e2b_sandboxes(tmp_path, replace(e2b.account, timeouts=HASTE)))).retry_after is not None
@@ -209,6 +210,7 @@ async def test_a_command_that_may_have_been_started_is_done_once(shared: Shared,
         assert await count(workspace) == b"1"
 
 
+@pytest.mark.long
 async def test_an_envd_that_stays_away_is_lost(e2b: E2B, sandboxes: E2BSandboxes) -> None:
     async with sandboxes.open("attempt 7") as sandbox, sandbox.candidate() as workspace:
         await sandbox.gate.closed()

@@ -37,6 +37,7 @@ def afters(proposal: Proposal) -> list[str | None]:
     return [c.edits[0].after for c in proposal.candidates]
 
 
+@pytest.mark.long
 async def test_a_method_is_healed_and_its_comments_and_line_ends_are_kept(heal: Heal) -> None:
     code = "class Box:\r\n    def fits(self, n):  # ü\r\n        return n  <  10  # bound\r\n"
     tests = "import pytest\nfrom box import Box\n\n@pytest.mark.parametrize('n', [9, 10])\ndef test_in(n):\n    assert Box().fits(n)\n\ndef test_out():\n    assert not Box().fits(11)\n"
