@@ -113,6 +113,7 @@ async def test_a_rejection_with_a_reason_is_learned_from_and_another_change_is_l
     assert refusal is None, "the second question is answered by a word of its own"
 
 
+@pytest.mark.long
 async def test_a_rejection_without_a_reason_ends_the_attempt(plant: Plant) -> None:
     attempt_id = await asking(plant)
     assert await plant.store.reply(attempt_id, approved=False) is None

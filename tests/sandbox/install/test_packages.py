@@ -20,6 +20,7 @@ from sandbox.install.python.requirements import RequirementLines
 from sandbox.jail import stage
 from tests.sandbox.conftest import ENGINES, LIMITS, engine_of, make, tarball
 from tests.sandbox.index import PYPROJECT, Index, serving
+from tests.tiers import long_but
 
 
 @pytest.fixture
@@ -114,7 +115,12 @@ async def test_the_package_client_outside_gets_no_secret_of_the_worker(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("client", "kind"), [("uv", "local"), ("pip", "local"), pytest.param("uv", *ENGINES[0].values, marks=ENGINES[0].marks)]
+    ("client", "kind"),
+    [
+        ("uv", "local"),
+        pytest.param("pip", "local", marks=pytest.mark.long),
+        pytest.param("uv", *ENGINES[0].values, marks=ENGINES[0].marks),
+    ],
 )
 async def test_what_has_no_wheel_is_built_inside_where_only_the_index_is_reached(
     client: str, kind: str, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -273,7 +279,7 @@ async def test_hashes_that_a_repository_asks_for_are_checked(index: Index, tmp_p
         assert "hash" in failed.value.output.lower()
 
 
-@pytest.mark.parametrize("kind", ["local", "process"])
+@pytest.mark.parametrize("kind", long_but(["local", "process"], "local"))
 async def test_a_candidate_can_have_an_environment_of_its_own(kind: str, index: Index, tmp_path: Path) -> None:
     """A change adds a dependency to the manifest: what it brings is seen in that candidate and nowhere else."""
     index.add_wheel("answering")

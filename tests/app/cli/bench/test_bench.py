@@ -71,6 +71,7 @@ def tasks(folder: Path, *told: dict[str, str]) -> str:
     return str(file)
 
 
+@pytest.mark.long
 def test_tasks_are_healed_scored_kept_and_not_done_twice(cache: Path, tmp_path: Path) -> None:
     state = tmp_path / "results.jsonl"
     options = ("--data", tasks(tmp_path, HEALABLE, GREEN, HOPELESS), "--budget", "20", "--resume", str(state), "--json")

@@ -41,7 +41,7 @@ REPLAYS = ROOT / "tests" / "data" / "replays"
 CACHE = user_cache_path("selfheal-tests")  # downloads are kept from run to run
 # Those that a person names by other words than GitHub does, or whose failing step only a run tells.
 ASKED = ("composite/unit", "monorepo/api", "reusable/tests", "tox/minimum")
-QUICK = ("matrix/plain", "tox/minimum")  # of those that a job names, in `make test`
+QUICK = ("matrix/plain",)  # of those that a job names, in `make test`
 LEGS = sorted(f"{script.parent.name}/{script.stem}" for script in REPLAYS.glob("*/*.sh"))
 
 

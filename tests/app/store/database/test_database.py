@@ -106,6 +106,7 @@ asyncio.run(main())
     assert [await process.wait() for process in starting] == [0, 0, 0]
 
 
+@pytest.mark.long
 async def test_opening_waits_for_who_has_the_file_locked(tmp_path: Path) -> None:
     """Another process is putting it into WAL mode: SQLite answers "locked" at once, without its own waiting."""
     path = tmp_path / "selfheal.db"
