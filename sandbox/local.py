@@ -29,13 +29,14 @@ from sandbox.install.packages import PackageStore
 from sandbox.install.python.interpreters import own
 from sandbox.install.toolchains import Toolchain
 from sandbox.jail import bubblewrap, cgroup, seccomp
-from sandbox.jail.bubblewrap import TOOLS
+from sandbox.jail.bubblewrap import INIT, TOOLS
 from sandbox.jail.confinement import Confinement, uid_of_a_free_slot
 from sandbox.jail.stage import TOP, open_stage
 from sandbox.jail.workspace import ENVIRONMENTS, JailContext, LocalWorkspace, Runtime
 
 ETC = {"passwd": bubblewrap.PASSWD, "group": bubblewrap.GROUP, "hosts": bubblewrap.HOSTS}
-MOUNTS = (Mount(f"{TOP}/tools", TOOLS), *(Mount(f"{TOP}/etc/{name}", f"/etc/{name}") for name in ETC))
+_OWN = (Mount(f"{TOP}/tools", TOOLS), Mount(f"{TOP}/init", INIT))
+MOUNTS = (*_OWN, *(Mount(f"{TOP}/etc/{name}", f"/etc/{name}") for name in ETC))
 _WRITE_ETC = 'while [ $# -gt 0 ]; do printf %s "$2" > "/mnt/etc/$1"; shift 2; done'
 
 

@@ -149,7 +149,7 @@ class Runner:
             "output_limit": FINDINGS_LIMIT if check.reader in ("findings", *printed.READERS) else OUTPUT_LIMIT,
         }
         command = Command(
-            argv=(workspace.python, self.guest, "run"),
+            argv=(workspace.python, "-I", "-S", self.guest, "run"),  # without the environment's .pth files, code of others
             timeout=seconds + GRACE,
             stdin=json.dumps(request).encode(),
             output_limit=REPORT_LIMIT,
@@ -222,7 +222,9 @@ def _read(completed: Completed, nonce: str, check: Check, root: str, only: froze
 
 
 def _report(completed: Completed, nonce: str) -> _Report | None:
-    """The supervisor's report, or None if it is missing or not authentic."""
+    """The supervisor's report, or None if it is missing or not authentic, or if the supervisor did not end by itself."""
+    if completed.exit_code:
+        return None
     start, space, rest = completed.stdout.partition(b" ")
     if not space or not secrets.compare_digest(start, nonce.encode()):
         return None

@@ -17,11 +17,24 @@ from sandbox.host.job import Mount
 
 BWRAP = "/usr/bin/bwrap"
 OLDEST = (0, 8)  # the first version with --disable-userns
-REPO, ENV, TOOLS = "/repo", "/env", "/tools"
+REPO, ENV, TOOLS, INIT = "/repo", "/env", "/tools", "/init"
 INSIDE_UID = 1000
 PASSWD = f"root:x:0:0:root:/:/bin/sh\nsandbox:x:{INSIDE_UID}:{INSIDE_UID}:sandbox:/tmp:/bin/sh\n"
 GROUP = f"root:x:0:\nsandbox:x:{INSIDE_UID}:\n"
 HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
+FIRST = """
+exec 3<&0 4>&1 5>&2 </dev/null >/dev/null 2>&1
+/usr/bin/env --default-signal=INT,QUIT "$@" <&3 >&4 2>&5 3<&- 4>&- 5>&- &
+exec 3<&- 4>&- 5>&-
+wait "$!"
+"""
+"""Runs as process 1: starts the command, closes its own descriptors, and waits.
+
+Its shell is a copy that can be executed but not read (`jail.stage`). The kernel does not let other processes of the same user
+open the memory, the descriptors or the environment of such a process, as after `PR_SET_DUMPABLE`. With bwrap's own process 1,
+the code under test could read the request and write the answer through `/proc/1/fd`. A shell ignores two signals for what it
+starts in the background; `env` restores them.
+"""
 SYSTEM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 SYSTEM_FILES = (
     "/etc/ld.so.cache",
@@ -40,7 +53,7 @@ def isolation_arguments(
     """All arguments before the command. Later mounts cover earlier ones; `hosts` is the descriptor of an /etc/hosts."""
     arguments = [
         "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup",
-        "--disable-userns", "--assert-userns-disabled", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
+        "--disable-userns", "--assert-userns-disabled", "--die-with-parent", "--as-pid-1", "--new-session", "--cap-drop", "ALL",
         "--uid", str(INSIDE_UID), "--gid", str(INSIDE_UID), "--hostname", "sandbox", "--clearenv",
     ]  # fmt: skip
     for name, value in env.items():

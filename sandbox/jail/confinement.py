@@ -1,7 +1,7 @@
 """Runs one command inside bubblewrap and interprets how it ended; assigns a uid to each open sandbox if the worker is root.
 
-worker → sh (joins the control group) → nsenter (the stage) → setpriv (drops root) → bwrap → prlimit → command. Each replaces
-the one before, so there is one process to kill and bwrap dies with the worker.
+worker → sh (joins the control group) → nsenter (the stage) → setpriv (drops root) → bwrap. Each replaces the one before,
+so there is one process to kill, and bwrap dies with the worker. Inside: sh (process 1, `bubblewrap.FIRST`) → prlimit → command.
 
 Per-user limits apply to everything under one uid, so each sandbox gets its own. Workers on one machine coordinate by file
 locks, which the kernel releases when a worker dies.
@@ -88,6 +88,7 @@ class Confinement:
             *self.stage.enter,
             *self._drop_root(),
             *(bubblewrap.BWRAP, "--args", str(arguments), "--seccomp", str(filter_), "--json-status-fd", str(status), "--"),
+            *(f"{bubblewrap.INIT}/sh", "-c", bubblewrap.FIRST, "sh"),
             *with_limits(self.limits, job.argv),
         )
         ended = await launch.run(

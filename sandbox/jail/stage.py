@@ -36,7 +36,9 @@ while [ $# -gt 0 ]; do
     mount --bind "$1" "$stage/$2"
     shift 2
 done
-mkdir -p "$stage/c" "$stage/bound" "$stage/etc"
+mkdir -p "$stage/c" "$stage/bound" "$stage/etc" "$stage/init"
+cp /bin/sh "$stage/init/sh"
+chmod 0111 "$stage/init/sh"
 mount --rbind "$stage" /mnt
 echo ready
 read -r _ || :

@@ -193,7 +193,6 @@ class _Proof:
             "sizes": {"/tmp": disk, "/dev/shm": SHARED_MEMORY, root: disk},  # noqa: S108 - inside
             # If the worker is not root, it has no other uid for the code.
             "other_uid": kind in ("process", "e2b") or (kind == "local" and os.geteuid() == 0),
-            "dies_with_parent": kind != "docker",
             "calls": [*CALLS, *(() if kind == "docker" else MORE_CALLS)],
             "neighbour": neighbour,
         }

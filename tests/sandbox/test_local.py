@@ -6,8 +6,6 @@ import asyncio
 import os
 import shutil
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ from sandbox.base import Command, Completed, DeadlinePassed, Sandbox, SandboxLos
 from sandbox.install.python import interpreters
 from sandbox.jail import bubblewrap, cgroup, stage
 from sandbox.local import LocalSandboxes
+from tests.sandbox import unprivileged
 from tests.sandbox.conftest import FILES, make, sh, tarball, there, until
 from tests.sandbox.contract.backends import gone
 
@@ -60,7 +59,7 @@ async def test_nothing_of_the_worker_is_visible(jail: Sandbox, monkeypatch: pyte
         assert os.fsencode(Path.cwd()) not in ended.stdout
         assert b"selfheal" not in ended.stdout.lower()
         first = await py(workspace, "print(open('/proc/1/environ','rb').read())")
-        assert first.stdout == b"b''\n"
+        assert b"PermissionError" in first.stderr
         open_files = await py(workspace, "import os; print(sorted(os.listdir('/proc/self/fd')))")
         assert open_files.stdout == b"['0', '1', '2', '3']\n"  # the last is the listing itself
 
@@ -201,27 +200,8 @@ async def test_it_works_for_a_worker_that_is_not_root(tmp_path: Path) -> None:
     """The same sandbox under an ordinary uid, with this Python's tree shown to it in a private mount namespace."""
     if os.geteuid() != 0:
         pytest.skip("the other tests run unprivileged already")
-    make("local", tmp_path)
     folder = Path("/tmp") / f"selfheal-unprivileged-{os.getpid()}"
     folder.mkdir(mode=0o755)
-    root = Path(__file__).parents[2]
-    shown = [str(Path(sys.base_prefix).resolve()), sys.prefix, str(root)]
-    script = """
-work=$1; shift
-# Rebuild the path to each tree out of folders that everybody may pass.
-mount -t tmpfs -o mode=0755 t "$work/stage"; n=0
-for tree in "$1" "$2" "$3"; do n=$((n + 1)); mkdir "$work/stage/$n"; mount --bind "$tree" "$work/stage/$n"; done
-n=0
-for tree in "$1" "$2" "$3"; do
-    n=$((n + 1)); top=/$(echo "$tree" | cut -d/ -f2)
-    [ "$top" = /tmp ] || [ "$top" = /usr ] || [ -e "$top/.selfheal" ] || {
-        mount -t tmpfs -o mode=0755 t "$top"; : > "$top/.selfheal"
-    }
-    mkdir -p "$tree"; mount --bind "$work/stage/$n" "$tree"
-done
-mkdir "$work/own"; chown 65534:65534 "$work/own"; cd "$3"; python=$4; program=$5
-exec setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set -all --no-new-privs "$python" -c "$program"
-"""
     program = f"""
 import asyncio
 from pathlib import Path
@@ -241,15 +221,8 @@ async def main():
         print(await sandbox.base.read("a.txt"))
 asyncio.run(main())
 """
-    (folder / "stage").mkdir()
     try:
-        done = await asyncio.to_thread(
-            subprocess.run,
-            ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh",
-             str(folder), *shown, sys.executable, program],
-            capture_output=True, text=True, timeout=60,
-            env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"},
-        )  # fmt: skip
+        done = await unprivileged.run(folder, ("-c", program), 60.0)
         assert done.stdout.splitlines() == [
             "['1000', '42'] b'' ['a.txt', 'options.txt', 'pkg/b.bin']",
             "b'new\\n'",

@@ -208,7 +208,7 @@ class ProgramStarter:
         environment["GITHUB_WORKSPACE"] = self.request["root"]
         if "GITHUB_ACTIONS" in step["outer"]:  # the variables that actions/setup-python sets
             for name in ("pythonLocation", "Python_ROOT_DIR", "Python3_ROOT_DIR"):
-                environment.setdefault(name, sys.prefix)
+                environment.setdefault(name, os.path.dirname(os.path.dirname(sys.executable)))
         return environment
 
     def _without_shims(self, path: str) -> str:

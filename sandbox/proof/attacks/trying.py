@@ -39,7 +39,6 @@ if TYPE_CHECKING:
         writable: list[str]
         sizes: dict[str, int]
         other_uid: bool
-        dies_with_parent: bool
         calls: list[str]
         neighbour: Neighbour | None
 

@@ -36,6 +36,25 @@ def first_environment(planted: Planted) -> Outcome:
 
 
 @attack
+def first_process(planted: Planted) -> Outcome:
+    """Process 1 starts the supervisor of the tests; who opens its streams or its memory reads requests and writes verdicts."""
+    if os.getpid() == 1:
+        return False, "the code is process 1 itself"
+    for name in ("mem", "fd/0", "fd/1", "fd/2"):
+        for way in (os.O_RDONLY, os.O_WRONLY):
+            try:
+                os.close(os.open("/proc/1/" + name, way))
+            except OSError:
+                continue
+            return False, "/proc/1/%s can be opened" % name
+    try:
+        found = os.listdir("/proc/1/fd")
+    except OSError:
+        return True, "neither its memory nor its open files can be reached"
+    return False, "its open files can be listed: %s" % ", ".join(found[:5])
+
+
+@attack
 def descriptors(planted: Planted) -> Outcome:
     found = []
     for name in os.listdir("/proc/self/fd"):

@@ -444,7 +444,7 @@ async def test_tests_cannot_reach_the_supervisor(run_check: RunCheck) -> None:
                     for pid in filter(str.isdigit, os.listdir("/proc")):
                         try:
                             argv = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\\0")
-                            if argv[1].endswith(b"selfheal-guest.pyz") and argv[2] == b"run":
+                            if argv[3].endswith(b"selfheal-guest.pyz") and argv[4] == b"run":
                                 return pid
                         except (OSError, IndexError):
                             pass

@@ -97,6 +97,8 @@ asyncio.run(main())
     worker.kill()
     await worker.wait()
     assert fresh.left()
+    if fresh.sandboxes.isolation.name in ("local", "process"):
+        assert await gone("173205"), "what runs on this machine dies with its worker"
     async with fresh.sandboxes.open("leaves none") as sandbox:
         assert sandbox
     await until(lambda: not fresh.left())
