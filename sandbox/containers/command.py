@@ -28,7 +28,14 @@ from sandbox.host.launch import BoundedOutput
 
 USER = 65532  # unused elsewhere, because with an engine that runs as root the host uses the same number
 TMP_BYTES = 512 * MIB
+UNREADABLE = """
+folder=/tmp/.first first=$1; shift
+mkdir "$folder" && cp /bin/sh "$folder/sh" && chmod 0111 "$folder/sh" && exec "$folder/sh" -c "$first" "$0" "$@"
+exit 125
+"""
+"""Replaces the shell by a copy that cannot be read: the code cannot open such a process 1 (see `jail.bubblewrap.FIRST`)."""
 FIRST = """
+rm -r /tmp/.first
 cd -- "$1" || exit 126
 shift
 (exec "$@"); code=$?
@@ -59,8 +66,8 @@ class ContainerSpec:
         fed = bool(job.stdin)
         return {
             "Image": self.image,
-            "Entrypoint": ["/bin/sh", "-c", FIRST, mark],
-            "Cmd": [job.cwd, *job.argv],
+            "Entrypoint": ["/bin/sh", "-c", UNREADABLE, mark],
+            "Cmd": [FIRST, job.cwd, *job.argv],
             "Env": [f"{name}={value}" for name, value in job.env.items()],
             "WorkingDir": "/",  # the engine would create any other folder, as root
             "User": f"{USER}:{USER}",
