@@ -21,7 +21,7 @@ from sandbox.install.backend import INSTALL_OUTPUT, INSTALL_SECONDS
 from sandbox.install.packages import PackageStore, install
 from sandbox.install.python.interpreters import Interpreter
 
-WATCH_SECONDS = 5.0
+WATCH_SECONDS = 1.0
 MEASURE_SECONDS = 60.0
 
 

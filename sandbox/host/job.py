@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sandbox.base import KIB, MIB, Command, Limits
@@ -30,6 +30,7 @@ class Job:
     stdin: bytes = b""
     output_limit: int = MIB  # bytes per stream
     hosts: Sequence[str] = ()  # names that resolve to the sandbox itself
+    started: Callable[[int], None] | None = None  # gets the process id, if the command runs on this machine
 
 
 def job_of(command: Command, root: str, mounts: Sequence[Mount], env: Mapping[str, str]) -> Job:

@@ -41,6 +41,7 @@ class Launch:
     output_limit: int = 1 << 20  # bytes per stream
     descriptors: tuple[int, ...] = ()
     cwd: str | None = None
+    started: Callable[[int], None] | None = None  # gets the process id
     kill: Callable[[], None] | None = None  # kills processes that left the process group
 
 
@@ -102,6 +103,8 @@ async def run(launch: Launch) -> ProcessResult:
             )
         except OSError as error:
             raise SandboxUnavailable(f"{launch.argv[0]} cannot be started: {error.strerror}") from error
+        if launch.started is not None:
+            launch.started(process.pid)
         for _, writing in pipes:
             writing.close()
         readers = asyncio.gather(*(_drain(reading, into) for (reading, _), into in zip(pipes, (out, err), strict=True)))

@@ -100,6 +100,7 @@ class Confinement:
                 job.output_limit,
                 (arguments, filter_, status, *(() if hosts is None else (hosts,))),
                 cwd="/",
+                started=job.started,
             )
         )
         closing.close()

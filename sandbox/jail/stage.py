@@ -58,6 +58,7 @@ else
     [ -z "$3" ] || [ -n "$4" ] || chown -Rh "$3:$3" "$1/root"
 fi
 """
+_USED = """find "$@" -xdev -printf '%b\\n' 2>/dev/null | awk '{ blocks += $1 + 1 } END { printf "%.0f", 512 * blocks }'"""
 _DROP = """
 umount -l "$1/root" 2>/dev/null || :
 umount -l "$1" 2>/dev/null || :
@@ -88,9 +89,20 @@ class Stage:
 
     async def shell(self, script: str, *arguments: str) -> None:
         """Run one of Selfheal's own short scripts inside. Raises `SandboxUnavailable` with its error output."""
+        await self._output(script, arguments)
+
+    async def used_bytes(self, folders: Sequence[str]) -> int:
+        """Space on disk of folders, of any depth and with any permissions; 512 bytes more for each file and folder.
+
+        Raises `SandboxUnavailable`, also if this takes too long.
+        """
+        return int(await self._output(_USED, folders))
+
+    async def _output(self, script: str, arguments: Sequence[str]) -> bytes:
         ended = await launch.run(launch.Launch((*self.enter, "/bin/sh", "-ec", script, "sh", *arguments), PATH, SECONDS))
         if ended.returncode:
             raise SandboxUnavailable(f"cannot mount the sandbox's files: {ended.stderr.decode(errors='replace').strip()}")
+        return ended.stdout
 
     async def bind(self, source: Path, name: str) -> str:
         """Bind-mount the host's `source` (file or folder); returns its path inside."""

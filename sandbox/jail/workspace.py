@@ -9,15 +9,15 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from secrets import token_hex
 
-from sandbox.base import Command, Completed, Installed, LimitExceeded, Packages
+from sandbox.base import Command, Completed, Installed, Packages
 from sandbox.host.folder_workspace import FolderWorkspace, run_watched
 from sandbox.host.job import Job, Mount, environment, job_of
-from sandbox.host.tree import FOLDER, Tree
+from sandbox.host.tree import FOLDER
 from sandbox.install import folder_cache
 from sandbox.install.backend import INSTALL_OUTPUT, INSTALL_SECONDS, RECIPE_FOLDER
 from sandbox.install.folder_cache import CacheEntry
@@ -26,9 +26,9 @@ from sandbox.install.python.environments import TREE
 from sandbox.install.python.interpreters import Interpreter
 from sandbox.jail.bubblewrap import ENV, REPO, scratch_bytes
 from sandbox.jail.confinement import Confinement
+from sandbox.jail.disk_watch import LOOK_SECONDS, DiskWatch
 from sandbox.jail.stage import TOP, Stage
 
-WATCH_SECONDS = 1.0
 ENVIRONMENTS = "envs"  # below the stage's top: private environments, on disk
 _EMPTY = 'mkdir "$1" "$1/root"; [ -z "$2" ] || chown "$2:$2" "$1/root"'
 
@@ -111,11 +111,21 @@ class LocalWorkspace(FolderWorkspace):
     async def perform(self, command: Command, *, writable: bool) -> Completed:
         """Run `command` with the workspace's files writable or read-only."""
         mounts = (Mount(self._source, REPO, writable), *self._context.mounts, *self.runtime.mounts)
-        return await self.execute(job_of(command, REPO, mounts, self._context.environment))
+        job = job_of(command, REPO, mounts, self._context.environment)
+        is_on_disk = writable and not self._writable
+        return await (self.execute_watched(job, [self._source]) if is_on_disk else self.execute(job))
 
     async def execute(self, job: Job) -> Completed:
         """Run `job`; it is cancelled when the workspace closes."""
         return await self._run_tracked(tuple(job.argv), self._context.confinement.run(job))
+
+    async def execute_watched(self, job: Job, written: Sequence[str]) -> Completed:
+        """As `execute`; also raises `LimitExceeded` if folders of the stage on disk grow beyond the disk limit."""
+        confinement = self._context.confinement
+        watch = DiskWatch(confinement.stage, written, confinement.limits.disk)
+        completed = await run_watched(self.execute(replace(job, started=watch.started)), watch.look, LOOK_SECONDS)
+        await watch.measure()
+        return completed
 
     async def close(self) -> None:
         await super().close()
@@ -195,23 +205,10 @@ class JailInstallBackend:
     async def _run(
         self, argv: Sequence[str], mounts: Sequence[Mount], env: Mapping[str, str], cwd: str, written: Sequence[str]
     ) -> Completed:
-        """Run a command and watch the size of `written`, which are folders of the stage on disk."""
+        """Run a command and watch how much it writes to `written`, which are folders of the stage on disk."""
         seen = (*self._interpreter, *self._context.mounts, *mounts, *self._seen)
         job = Job(argv, seen, self._context.environment | dict(env), cwd, INSTALL_SECONDS, output_limit=INSTALL_OUTPUT)
-        check = partial(asyncio.to_thread, self._check_disk, written)
-        return await run_watched(self._files.execute(job), check, WATCH_SECONDS)
-
-    def _check_disk(self, written: Sequence[str]) -> None:
-        """Raises `LimitExceeded` if the folders together exceed the disk limit."""
-        limit, used = self._context.confinement.limits.disk, 0
-        for source in written:
-            folder = self._context.open(source.removeprefix(f"{TOP}/"))
-            try:
-                used += Tree(folder).size(limit)
-            finally:
-                os.close(folder)
-        if used > limit:
-            raise LimitExceeded("disk", limit)
+        return await self._files.execute_watched(job, written)
 
     @property
     def _stage(self) -> Stage:
