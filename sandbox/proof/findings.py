@@ -57,7 +57,7 @@ _GROUPS: Sequence[tuple[Attack, tuple[str, ...]]] = (
     (Attack("files", _NAMESPACES), ("files of the worker", "system files", "devices")),
     (
         Attack("network", _NAMESPACES),
-        ("loopback of the machine", "abstract socket", "other machines", "name service", "metadata of the cloud"),
+        ("loopback of the machine", "abstract socket", "other machines", "name service", "metadata of the cloud", "proxy"),
     ),
     (Attack("uid", _ROOT), ("root", "owner", "groups")),
     (Attack("uid", _RECIPE), ("capabilities", "new privileges")),

@@ -7,10 +7,12 @@ deadline ends a command with everything it started, that output is limited, and 
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import socket
-from collections.abc import AsyncIterator, Sequence
+import tarfile
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,7 +24,9 @@ from sandbox.base import (
     Command,
     Completed,
     DeadlinePassed,
+    InstallFailed,
     Limits,
+    Packages,
     Sandbox,
     SandboxError,
     Sandboxes,
@@ -68,8 +72,34 @@ CALLS = (
 """Refused by every sandbox for untrusted code. The local sandbox also refuses `MORE_CALLS`; container engines allow some."""
 IN_MEMORY = ("/run", "/var/tmp", "/sys/fs/cgroup")  # noqa: S108 - the container's own, as engines mount them
 MORE_CALLS = ("process_vm_readv", "process_vm_writev", "name_to_handle_at", "vmsplice", "move_pages", "mbind")
+INSTALLING: frozenset[Part] = frozenset({"environment", "files", "network", "uid", "processes", "kernel"})
+"""What the install step must withstand too: it runs the code of a repository and of its dependencies."""
+INSTALL_LIMITS = Limits()
+_NOT_INSTALLING = ("owner",)  # the attacks come as files of the repository, so their owner says nothing
+_BUILD_BACKEND = """
+import os, subprocess, sys
+
+def build_editable(folder, config_settings=None, metadata_directory=None):
+    number = sum(name.startswith("found-") for name in os.listdir("."))
+    with open("request.json") as request, open("found-%d" % number, "wb") as found:
+        subprocess.call([sys.executable, "-I", "-S", os.path.abspath("proof.pyz")], stdin=request, stdout=found)
+    sys.exit("the attacks are done")
+
+build_wheel = build_sdist = prepare_metadata_for_build_editable = build_editable
+"""
+"""Builds nothing. It runs without a network, and then once more with the installer's proxy."""
+_PYPROJECT = """
+[build-system]
+requires = []
+build-backend = "proof_backend"
+backend-path = ["."]
+[project]
+name = "selfheal-proof"
+version = "1"
+"""
 _CONCURRENT = ("wall time", "output", "another sandbox")  # run commands of their own, at the same time as the others
 _ON_THIS_MACHINE = ("local", "process")  # kinds of sandboxes whose files are on this machine
+_SEVERITY = {"ok": 0, "skipped": 1, "warning": 2, "failed": 3}
 _ALONE = ("processes", "memory")  # use up what every other command needs; the kernel may kill anything to free memory
 
 
@@ -93,10 +123,14 @@ def attacks_bundle() -> bytes:
 async def prove(
     sandboxes: Sandboxes, assets: HostAssets, parts: frozenset[Part] | None = None, *, limits: Limits = LIMITS
 ) -> AsyncIterator[Finding]:
-    """A finding for each attack of `parts` (default: all). Raises `SandboxUnavailable` if no sandbox can be opened."""
+    """A finding for each attack of `parts` (default: all, and most of them once more from the install step).
+
+    Raises `SandboxUnavailable` if no sandbox can be opened.
+    """
     wanted = [name for name, attack in ATTACKS.items() if parts is None or attack.part in parts]
     async with AsyncExitStack() as opened:
-        planted = await opened.enter_async_context(canaries.planted(assets.folders, assets.files))
+        caches = [] if assets.sandboxes is None else sorted(assets.sandboxes.glob("packages/*/"))
+        planted = await opened.enter_async_context(canaries.planted([*assets.folders, *caches], assets.files))
         try:
             sandbox = await opened.enter_async_context(sandboxes.open("proof", limits))
             tool = await sandbox.provide("proof.pyz", attacks_bundle())
@@ -110,6 +144,10 @@ async def prove(
             for name in _ALONE:
                 if name in wanted:
                     yield (await proof.inside([name]))[0]
+            if parts is None and sandboxes.isolation.untrusted:
+                async with sandboxes.open("proof of the install step", INSTALL_LIMITS) as other:
+                    for found in await proof.installing(other, [name for name in wanted if ATTACKS[name].part in INSTALLING]):
+                        yield found
         except SandboxUnavailable:
             raise
         except SandboxError as error:
@@ -136,6 +174,30 @@ class _Proof:
                 ended = Completed(-1, late.stdout, late.stderr, late.seconds)
         found = {str(line["attack"]): line for line in _lines(ended.stdout)}
         return [self._finding(name, found.get(name), ended) for name in names]
+
+    async def installing(self, sandbox: Sandbox, names: Sequence[str]) -> list[Finding]:
+        """Findings of the same attacks as the build of a package; `sandbox` is an empty one."""
+        names = [name for name in names if name not in _NOT_INSTALLING]
+        request = self._request(names, sandbox.base.root, None)
+        request |= {"writable": [*request["writable"], "/env"], "other_uid": False}
+        files = {
+            "pyproject.toml": _PYPROJECT.encode(),
+            "proof_backend.py": _BUILD_BACKEND.encode(),
+            "proof.pyz": attacks_bundle(),
+            "request.json": json.dumps(request).encode(),
+        }
+        await sandbox.unpack(_archive(files))
+        with suppress(InstallFailed):  # as planned
+            await sandbox.install(Packages(projects=(".",)))
+        found: list[list[Finding]] = []
+        with suppress(FileNotFoundError):
+            while True:
+                output = await sandbox.base.read(f"found-{len(found)}")
+                by_name = {str(line["attack"]): line for line in _lines(output)}
+                found.append([self._finding(name, by_name.get(name), Completed(0, output, b"", 0.0)) for name in names])
+        worst = [max(reversed(each), key=lambda one: _SEVERITY[one.status]) for each in zip(*found, strict=True)]
+        worst = worst or [broken(name, "no build could be started") for name in names]
+        return [replace(one, name=f"{one.name} (install step)") for one in worst]
 
     async def concurrent(self, sandboxes: Sandboxes, name: str) -> Finding:
         match name:
@@ -280,6 +342,17 @@ async def _until_there(workspace: Workspace, token: str, staying: asyncio.Task[C
                 return
         await asyncio.sleep(0.05)
     raise SandboxUnavailable("a program in a second sandbox did not start")
+
+
+async def _archive(files: Mapping[str, bytes]) -> AsyncIterator[bytes]:
+    """As GitHub packs a repository: all files in one folder."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"proof/{name}")
+            member.size, member.mode = len(content), 0o644
+            tar.addfile(member, io.BytesIO(content))
+    yield packed.getvalue()
 
 
 def _lines(output: bytes) -> list[dict[str, Any]]:

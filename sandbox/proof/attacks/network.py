@@ -49,6 +49,26 @@ def has_left(code: int | None) -> bool:
 
 
 @attack
+def proxy(planted: Planted) -> Outcome:
+    """The installer's proxy must lead to the package index only: not back to the machine, nor to the cloud's metadata."""
+    address = os.environ.get("HTTPS_PROXY", "")
+    if not address:
+        return True, "there is no proxy"
+    host, _, port = address.rpartition("/")[2].rpartition(":")
+    targets = ["%s:%d" % (name, one) for one in planted["ports"] for name in ("127.0.0.1", "localhost", "0.0.0.0", "[::1]")]
+    for target in [*targets, "169.254.169.254:80", NOBODYS + ":443"]:
+        for start in ("CONNECT %s", "GET http://%s/"):
+            request = (start + " HTTP/1.1\r\nHost: %s\r\n\r\n") % (target, target)
+            with socket.create_connection((host, int(port)), AT_ONCE) as one:
+                one.settimeout(LOOKUP_SECONDS)
+                one.sendall(request.encode("ascii"))
+                status = one.recv(100).split(b" ")[1:2]
+            if status not in ([b"400"], [b"403"]):
+                return False, "the installer's proxy tried to reach %s" % target
+    return True, "the proxy refuses everything but the package index"
+
+
+@attack
 def loopback_of_the_machine(planted: Planted) -> Outcome:
     for port in planted["ports"]:
         if reach(socket.AF_INET, ("127.0.0.1", port)) == 0:

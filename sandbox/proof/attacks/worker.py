@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from .trying import Mark, Outcome, Planted
 
 
+SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "proc", "sys", "dev", "etc")
+
+
 @attack
 def own_environment(planted: Planted) -> Outcome:
     found = [name for name, value in os.environ.items() if planted["token"] in value or planted["token"] in name]
@@ -81,6 +84,11 @@ def files_of_the_worker(planted: Planted) -> Outcome:
                 continue
             if found:
                 return False, "%s on the worker's machine was read" % path
+    for top in os.listdir("/"):
+        if top not in SYSTEM:
+            for folder, _, names in os.walk("/" + top):
+                if any(planted["token"] in name for name in names):
+                    return False, "a folder of the worker is visible as %s" % folder
     return True, "none of %d canary files could be read" % len(planted["files"])
 
 
@@ -104,7 +112,8 @@ def system_files(planted: Planted) -> Outcome:
     # A mount that hides a file of /proc (a device, an empty folder) gives no access to that file.
     kinds = ("proc", "devtmpfs", "devpts", "mqueue", "sysfs", "cgroup", "cgroup2")
     home = planted["root"]  # can be inside a mount of its own
-    tried = ["/", "/usr", "/etc", "/usr/bin", "/tools", os.path.dirname(sys.argv[0]), "/dev", "/env"]
+    tried = ["/", "/usr", "/etc", "/usr/bin", "/tools", os.path.dirname(sys.argv[0]), "/dev", "/env", "/wheels", "/installer"]
+    tried = [folder for folder in tried if folder not in ours]
     for where, options, kind in mounts():
         if where != "/" and home.startswith(where + "/"):
             continue

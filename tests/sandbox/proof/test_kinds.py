@@ -8,17 +8,23 @@ import pytest
 
 from sandbox.base import Sandboxes
 from sandbox.e2b.sandboxes import E2BSandboxes
+from sandbox.install import packages
+from sandbox.install.package_index import IndexAccess
+from sandbox.jail.workspace import JailInstallBackend
 from sandbox.proof.findings import ATTACKS, DECISIVE, Finding
 from sandbox.proof.prove import HostAssets, prove
 from tests.sandbox.conftest import ENGINES, engine_of, make
 from tests.sandbox.contract import backends
+
+INSTALLING = " (install step)"
 
 
 async def proven(sandboxes: Sandboxes, folder: Path) -> dict[str, Finding]:
     secret = folder / "secret"
     secret.write_text("s3cr3t")
     found = {each.name: each async for each in prove(sandboxes, HostAssets((folder,), (secret,)))}
-    assert found.keys() == ATTACKS.keys()
+    assert {name.removesuffix(INSTALLING) for name in found} == ATTACKS.keys()
+    assert any(name.endswith(INSTALLING) for name in found) == sandboxes.isolation.untrusted
     return found
 
 
@@ -56,3 +62,25 @@ async def test_a_plain_process_is_seen_to_hold_nothing(tmp_path: Path) -> None:
     for name in ("files of the worker", "loopback of the machine", "abstract socket", "other processes", "another sandbox"):
         assert found[name].status == "failed", name
     assert not list(tmp_path.glob(".canary*")), "and it did no harm"
+
+
+class AllHosts(frozenset[str]):
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("hole", ["proxy", "caches"])
+async def test_a_hole_in_the_install_step_alone_is_named(hole: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = AllHosts() if hole == "proxy" else frozenset()
+    sandboxes = make("local", tmp_path, IndexAccess((), hosts))
+    (tmp_path / "packages" / "wheels").mkdir(parents=True)
+    if hole == "caches":
+        show = JailInstallBackend.show
+
+        async def show_all(self: JailInstallBackend, source: Path, inside: str) -> str:
+            return await show(self, tmp_path / "packages" / "wheels" if inside == packages.WHEELS else source, inside)
+
+        monkeypatch.setattr(JailInstallBackend, "show", show_all)
+    found = {each.name: each async for each in prove(sandboxes, HostAssets(sandboxes=tmp_path))}
+    name = "proxy" if hole == "proxy" else "files of the worker"
+    assert [found[name].status, found[name + INSTALLING].status] == ["ok", "failed"], found[name + INSTALLING].seen
