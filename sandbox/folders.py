@@ -9,7 +9,6 @@ import asyncio
 import fcntl
 import os
 import re
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -17,11 +16,12 @@ from pathlib import Path
 from secrets import token_hex
 
 from sandbox.base import Limits
-from sandbox.host.folder_locks import acquire, lock_if_abandoned, try_lock
+from sandbox.host import disk
+from sandbox.host.folder_locks import acquire, is_in_use, lock_if_abandoned, try_lock
+from sandbox.install import folder_cache
 from sandbox.jail import cgroup
 
 GROUP = "group"
-SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,10 @@ class SandboxFolder:
 
     def remove(self) -> None:
         """Remove the folder, then release the lock, so that no sweeper finds it half removed and unlocked. Blocks."""
-        remove(self.path)
-        os.close(self.lock)
+        try:
+            disk.remove(self.path)
+        finally:
+            os.close(self.lock)
 
 
 @asynccontextmanager
@@ -88,29 +90,27 @@ def make(parent: Path, label: str) -> SandboxFolder:
             return SandboxFolder(path, lock)
 
 
-def is_in_use(path: Path) -> bool:
-    """Whether a live worker has locked the folder at `path`. Blocks."""
-    if (lock := lock_if_abandoned(path)) is not None:
-        os.close(lock)
-        return False
-    return path.is_dir()
-
-
 def sweep(parent: Path) -> None:
     """Remove dead workers' folders below `parent`, with their control groups. Blocks."""
     for path in parent.glob("*/"):
         if (lock := lock_if_abandoned(path)) is None:
             continue
-        with suppress(OSError, ValueError):
-            memory, pids = (Path(line) for line in (path / GROUP).read_text().splitlines())
-            cgroup.Group(memory, pids, unified=memory == pids).remove()
-        remove(path)
-        os.close(lock)
+        try:
+            with suppress(OSError, ValueError):
+                memory, pids = (Path(line) for line in (path / GROUP).read_text().splitlines())
+                cgroup.Group(memory, pids, unified=memory == pids).remove()
+            disk.remove(path)
+        finally:
+            os.close(lock)
 
 
-def remove(path: Path) -> None:
-    """Remove a tree with `rm`, which handles trees of any depth. Blocks."""
-    with suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run(
-            ["/bin/rm", "-rf", "--one-file-system", "--", str(path)], timeout=SECONDS, check=False, stderr=subprocess.DEVNULL
-        )
+def abandoned(parent: Path) -> list[Path]:
+    """Dead workers' folders below `parent`: those that no sweep has removed. Blocks."""
+    return [path for path in sorted(parent.glob("*/")) if not is_in_use(path)]
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """What ended sandboxes of this folder left on this machine's disk and no sweep could remove yet. Blocks."""
+    found = [path for parent in (folder / "open", folder / "e2b") for path in abandoned(parent)]
+    caches = (folder / "packages").glob("*/")
+    return [*found, *(path for cache in caches for path in folder_cache.unfinished(cache))]

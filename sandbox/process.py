@@ -28,7 +28,7 @@ from sandbox.base import (
     SandboxUnavailable,
     Workspace,
 )
-from sandbox.host import launch
+from sandbox.host import disk, launch
 from sandbox.host.folder_workspace import FolderWorkspace
 from sandbox.host.job import environment, with_limits
 from sandbox.host.tree import check_tool_name, parts_of
@@ -75,7 +75,7 @@ class ProcessWorkspace(FolderWorkspace):
         env = self._sandbox.folder / "envs" / token_hex(6)
         installed = await install(packages, _ProcessInstallBackend(self, env), self._sandbox.store)
         if self._env is not None:
-            await asyncio.to_thread(folders.remove, self._env)
+            await asyncio.to_thread(disk.remove, self._env)
         self._env = env
         return installed
 
@@ -91,7 +91,7 @@ class ProcessWorkspace(FolderWorkspace):
     async def close(self) -> None:
         await super().close()
         if self._env is not None:
-            await asyncio.to_thread(folders.remove, self._env)
+            await asyncio.to_thread(disk.remove, self._env)
 
     async def _take_a_turn(self, command: Command, cwd: Path, env: Mapping[str, str]) -> Completed:
         async with self._sandbox.turn:
@@ -147,7 +147,7 @@ class ProcessSandbox:
             yield workspace
         finally:
             await asyncio.shield(workspace.close())
-            await asyncio.shield(asyncio.to_thread(folders.remove, home))
+            await asyncio.shield(asyncio.to_thread(disk.remove, home))
 
     async def execute(self, command: Command, cwd: Path, env: Mapping[str, str]) -> Completed:
         """Run one command in `cwd`. Raises `DeadlinePassed`, `SandboxUnavailable`."""

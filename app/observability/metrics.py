@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 from prometheus_client import (
     CollectorRegistry,
+    Gauge,
     GCCollector,
     Histogram,
     PlatformCollector,
@@ -44,9 +45,14 @@ log = structlog.get_logger(__name__)
 
 
 class Metrics(Collector):
-    """The metrics of one web process. `read` reads the service's figures, `answers` checks the database."""
+    """The metrics of one web process. `read` reads the service's figures, `answers` checks the database.
 
-    def __init__(self, read: Callable[[], Awaitable[Figures]], answers: Callable[[], Awaitable[bool]]) -> None:
+    `leftovers` counts the folders of ended sandboxes on this machine that could not be removed. Blocks.
+    """
+
+    def __init__(
+        self, read: Callable[[], Awaitable[Figures]], answers: Callable[[], Awaitable[bool]], leftovers: Callable[[], int]
+    ) -> None:
         self._read, self._answers = read, answers
         self._reading = asyncio.Lock()
         self._asked: float | None = None
@@ -57,6 +63,8 @@ class Metrics(Collector):
         ProcessCollector(registry=self._own)
         PlatformCollector(registry=self._own)
         GCCollector(registry=self._own)
+        left = "Folders of ended sandboxes on this machine that could not be removed."
+        Gauge("selfheal_sandbox_leftovers", left, registry=self._own).set_function(leftovers)
         self._webhooks = Histogram(
             "selfheal_webhook_duration_seconds",
             "Time until this process answered a webhook, by status of the response.",

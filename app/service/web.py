@@ -34,6 +34,7 @@ from app.service.http import Http
 from app.service.intake import StoreIntake
 from app.settings import PREFIX, Settings, SettingsError
 from app.store.store import Store, open_store
+from sandbox.folders import leftovers
 from webhooks.intake import Intake
 from webhooks.receive import Receiver
 
@@ -84,7 +85,7 @@ def create_app(settings: Settings) -> FastAPI:
                     intake=StoreIntake(store, queue, traced=settings.otlp_endpoint is not None),
                     health=health,
                     feed=feed,
-                    metrics=Metrics(store.figures, health.database_answers),
+                    metrics=Metrics(store.figures, health.database_answers, lambda: len(leftovers(settings.sandboxes))),
                 )
             finally:
                 await queue.close()

@@ -21,6 +21,7 @@ from sandbox import folders
 from sandbox.base import SandboxError, SandboxUnavailable
 from sandbox.e2b.errors import RETRIED, failure_of, refused
 from sandbox.e2b.plan import Account
+from sandbox.host.folder_locks import is_in_use
 
 PATIENCE = 60.0  # seconds an attempt waits before it returns to the queue
 RETRY_AFTER = 30.0
@@ -153,7 +154,7 @@ class OrphanSweeper:
             return
         for sandbox_id, metadata in found:
             holder = metadata.get(HOLDER, "")
-            if not await asyncio.to_thread(folders.is_in_use, self._folder / re.sub("[^A-Za-z0-9-]", "", holder)):
+            if not await asyncio.to_thread(is_in_use, self._folder / re.sub("[^A-Za-z0-9-]", "", holder)):
                 await kill(self._account, sandbox_id)
         await asyncio.to_thread(folders.sweep, self._folder)
 

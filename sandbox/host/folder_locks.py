@@ -41,6 +41,14 @@ def lock_if_abandoned(folder: Path) -> int | None:
         return None
 
 
+def is_in_use(folder: Path) -> bool:
+    """Whether a live worker has locked the folder. Blocks."""
+    if (lock := lock_if_abandoned(folder)) is not None:
+        os.close(lock)
+        return False
+    return folder.is_dir()
+
+
 T = TypeVar("T")
 
 

@@ -119,22 +119,13 @@ class Tree:
     def files(self) -> tuple[Entry, ...]:
         """Regular files and symlinks, sorted by path, without `.git` and installed dependencies."""
         entries: list[Entry] = []
-        for entry in self._walk(self._root, "", 0, installed=False):
+        for entry in self._walk(self._root, "", 0):
             entries.append(entry)
             if len(entries) > MAX_ENTRIES:
                 raise LimitExceeded("disk", MAX_ENTRIES)
         return tuple(sorted(entries, key=lambda entry: entry.path))
 
-    def size(self, at_most: int) -> int:
-        """Bytes of all files; stops counting soon after `at_most`."""
-        total = 0
-        for entry in self._walk(self._root, "", 0):
-            total += entry.size + 512  # an empty file takes space too
-            if total > at_most:
-                break
-        return total
-
-    def _walk(self, folder: int, prefix: str, depth: int, *, installed: bool = True) -> Iterator[Entry]:
+    def _walk(self, folder: int, prefix: str, depth: int) -> Iterator[Entry]:
         if depth > MAX_DEPTH:
             raise LimitExceeded("disk", MAX_DEPTH)
         with os.scandir(folder) as found:
@@ -147,8 +138,8 @@ class Tree:
                             continue
                         below = os.open(item.name, FOLDER, dir_fd=folder)
                         try:
-                            if installed or not (item.name == MODULES and _has(below, INSTALLED)):
-                                yield from self._walk(below, f"{path}/", depth + 1, installed=installed)
+                            if not (item.name == MODULES and _has(below, INSTALLED)):
+                                yield from self._walk(below, f"{path}/", depth + 1)
                         finally:
                             os.close(below)
                     elif stat.S_ISREG(what.st_mode) or stat.S_ISLNK(what.st_mode):

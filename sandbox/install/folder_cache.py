@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
-from sandbox.host.folder_locks import lock_if_abandoned, try_lock
+from sandbox.host import disk
+from sandbox.host.folder_locks import is_in_use, lock_if_abandoned, try_lock
 
 BOUND = 5 * 1024**3  # bytes of all entries together; an entry in use is never removed
 _NEW = "new-"
@@ -58,15 +58,22 @@ def release(entry: CacheEntry | None) -> None:
     """Unlock the entry, and remove it if it was not committed. None is ignored."""
     if entry is None:
         return
-    if entry.folder.name.startswith(_NEW):
-        shutil.rmtree(entry.folder, ignore_errors=True)
-    os.close(entry.lock)
+    try:
+        if entry.folder.name.startswith(_NEW):
+            disk.remove(entry.folder)
+    finally:
+        os.close(entry.lock)
 
 
 def remove_unfinished(cache: Path) -> None:
     """Remove the unfinished folders of dead workers."""
     for folder in cache.glob(f"{_NEW}*"):
         _remove_unless_used(folder)
+
+
+def unfinished(cache: Path) -> list[Path]:
+    """The unfinished folders that no live worker uses."""
+    return [folder for folder in sorted(cache.glob(f"{_NEW}*")) if not is_in_use(folder)]
 
 
 def prune(cache: Path) -> None:
@@ -79,8 +86,9 @@ def prune(cache: Path) -> None:
         key = folder.name.rpartition("-")[0].rpartition("-")[0]
         is_left = key in seen
         seen.add(key)
-        total += 0 if is_left else _size(folder)
-        if is_left or total > BOUND:
+        size = 0 if is_left else disk.size(folder)
+        total += size or 0
+        if is_left or size is None or total > BOUND:
             _remove_unless_used(folder)
 
 
@@ -88,13 +96,6 @@ def _made(folder: Path) -> float:
     """Creation time from the name, in seconds since 1970; 0 for a name with a different form."""
     when = folder.name.rpartition("-")[0].rpartition("-")[2]
     return int(when) / 1e9 if when.isdecimal() else 0.0
-
-
-def _size(folder: Path) -> int:
-    try:
-        return sum(path.lstat().st_size for path in folder.rglob("*"))
-    except OSError:  # another worker may be pruning
-        return 0
 
 
 def _hold(folder: Path) -> CacheEntry | None:
@@ -105,5 +106,7 @@ def _hold(folder: Path) -> CacheEntry | None:
 
 def _remove_unless_used(folder: Path) -> None:
     if (lock := lock_if_abandoned(folder)) is not None:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+        try:
+            disk.remove(folder)
+        finally:
+            os.close(lock)

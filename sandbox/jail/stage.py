@@ -126,8 +126,12 @@ class Stage:
         return f"{home}/root"
 
     async def drop(self, home: str) -> None:
-        """Unmount whatever is mounted in a folder, and remove the folder."""
-        await self.shell(_DROP, home)
+        """Unmount whatever is mounted in a folder, and remove the folder.
+
+        Never raises: on a slow disk, the folder is removed together with the sandbox.
+        """
+        with suppress(SandboxUnavailable):
+            await self.shell(_DROP, home)
 
     def close(self) -> None:
         for descriptor in (self.top, self._mount, *(() if self._user is None else (self._user,))):

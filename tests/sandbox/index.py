@@ -75,10 +75,12 @@ class Index:
         text = BACKEND.replace("@NAME@", name).replace("@MARK@", str(mark)).replace("@NEEDS@", needs)
         return text.replace("@HOST@", self.address[0]).replace("@PORT@", str(self.address[1])).encode()
 
-    def add_wheel(self, name: str, content: str = "answer = 42", version: str = "1.0") -> None:
+    def add_wheel(self, name: str, content: str = "answer = 42", version: str = "1.0", **more: str) -> None:
+        """`more` are files beside the module, by name."""
         info = f"{name}-{version}.dist-info/"
         files = {
             f"{name}.py": content,
+            **more,
             f"{info}METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
             f"{info}WHEEL": "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         }

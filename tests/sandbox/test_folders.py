@@ -15,6 +15,7 @@ import pytest
 from sandbox import folders
 from sandbox.backends import open_sandboxes
 from sandbox.base import Limits
+from sandbox.host import folder_locks
 from sandbox.jail import cgroup
 
 
@@ -103,6 +104,6 @@ async def test_what_is_left_of_a_removal_that_was_killed_is_swept(tmp_path: Path
         if entry.is_file():
             entry.unlink()
     os.close(folder.lock)
-    assert not await asyncio.to_thread(folders.is_in_use, folder.path)
+    assert not await asyncio.to_thread(folder_locks.is_in_use, folder.path)
     await asyncio.to_thread(folders.sweep, tmp_path)
     assert not list(tmp_path.iterdir())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
@@ -25,6 +26,7 @@ from app.settings import PREFIX, Settings, SettingsError, unread_names
 from app.store.database.address import StoreError
 from app.store.database.condition import condition
 from sandbox.base import SandboxUnavailable
+from sandbox.folders import leftovers
 from sandbox.proof.prove import prove
 
 Status = Literal["ok", "warning", "failed", "skipped"]
@@ -255,6 +257,17 @@ async def check_sandbox(settings: Settings) -> AsyncIterator[Check]:
             if settings.trust_code and check.status == "failed":
                 check = replace(check, status="warning", seen=f"{check.seen} (allowed, as {PREFIX}TRUST_CODE trusts all code)")
             yield check
+        yield await asyncio.to_thread(_leftovers, settings)
     except SandboxUnavailable as error:
         fix = f"see deploy/README.md for what {isolation.name} requires, or set {PREFIX}SANDBOX=e2b"
         yield Check("sandbox", "opens", "failed", str(error), fix)
+
+
+def _leftovers(settings: Settings) -> Check:
+    """What no sweep could remove. The sandbox that was just opened has tried it once more."""
+    found = leftovers(settings.sandboxes)
+    if not found:
+        return Check("sandbox", "leftovers", "ok", "nothing is left of ended sandboxes")
+    names = ", ".join(str(path) for path in found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+    fix = f"as root: rm -rf {' '.join(shlex.quote(str(path)) for path in found[:3])}"
+    return Check("sandbox", "leftovers", "warning", f"{len(found)} folders of ended sandboxes cannot be removed: {names}", fix)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from sandbox.host import disk
 from sandbox.host.folder_locks import acquire
 from sandbox.install import folder_cache
 from sandbox.install.folder_cache import CacheEntry
@@ -121,14 +122,14 @@ def _seal(folder: Path) -> bool:
     """Take ownership of the tree and record its digest. The process that made it has ended, so nothing changes meanwhile."""
     ours = os.geteuid(), os.getegid()
     try:
-        for path, what in _everything(folder / TREE):
+        for path, what in _files(folder / TREE):
             if what.st_uid != ours[0]:
                 os.lchown(path, *ours)
             if not stat.S_ISLNK(what.st_mode):
                 os.chmod(path, (stat.S_IMODE(what.st_mode) | 0o444) & 0o755)
         (folder / SEAL).touch(0o644)
         (folder / SEAL).write_text(_digest(folder))
-    except (ValueError, PermissionError):  # a file type that no wheel contains, or a folder that we may not read
+    except (ValueError, PermissionError):  # what no wheel contains, or a folder that we may not read
         return False
     return True
 
@@ -149,23 +150,15 @@ def _is_ours(what: os.stat_result) -> bool:
 def _digest(folder: Path) -> str:
     """The tree's digest. Nobody can set a change time, so the digest reveals every later change to a file."""
     digest = hashlib.sha256()
-    for path, what in _everything(folder / TREE):
+    for path, what in _files(folder / TREE):
         attributes = (what.st_mode, what.st_uid, what.st_gid, what.st_size, what.st_ctime_ns)
         digest.update(repr((path.removeprefix(str(folder)), *attributes)).encode(errors="surrogateescape"))
     return digest.hexdigest()
 
 
-def _everything(tree: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """The tree and everything below it, in a fixed order. Raises `ValueError` for anything but files, folders and links."""
-    waiting = [str(tree)]
-    yield str(tree), tree.lstat()
-    while waiting:
-        with os.scandir(waiting.pop()) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-        for entry in entries:
-            what = entry.stat(follow_symlinks=False)
-            if stat.S_ISDIR(what.st_mode):
-                waiting.append(entry.path)
-            elif not stat.S_ISREG(what.st_mode) and not stat.S_ISLNK(what.st_mode):
-                raise ValueError(f"neither a file, a folder nor a link: {entry.path!r}")
-            yield entry.path, what
+def _files(tree: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """As `disk.walk`. Also raises `ValueError` for anything but files, folders and links."""
+    for path, what in disk.walk(tree):
+        if not (stat.S_ISDIR(what.st_mode) or stat.S_ISREG(what.st_mode) or stat.S_ISLNK(what.st_mode)):
+            raise ValueError(f"neither a file, a folder nor a link: {path!r}")
+        yield path, what

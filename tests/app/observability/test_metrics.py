@@ -47,7 +47,7 @@ async def up() -> bool:
 
 
 async def parsed(store: Store) -> dict[str, Metric]:
-    answer = (await Metrics(store.figures, up).text()).decode()
+    answer = (await Metrics(store.figures, up, lambda: 3).text()).decode()
     return {family.name: family for family in text_string_to_metric_families(answer)}
 
 
@@ -142,7 +142,7 @@ async def test_without_a_database_the_process_still_tells_of_itself() -> None:
     async def away() -> Figures:
         raise OperationalError("SELECT", {}, Exception("gone"))
 
-    answer = (await Metrics(away, up).text()).decode()
+    answer = (await Metrics(away, up, lambda: 3).text()).decode()
     told = {family.name: family for family in text_string_to_metric_families(answer)}
     assert value(told, "selfheal_database_up") == 0
     assert "selfheal_deliveries" not in told
@@ -157,7 +157,7 @@ async def test_scrapes_at_once_read_the_database_once(store: Store) -> None:
         reads += 1
         return await store.figures()
 
-    told = Metrics(read, up)
+    told = Metrics(read, up, lambda: 3)
     await asyncio.gather(*(told.text() for _ in range(20)))
     assert reads == 1
 
@@ -225,7 +225,7 @@ async def test_a_database_that_takes_too_long_is_not_told_as_away(store: Store, 
         return await store.figures()
 
     monkeypatch.setattr(metrics, "CACHE_SECONDS", 0.0)
-    told = Metrics(read, up)
+    told = Metrics(read, up, lambda: 3)
     await told.text()
     is_slow = True
     monkeypatch.setattr(metrics, "_READ_SECONDS", 0.05)
@@ -244,7 +244,10 @@ async def test_a_database_that_says_nothing_at_all_is_away(store: Store, monkeyp
         return False
 
     monkeypatch.setattr(metrics, "_READ_SECONDS", 0.05)
-    families = {family.name: family for family in text_string_to_metric_families((await Metrics(read, silent).text()).decode())}
+    families = {
+        family.name: family
+        for family in text_string_to_metric_families((await Metrics(read, silent, lambda: 3).text()).decode())
+    }
     assert value(families, "selfheal_database_up") == 0
 
 
@@ -259,7 +262,7 @@ async def test_a_slow_read_is_not_at_once_followed_by_the_next(monkeypatch: pyte
 
     monkeypatch.setattr(metrics, "_READ_SECONDS", 0.2)
     monkeypatch.setattr(metrics, "CACHE_SECONDS", 0.1)
-    told = Metrics(read, up)
+    told = Metrics(read, up, lambda: 3)
     await asyncio.gather(told.text(), told.text())
     assert reads == 1
 

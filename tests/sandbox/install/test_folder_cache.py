@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sandbox.host import disk
 from sandbox.install import folder_cache
 
 
@@ -46,8 +47,8 @@ def test_what_is_not_kept_goes_when_it_is_put_back(tmp_path: Path) -> None:
 
 
 def test_the_oldest_go_above_the_bound_but_never_one_that_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_cache, "BOUND", 250)
     used, old, older, fresh = (answer(tmp_path, q, made, 100) for q, made in zip("abcd", (1000, 3000, 2000, 4000), strict=True))
+    monkeypatch.setattr(folder_cache, "BOUND", 2.5 * (disk.size(used) or 0))
     held = folder_cache.newest(tmp_path, "a")
     assert held is not None
     folder_cache.prune(tmp_path)

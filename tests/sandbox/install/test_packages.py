@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import socket
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,20 +18,8 @@ from sandbox.install.python.interpreters import Interpreter
 from sandbox.install.python.requirements import RequirementLines
 from sandbox.jail import stage
 from tests.sandbox.conftest import ENGINES, LIMITS, engine_of, make, tarball
-from tests.sandbox.index import PYPROJECT, Index, serving
+from tests.sandbox.index import PYPROJECT, Index
 from tests.tiers import long_but
-
-
-@pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
-    with serving(tmp_path / "index") as made:
-        # The operator's configuration for the step outside.
-        for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
-            monkeypatch.delenv(name, raising=False)
-        monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-        monkeypatch.setenv("PIP_INDEX_URL", made.url)
-        monkeypatch.setenv("PIP_RETRIES", "0")
-        yield made
 
 
 async def python(sandbox: Sandbox, program: str) -> str:
