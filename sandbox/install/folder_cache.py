@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
+from sandbox.host import disk
 from sandbox.host.folder_locks import lock_if_abandoned, try_lock
 
 BOUND = 5 * 1024**3  # bytes of all entries together; an entry in use is never removed
@@ -54,6 +55,15 @@ def commit(entry: CacheEntry) -> CacheEntry:
     return CacheEntry(folder, entry.made, entry.lock)
 
 
+def keep(entry: CacheEntry, bound: int | None = None) -> CacheEntry:
+    """`commit` the entry and `prune` its cache. An entry larger than `bound` alone stays uncommitted: it is used once."""
+    if disk.size(entry.folder, _or_default(bound)) > _or_default(bound):
+        return entry
+    entry = commit(entry)
+    prune(entry.folder.parent, bound)
+    return entry
+
+
 def release(entry: CacheEntry | None) -> None:
     """Unlock the entry, and remove it if it was not committed. None is ignored."""
     if entry is None:
@@ -69,8 +79,8 @@ def remove_unfinished(cache: Path) -> None:
         _remove_unless_used(folder)
 
 
-def prune(cache: Path) -> None:
-    """Remove unfinished folders of dead workers, superseded entries, and the oldest entries above `BOUND`."""
+def prune(cache: Path, bound: int | None = None) -> None:
+    """Remove unfinished folders of dead workers, superseded entries, and the oldest entries above `bound` bytes."""
     remove_unfinished(cache)
     seen: set[str] = set()
     total = 0
@@ -80,8 +90,12 @@ def prune(cache: Path) -> None:
         is_left = key in seen
         seen.add(key)
         total += 0 if is_left else _size(folder)
-        if is_left or total > BOUND:
+        if is_left or total > _or_default(bound):
             _remove_unless_used(folder)
+
+
+def _or_default(bound: int | None) -> int:
+    return BOUND if bound is None else bound
 
 
 def _made(folder: Path) -> float:

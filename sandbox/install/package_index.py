@@ -15,22 +15,27 @@ import ast
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from sandbox.host import launch
 from sandbox.install import forwarder
 from sandbox.install.backend import PROXY_FOLDER, SOCKET, InstallBackend
+from sandbox.install.download import IndexStrategy
 
 PORTS = {"https": 443, "http": 80}
 
 
 @dataclass(frozen=True, slots=True)
 class IndexAccess:
-    """`urls` are for the installer in the sandbox; `hosts` ("name:port") are the hosts that the proxy lets it reach."""
+    """`urls` are for the installer in the sandbox, first the one that takes precedence.
+
+    `hosts` ("name:port") are the hosts that the proxy lets it reach.
+    """
 
     urls: tuple[str, ...]
     hosts: frozenset[str]
@@ -40,33 +45,46 @@ class IndexAccess:
 class LazyIndexAccess:
     """The result of `configured`, determined on first use, because asking pip is slow and most attempts never need it."""
 
-    def __init__(self, hosts: Sequence[str] = ()) -> None:
-        self._hosts = hosts
+    def __init__(self, hosts: Sequence[str] = (), strategy: IndexStrategy = "first") -> None:
+        self._hosts, self._strategy = hosts, strategy
         self._access: IndexAccess | None = None
         self._lock = asyncio.Lock()
 
     async def access(self) -> IndexAccess:
         async with self._lock:  # several jobs may ask at once
             if self._access is None:
-                self._access = await configured(self._hosts)
+                self._access = await configured(self._hosts, self._strategy)
         return self._access
 
 
-async def configured(hosts: Sequence[str] = ()) -> IndexAccess:
+async def configured(hosts: Sequence[str] = (), strategy: IndexStrategy = "first") -> IndexAccess:
     """The access that pip's configuration names, or pip's default index. The operator's `hosts` take precedence.
 
-    An index URL with a password is used only outside the sandbox: no secret enters a sandbox.
+    An index URL with a password is used only outside the sandbox: no secret enters a sandbox. If the first index that has a
+    project provides it, the indexes after such a URL are not used inside either: they could replace its projects.
     """
-    settings = await _pip_settings()
-    urls = [url for url in (settings.get("index-url", ""), *settings.get("extra-index-url", "").split()) if _usable(url)]
+    settings = await pip_settings((sys.executable, "-I", "-m", "pip"), os.environ, ("download", "install")) or {}
+    found = indexes_of(settings)
+    urls = tuple(takewhile(is_usable_inside, found) if strategy == "first" else filter(is_usable_inside, found))
     derived = {host_of(url) for url in urls}
-    if "index-url" not in settings:
+    if "index-url" not in settings and urls:
+        from pip._internal.models.index import PyPI  # see `indexes_of`
+
+        derived.add(f"{PyPI.file_storage_domain}:{PORTS['https']}")
+    named = frozenset(host if ":" in host else f"{host}:{PORTS['https']}" for host in hosts)
+    return IndexAccess(urls, named or frozenset(derived), _certificates(settings.get("cert")))
+
+
+def indexes_of(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """The URLs of the indexes in pip's settings, in its order: `index-url`, then each `extra-index-url`."""
+    if settings.get("no-index", "").lower() in ("1", "true", "t", "yes", "y", "on"):
+        return ()
+    first = settings.get("index-url")
+    if first is None:
         from pip._internal.models.index import PyPI  # not a stable interface, but the only source of pip's default
 
-        urls.insert(0, PyPI.simple_url)
-        derived |= {host_of(PyPI.simple_url), f"{PyPI.file_storage_domain}:{PORTS['https']}"}
-    named = frozenset(host if ":" in host else f"{host}:{PORTS['https']}" for host in hosts)
-    return IndexAccess(tuple(urls), named or frozenset(derived), _certificates(settings.get("cert")))
+        first = PyPI.simple_url
+    return tuple(dict.fromkeys((first, *settings.get("extra-index-url", "").split())))
 
 
 def host_of(url: str) -> str:
@@ -75,7 +93,8 @@ def host_of(url: str) -> str:
     return f"{parts.hostname}:{parts.port or PORTS.get(parts.scheme, 443)}"
 
 
-def _usable(url: str) -> bool:
+def is_usable_inside(url: str) -> bool:
+    """Whether an installer in the sandbox can use an index: over HTTP and without a password."""
     parts = urlsplit(url)
     return parts.scheme in PORTS and bool(parts.hostname) and "@" not in parts.netloc
 
@@ -87,17 +106,21 @@ def _certificates(configured_path: str | None) -> Path | None:
     return None
 
 
-async def _pip_settings() -> dict[str, str]:
-    """pip's settings (option → value), with pip's own precedence of files and environment."""
-    ended = await launch.run(launch.Launch((sys.executable, "-I", "-m", "pip", "config", "list"), os.environ, 30.0))
+async def pip_settings(pip: Sequence[str], env: Mapping[str, str], commands: Sequence[str]) -> dict[str, str] | None:
+    """pip's settings (option → value) with pip's own precedence; None if pip does not start.
+
+    `pip` is the start of its argv. The environment overrides files, and a command's section overrides the global one.
+    """
+    ended = await launch.run(launch.Launch((*pip, "config", "list"), env, 30.0))
+    if ended.returncode:
+        return None
     found: dict[str, str] = {}
     lines = ended.stdout.decode(errors="replace").splitlines()
-    # The environment overrides files, and a command's section overrides the global one.
-    for section in ("global.", "download.", "install.", ":env:."):
+    for section in ("global", *commands, ":env:"):
         for line in lines:
             name, separator, value = line.partition("=")
-            if separator and name.startswith(section):
-                found[name.removeprefix(section)] = str(ast.literal_eval(value))
+            if separator and name.startswith(f"{section}."):
+                found[name.removeprefix(f"{section}.")] = str(ast.literal_eval(value))
     return found
 
 
