@@ -14,15 +14,15 @@ import pytest
 
 from sandbox.base import MIB, InstallFailed, Limits, Packages
 from sandbox.install.download import DownloadPolicy, DownloadRefused
-from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
 from sandbox.install.python import wheels
 from sandbox.install.python.interpreters import own
 from sandbox.install.python.requirements import RequirementLines
 from sandbox.process import ProcessSandboxes
 from tests.sandbox.conftest import tarball
-from tests.sandbox.index import Index, serving
-from tests.sandbox.install.test_packages import index  # noqa: F401 - a fixture
+from tests.sandbox.install.test_packages import Index, index
+
+__all__ = ["index"]
 
 
 def sets(*names: str) -> tuple[RequirementLines, ...]:
@@ -36,11 +36,11 @@ async def fetch(folder: Path, policy: DownloadPolicy, *names: str) -> tuple[list
         return sorted(path.name.partition("-")[0] for path in found.folder.glob("*.whl")), found.missing, found.note
 
 
-def add(index: Index, name: str, size: int, version: str = "1.0") -> None:  # noqa: F811
+def add(index: Index, name: str, size: int, version: str = "1.0") -> None:
     index.add_wheel(name, "#" * size, version)
 
 
-async def test_the_bytes_of_all_sets_count_together(index: Index, tmp_path: Path) -> None:  # noqa: F811
+async def test_the_bytes_of_all_sets_count_together(index: Index, tmp_path: Path) -> None:
     for name in ("one", "two", "three"):
         add(index, name, 2 * MIB)
     kept, _, _ = await fetch(tmp_path / "enough", DownloadPolicy(size=9 * MIB), "one", "two", "three")
@@ -51,7 +51,7 @@ async def test_the_bytes_of_all_sets_count_together(index: Index, tmp_path: Path
 
 
 async def test_with_several_indexes_the_resolvers_files_count_too(
-    index: Index,  # noqa: F811
+    index: Index,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -62,7 +62,7 @@ async def test_with_several_indexes_the_resolvers_files_count_too(
     assert list((tmp_path / "wheels").iterdir()) == []
 
 
-async def test_a_sandboxs_disk_bounds_its_downloads(index: Index, tmp_path: Path) -> None:  # noqa: F811
+async def test_a_sandboxs_disk_bounds_its_downloads(index: Index, tmp_path: Path) -> None:
     add(index, "large", 3 * MIB)
     sandboxes = ProcessSandboxes(tmp_path / "open", PackageStore(tmp_path / "packages", index.access))
     async with sandboxes.open("small", Limits(disk=2 * MIB)) as sandbox:
@@ -138,7 +138,7 @@ async def test_the_time_of_all_sets_and_retries_counts_together(tmp_path: Path, 
     assert list((tmp_path / "wheels").iterdir()) == []
 
 
-async def test_what_is_larger_than_the_cache_is_used_once(index: Index, tmp_path: Path) -> None:  # noqa: F811
+async def test_what_is_larger_than_the_cache_is_used_once(index: Index, tmp_path: Path) -> None:
     add(index, "small", 1000)
     add(index, "large", 3 * MIB)
     policy = DownloadPolicy(cache=2 * MIB)
@@ -150,7 +150,7 @@ async def test_what_is_larger_than_the_cache_is_used_once(index: Index, tmp_path
 
 
 async def test_a_refresh_that_is_refused_leaves_the_old_download(
-    index: Index,  # noqa: F811
+    index: Index,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -165,7 +165,7 @@ async def test_a_refresh_that_is_refused_leaves_the_old_download(
 
 
 async def test_nothing_is_written_to_the_users_own_cache(
-    index: Index,  # noqa: F811
+    index: Index,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
