@@ -160,6 +160,7 @@ async def ask(name: str) -> Interpreter | None:
 
 
 FIND_SECONDS, FETCH_SECONDS = 15.0, 120.0
+UNPACKING = ".temp"  # the folder in which uv unpacks its downloads; it is locked meanwhile
 CONNECT_SECONDS = "2"  # uv's connection timeout; it retries by itself on some errors only
 _PASSED_ON = ("UV_PYTHON_INSTALL_MIRROR", "UV_PYTHON_DOWNLOADS_JSON_URL", "UV_SYSTEM_CERTS", "UV_NATIVE_TLS")
 
@@ -250,14 +251,13 @@ class ManagedPythons:
         if not self.downloads:
             return None
         wanted = f"cpython-{version[0]}.{version[1]}"
-        known = await asyncio.to_thread(lambda: frozenset(pythons_in(self.folder)))
+        known = await asyncio.to_thread(_begin, self.folder)
         try:
-            done = await self._install(wanted, known)
+            if not await self._install(wanted, known):
+                return None
         except DownloadRefused as refused:
             self._refused[version] = refused.reason
             await asyncio.to_thread(_remove_others, self.folder, known)
-            return None
-        if not done:
             return None
         found = await self._uv(("find", "--managed-python", "--no-python-downloads", "--no-project", wanted), self._into)
         python = await ask(found) if found else None
@@ -275,11 +275,14 @@ class ManagedPythons:
             policy = replace(policy, size=self._bound, size_hint="SELFHEAL_CACHE_MB raises this limit")
         download = Download(policy, partial(_size_of_others, self.folder, known, policy.size), wanted)
         argv = (str(program), "python", "install", "--no-bin", wanted)
+        lock = try_lock(self.folder / UNPACKING, fcntl.LOCK_SH)
         try:
-            ended = await download.run(argv, _uv_variables() | self._into, cwd="/")
+            return (await download.run(argv, _uv_variables() | self._into, cwd="/")).returncode == 0
         except SandboxUnavailable:
             return False
-        return ended.returncode == 0
+        finally:
+            if lock is not None:
+                os.close(lock)
 
     @property
     def _bound(self) -> int:
@@ -322,6 +325,14 @@ def prune(folder: Path, bound: int) -> None:
             os.close(lock)
 
 
+def _begin(folder: Path) -> frozenset[Path]:
+    """The Pythons that are there, after the removal of what a killed download has left."""
+    known = frozenset(pythons_in(folder))
+    _remove_others(folder, known)
+    (folder / UNPACKING).mkdir(parents=True, exist_ok=True)
+    return known
+
+
 def _others(folder: Path, known: frozenset[Path]) -> list[Path]:
     return [path for path in folder.iterdir() if path not in known] if folder.is_dir() else []
 
@@ -332,7 +343,7 @@ def _size_of_others(folder: Path, known: frozenset[Path], at_most: int) -> int:
 
 
 def _remove_others(folder: Path, known: frozenset[Path]) -> None:
-    """Remove what a stopped download has left, but nothing that another process has chosen."""
+    """Remove what a stopped download has left, but nothing that another process uses."""
     for path in _others(folder, known):
         if path.is_dir() and (lock := lock_if_abandoned(path)) is not None:
             disk.remove(path)
