@@ -11,21 +11,19 @@ send what it can read (the repository) to an allowed host.
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import os
-import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sandbox.host import launch
 from sandbox.install import forwarder
 from sandbox.install.backend import PROXY_FOLDER, SOCKET, InstallBackend
 from sandbox.install.download import IndexStrategy
+from sandbox.install.python.pip_configuration import configured_settings, indexes_of, public_files, public_index
 
 PORTS = {"https": 443, "http": 80}
 
@@ -63,28 +61,14 @@ async def configured(hosts: Sequence[str] = (), strategy: IndexStrategy = "first
     An index URL with a password is used only outside the sandbox: no secret enters a sandbox. If the first index that has a
     project provides it, the indexes after such a URL are not used inside either: they could replace its projects.
     """
-    settings = await pip_settings((sys.executable, "-I", "-m", "pip"), os.environ, ("download", "install")) or {}
+    settings = await configured_settings()
     found = indexes_of(settings)
     urls = tuple(takewhile(is_usable_inside, found) if strategy == "first" else filter(is_usable_inside, found))
     derived = {host_of(url) for url in urls}
-    if "index-url" not in settings and urls:
-        from pip._internal.models.index import PyPI  # see `indexes_of`
-
-        derived.add(f"{PyPI.file_storage_domain}:{PORTS['https']}")
+    if public_index() in urls:
+        derived.add(f"{public_files()}:{PORTS['https']}")
     named = frozenset(host if ":" in host else f"{host}:{PORTS['https']}" for host in hosts)
     return IndexAccess(urls, named or frozenset(derived), _certificates(settings.get("cert")))
-
-
-def indexes_of(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """The URLs of the indexes in pip's settings, in its order: `index-url`, then each `extra-index-url`."""
-    if settings.get("no-index", "").lower() in ("1", "true", "t", "yes", "y", "on"):
-        return ()
-    first = settings.get("index-url")
-    if first is None:
-        from pip._internal.models.index import PyPI  # not a stable interface, but the only source of pip's default
-
-        first = PyPI.simple_url
-    return tuple(dict.fromkeys((first, *settings.get("extra-index-url", "").split())))
 
 
 def host_of(url: str) -> str:
@@ -104,24 +88,6 @@ def _certificates(configured_path: str | None) -> Path | None:
         if path and Path(path).is_file():
             return Path(path)
     return None
-
-
-async def pip_settings(pip: Sequence[str], env: Mapping[str, str], commands: Sequence[str]) -> dict[str, str] | None:
-    """pip's settings (option → value) with pip's own precedence; None if pip does not start.
-
-    `pip` is the start of its argv. The environment overrides files, and a command's section overrides the global one.
-    """
-    ended = await launch.run(launch.Launch((*pip, "config", "list"), env, 30.0))
-    if ended.returncode:
-        return None
-    found: dict[str, str] = {}
-    lines = ended.stdout.decode(errors="replace").splitlines()
-    for section in ("global", *commands, ":env:"):
-        for line in lines:
-            name, separator, value = line.partition("=")
-            if separator and name.startswith(f"{section}."):
-                found[name.removeprefix(f"{section}.")] = str(ast.literal_eval(value))
-    return found
 
 
 HEAD_LIMIT = 64 * 1024  # bytes of a request's head

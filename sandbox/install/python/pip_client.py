@@ -23,9 +23,9 @@ from urllib.parse import urlsplit
 from sandbox.base import InstallFailed
 from sandbox.host.launch import ProcessResult
 from sandbox.install.download import Download, IndexStrategy
-from sandbox.install.package_index import indexes_of, pip_settings
 from sandbox.install.python import interpreters
 from sandbox.install.python.interpreters import Interpreter, client_environment
+from sandbox.install.python.pip_configuration import indexes_of, read_settings
 from sandbox.install.python.requirements import RequirementLines
 
 # pip's settings that uv needs too, as uv's variables. A list is separated by spaces, but that of find-links by commas.
@@ -66,7 +66,7 @@ class PipClient:
 
     async def settings(self) -> dict[str, str] | None:
         """pip's settings as the operator configured them; None if this interpreter cannot run pip."""
-        return await pip_settings(self._pip, client_environment(os.environ), ("download",))
+        return await read_settings(self._pip, client_environment(os.environ), ("download",))
 
     async def fetch(self, lines: RequirementLines, settings: Mapping[str, str], into: Path) -> bool:
         """Download wheels for one set of requirements; returns whether all were found. Raises `DownloadRefused`."""
