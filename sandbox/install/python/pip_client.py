@@ -41,6 +41,7 @@ _UV_VARIABLES = {
     "trusted-host": "UV_INSECURE_HOST",
 }
 _UV_KEYRINGS = ("disabled", "subprocess")  # those of pip's providers that uv has
+_HASHES = frozenset(("sha256", "sha384", "sha512"))  # that pip accepts
 _UV_OPTIONS = (
     *("--quiet", "--no-header", "--no-progress", "--only-binary", ":all:"),
     *("--index-strategy", "first-index", "--generate-hashes", "--format", "pylock.toml"),
@@ -78,12 +79,13 @@ class PipClient:
             return await self._download(asked, {}, into)
         if (uv := interpreters.uv_binary()) is None:
             return await self._download(asked, _first_index_only(settings), into)
-        resolving = (*_UV_OPTIONS, "--python", self.interpreter.path, "--constraint", constraints, requirements)
+        lock = self.scratch / "pylock.toml"
+        lock.unlink(missing_ok=True)  # uv would prefer the versions in it
+        resolving = (*_UV_OPTIONS, "--output-file", str(lock), "--python", self.interpreter.path, "--constraint", constraints)
         variables = _uv_variables(settings, indexes) | {"UV_CACHE_DIR": str(self.scratch / "uv")}
-        found = await self._run((str(uv), "pip", "compile", *resolving), variables)
-        if found.returncode or found.truncated:
+        if (await self._run((str(uv), "pip", "compile", *resolving, requirements), variables)).returncode:
             return False
-        pins, links = _pinned(tomllib.loads(found.stdout.decode()), indexes)
+        pins, links = _pinned(tomllib.loads(await asyncio.to_thread(lock.read_text)), indexes)
         page, pinned = await self._write("links.html", links), await self._write("pinned.txt", pins)
         exactly = ("--no-index", "--find-links", page, "--no-deps", "--require-hashes", "--requirement", pinned)
         return await self._download(exactly, {}, into)
@@ -134,12 +136,14 @@ def _pinned(lock: Mapping[str, Any], indexes: Sequence[str]) -> tuple[list[str],
     """The requirements of a `pylock.toml` with their hashes, and its wheels as a page of links for pip."""
     pins, links = [], []
     for package in lock.get("packages", ()):
-        wheels = package.get("wheels", ())
-        hashes = [f"--hash=sha256:{wheel['hashes']['sha256']}" for wheel in wheels]
-        pins.append(" ".join((f"{package['name']}=={package['version']}", *hashes)))
-        for wheel in wheels:
-            url = f"{_with_password(wheel['url'], indexes)}#sha256={wheel['hashes']['sha256']}"
-            links.append(f'<a href="{html.escape(url)}">{html.escape(posixpath.basename(urlsplit(url).path))}</a>')
+        pin = f"{package['name']}=={package['version']}"
+        for wheel in package.get("wheels", ()):
+            for algorithm in _HASHES.intersection(wheel["hashes"]):
+                digest = wheel["hashes"][algorithm]
+                pin += f" --hash={algorithm}:{digest}"
+                url = f"{_with_password(wheel['url'], indexes)}#{algorithm}={digest}"
+                links.append(f'<a href="{html.escape(url)}">{html.escape(posixpath.basename(urlsplit(url).path))}</a>')
+        pins.append(pin)  # without a hash, pip refuses it
     return pins, links
 
 

@@ -110,7 +110,12 @@ async def test_with_no_index_none_is_asked(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("client", "strategy", "answer"), [("uv", "first", "ours"), ("pip", "first", "ours"), ("uv", "best", "theirs")]
+    ("client", "strategy", "answer"),
+    [
+        ("uv", "first", "ours"),
+        pytest.param("pip", "first", "ours", marks=pytest.mark.long),
+        pytest.param("uv", "best", "theirs", marks=pytest.mark.long),
+    ],
 )
 async def test_what_is_built_inside_gets_the_first_indexs_project(
     client: str,
