@@ -151,6 +151,7 @@ async def sandboxes_of(settings: Settings) -> Sandboxes:
 async def sandboxes_in(folder: Path, settings: Settings, *, trusted: bool) -> Sandboxes:
     """The configured sandboxes, with their files in `folder`. Raises `SettingsError` (see `e2b_of`), `SandboxUnavailable`."""
     from sandbox.backends import ContainerOptions, open_sandboxes
+    from sandbox.install.download import DownloadPolicy
 
     return await open_sandboxes(
         settings.sandbox,
@@ -160,6 +161,12 @@ async def sandboxes_in(folder: Path, settings: Settings, *, trusted: bool) -> Sa
         containers=ContainerOptions(settings.sandbox_image, settings.docker_host, settings.sandbox_images),
         e2b=e2b_of(settings),
         python_downloads=settings.python_downloads,
+        downloads=DownloadPolicy(
+            settings.download_mb * MIB,
+            settings.download_seconds,
+            settings.cache_mb * MIB,
+            settings.package_index_strategy,
+        ),
     )
 
 

@@ -150,6 +150,27 @@ class Settings(BaseSettings):
         description="Package hosts that an install step may reach, separated by commas. Default: those in the package client's "
         "own configuration.",
     )
+    package_index_strategy: Literal["first", "best"] = Field(
+        "first",
+        description="Which of several package indexes provides a Python project. `first`: the first one that has it, in the "
+        "order of pip's `index-url` and `extra-index-url`. `best`: the one with the highest version, so anyone who can publish "
+        "on one of them can replace your projects.",
+    )
+    download_mb: int = Field(
+        3072,
+        ge=1,
+        description="Maximum size on disk of what one install step downloads outside the sandbox, in MiB, with the package "
+        "client's temporary files. The sandbox's disk limit (4096) applies too.",
+    )
+    download_seconds: float = Field(
+        900.0, gt=0, le=2400, description="Maximum duration of these downloads together, in seconds."
+    )
+    cache_mb: int = Field(
+        5120,
+        ge=1,
+        description="Maximum size of each cache of packages, in MiB. The oldest entries that are not in use are removed "
+        "(`selfheal cache`).",
+    )
     e2b_api_key: SecretStr | None = Field(
         default_factory=lambda: SecretStr(key) if (key := os.environ.get("E2B_API_KEY")) else None,
         description="E2B API key, from its dashboard. `E2B_API_KEY` is read too.",

@@ -11,6 +11,7 @@ from typing import Literal
 from sandbox import folders
 from sandbox.base import Sandboxes, SandboxUnavailable
 from sandbox.e2b.plan import Account
+from sandbox.install.download import DownloadPolicy
 from sandbox.install.package_index import LazyIndexAccess
 from sandbox.install.packages import PackageStore
 from sandbox.install.python.interpreters import ManagedPythons
@@ -37,15 +38,16 @@ async def open_sandboxes(
     e2b: Account | None = None,
     containers: ContainerOptions = ContainerOptions(),
     python_downloads: bool = True,
+    downloads: DownloadPolicy = DownloadPolicy(),
 ) -> Sandboxes:
     """The sandboxes of `kind`. `folder` holds open sandboxes and the caches. Raises `SandboxUnavailable`.
 
     `trusted`: the operator vouches for the code of every repository. `index_hosts`: what an install step may reach ("host" or
     "host:port"; default: from the package client's configuration). `e2b`: the account, if any; `auto` then selects it.
-    `python_downloads`: whether to download a Python that this machine lacks.
+    `python_downloads`: whether to download a Python that this machine lacks. `downloads`: bounds of all downloads.
     """
-    pythons = ManagedPythons(folder / "packages/pythons", python_downloads)
-    store = PackageStore(folder / "packages", LazyIndexAccess(index_hosts), pythons)
+    pythons = ManagedPythons(folder / "packages/pythons", python_downloads, downloads)
+    store = PackageStore(folder / "packages", LazyIndexAccess(index_hosts, downloads.strategy), pythons, downloads)
     sandboxes = await _of_kind(kind, folder, store, e2b, containers)
     if not (trusted or sandboxes.isolation.untrusted):
         raise SandboxUnavailable(

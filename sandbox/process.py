@@ -73,7 +73,7 @@ class ProcessWorkspace(FolderWorkspace):
 
     async def install(self, packages: Packages) -> Installed:
         env = self._sandbox.folder / "envs" / token_hex(6)
-        installed = await install(packages, _ProcessInstallBackend(self, env), self._sandbox.store)
+        installed = await install(packages, _ProcessInstallBackend(self, env, self._sandbox.limits.disk), self._sandbox.store)
         if self._env is not None:
             await asyncio.to_thread(disk.remove, self._env)
         self._env = env
@@ -184,8 +184,8 @@ class _ProcessInstallBackend:
     shared_environments = None  # untrusted code could write to shared environments
     proxy_folder = None  # the code has network access anyway
 
-    def __init__(self, workspace: ProcessWorkspace, env: Path) -> None:
-        self._workspace, self._env = workspace, env
+    def __init__(self, workspace: ProcessWorkspace, env: Path, disk: int) -> None:
+        self._workspace, self._env, self.disk = workspace, env, disk
 
     @property
     def env(self) -> str:

@@ -22,14 +22,17 @@ from secrets import token_hex
 
 from agent.bench.lab import File, NotPosed
 from sandbox.base import MIB
-from sandbox.host import launch
+from sandbox.host import disk
+from sandbox.install.download import Download, DownloadPolicy, DownloadRefused
 from sandbox.install.python.interpreters import client_environment
 
 _Member = tuple[str, int, Callable[[], bytes], bool]
 """Path, unpacked size in bytes, a function that reads it, whether it is executable."""
 
-SECONDS = 600.0
 LARGEST = 256 * MIB  # bytes of one release, unpacked
+POLICY = DownloadPolicy(  # with what pip needs to build the metadata
+    4 * LARGEST, 600.0, size_hint="leave this release out", seconds_hint="check the connection to the package index"
+)
 
 
 async def release(name: str, version: str, sha256: str, cache: Path) -> dict[str, File]:
@@ -52,9 +55,15 @@ async def _download(name: str, version: str, sha256: str, archive: Path) -> None
         await asyncio.to_thread(asked.write_text, f"{name}=={version} --hash=sha256:{sha256}\n")
         argv = (
             *(sys.executable, "-I", "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"),
+            "--no-cache-dir",
             *("--no-deps", "--no-binary", name, "--require-hashes", "--dest", str(into), "--requirement", str(asked)),
         )
-        ended = await launch.run(launch.Launch(argv, client_environment(os.environ), SECONDS))
+        try:
+            ended = await Download(POLICY, partial(disk.size, Path(folder), POLICY.size), f"{name} {version}").run(
+                argv, client_environment(os.environ) | {"TMPDIR": folder}
+            )
+        except DownloadRefused as refused:
+            raise NotPosed(refused.reason) from refused
         if ended.returncode != 0:
             said = ended.stderr.decode(errors="replace").strip().split("\n")[-1][:300]
             raise NotPosed(f"the release {name} {version} cannot be downloaded: {said}")

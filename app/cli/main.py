@@ -14,6 +14,7 @@ import typer
 
 from app.cli.attempts.commands import attempts
 from app.cli.bench.commands import bench
+from app.cli.cache import cache
 from app.cli.command import Json, load_settings, run, tune_interpreter, wrong_use
 from app.cli.memory import memory
 
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.add_typer(attempts, name="attempts")
 app.add_typer(bench, name="bench")
 app.add_typer(memory, name="memory")
+app.add_typer(cache, name="cache")
 
 LONGEST_COMMAND = 10_000
 Workflow = Annotated[

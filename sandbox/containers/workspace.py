@@ -136,6 +136,10 @@ class ContainerInstallBackend:
         self._binds: tuple[Mount, ...] = ()
 
     @property
+    def disk(self) -> int:
+        return self._resources.limits.disk
+
+    @property
     def proxy_folder(self) -> Path:
         """The folder of the proxy's socket, created when needed."""
         self._proxy_folder.mkdir(mode=0o711, exist_ok=True)

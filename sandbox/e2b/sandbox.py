@@ -104,11 +104,15 @@ class E2BWorkspace:
 
 @dataclass(frozen=True, slots=True)
 class PackageSupply:
-    """Where packages come from: network access, wheels cached on the worker's side, and the reason if npm is missing."""
+    """Where packages come from: network access, wheels cached on the worker's side, and the reason if npm is missing.
+
+    `bound` is that of the cache, as in `folder_cache.keep`.
+    """
 
     gate: E2BNetworkGate
     cache: Path
     no_node: str = ""
+    bound: int | None = None
 
 
 class E2BSandbox:
@@ -213,17 +217,16 @@ class E2BSandbox:
             most, seconds = MOST_WHEELS, TRANSFER_SECONDS
             if name := await self.client.request(str, "wheels", question=key, at_most=most, seconds=seconds):
                 content = await self.client.download(name, most, seconds)
-                await asyncio.to_thread(_store, self._supply.cache, key, content)
+                await asyncio.to_thread(_store, self._supply, key, content)
 
 
-def _store(cache: Path, key: str, content: bytes) -> None:
-    fresh = folder_cache.create(cache, key)
+def _store(supply: PackageSupply, key: str, content: bytes) -> None:
+    fresh = folder_cache.create(supply.cache, key)
     try:
         (fresh.folder / WHEELS).write_bytes(content)
-        fresh = folder_cache.commit(fresh)
+        fresh = folder_cache.keep(fresh, supply.bound)
     finally:
         folder_cache.release(fresh)
-    folder_cache.prune(cache)
 
 
 @contextmanager

@@ -92,7 +92,7 @@ class E2BSandboxes:
         # Memory is limited if the machine's kernel has control groups.
         memory: frozenset[Promise] = frozenset(("memory",) if "memory" in hello.promises else ())
         isolation = replace(self.isolation, promises=self.isolation.promises | memory)
-        supply = PackageSupply(gate, self._store.cache / "e2b", no_node)
+        supply = PackageSupply(gate, self._store.cache / "e2b", no_node, self._store.policy.cache)
         return E2BSandbox(Client(machine), hello.root, hello.python, isolation, supply)
 
     def _registry(self, hello: _Hello, here: _Npm) -> tuple[frozenset[str], str]:
@@ -118,6 +118,7 @@ class E2BSandboxes:
         request = {
             "label": label,
             "limits": limits,
+            "downloads": self._store.policy,
             "urls": index.urls,
             "hosts": sorted(index.hosts),
             "certificates": CERTIFICATES if certificates else "",
@@ -176,6 +177,7 @@ def _environment(index: IndexAccess, registry: Registry | None, certificates: st
     """Environment variables that name the indexes for the machine's package clients; the URLs have no passwords."""
     first, *others = index.urls or ("",)
     named = {
+        "PIP_NO_INDEX": "" if index.urls else "1",  # else pip would ask its default index
         "PIP_INDEX_URL": first,
         "PIP_EXTRA_INDEX_URL": " ".join(others),
         "PIP_CERT": certificates,

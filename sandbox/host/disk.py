@@ -1,6 +1,6 @@
 """Removes and walks trees that hostile code may have made: any depth, any names, any permissions, any number of files.
 
-Everything here blocks. The tree must not change meanwhile: the process that made it has ended.
+Everything here blocks.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ MAX_DEPTH, MAX_ENTRIES = 100, 1_000_000
 """Bounds of a tree that is kept. Far above any real environment."""
 # Without root, an owner may not remove what is in a folder without permissions, but may change them. `find` does so before it
 # enters a folder. Both programs handle trees of any depth.
+_PATH = {"PATH": "/usr/bin:/bin"}
 _REMOVE = """
 rm -rf --one-file-system -- "$1" 2>/dev/null && exit
 find "$1" -xdev -type d ! -perm -700 -exec chmod u+rwx {} \\; 2>/dev/null
@@ -28,7 +29,11 @@ def remove(path: Path) -> bool:
     """Remove a tree; returns whether nothing is left. Never raises: what is left is for the next sweep."""
     with suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
-            ["/bin/sh", "-c", _REMOVE, "sh", str(path)], timeout=REMOVE_SECONDS, check=False, stderr=subprocess.DEVNULL
+            ["/bin/sh", "-c", _REMOVE, "sh", str(path)],
+            env=_PATH,
+            timeout=REMOVE_SECONDS,
+            check=False,
+            stderr=subprocess.DEVNULL,
         )
     return not os.path.lexists(path)
 
@@ -36,7 +41,7 @@ def remove(path: Path) -> bool:
 def walk(tree: Path) -> Iterator[tuple[str, os.stat_result]]:
     """The path and the state of the tree itself and of everything below it, in a fixed order.
 
-    Raises `ValueError` for a tree that is too deep or too large, or whose folders cannot be read.
+    The tree must not change meanwhile. Raises `ValueError` for one that is too deep or too large, or has unreadable folders.
     """
     yield str(tree), tree.lstat()
     count, waiting = 0, [(str(tree), 0)]
@@ -57,9 +62,22 @@ def walk(tree: Path) -> Iterator[tuple[str, os.stat_result]]:
             yield path, what
 
 
-def size(tree: Path) -> int | None:
-    """Bytes on disk; None for a tree that cannot be walked, and that nobody should keep."""
-    try:
-        return sum(what.st_blocks * 512 for _, what in walk(tree))
-    except (OSError, ValueError):
-        return None
+def size(path: Path, at_most: int) -> int:
+    """Bytes on disk, counted until they exceed `at_most`, also while the tree changes; 0 if there is nothing.
+
+    A tree with a folder that cannot be read, such as a very deep one, counts as more than `at_most`.
+    """
+    total, waiting = 0, [str(path)]
+    while waiting and total <= at_most:
+        try:
+            with os.scandir(waiting.pop()) as found:
+                for entry in found:
+                    with suppress(FileNotFoundError):
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except (FileNotFoundError, NotADirectoryError):  # removed meanwhile, or a file from the start
+            continue
+        except OSError:
+            return at_most + 1
+    return total

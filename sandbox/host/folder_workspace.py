@@ -51,7 +51,10 @@ class RunningCommands:
             await asyncio.wait(running)
 
 
-async def run_watched(work: Awaitable[Completed], check: Callable[[], Awaitable[None]], seconds: float) -> Completed:
+T = TypeVar("T")
+
+
+async def run_watched(work: Awaitable[T], check: Callable[[], Awaitable[None]], seconds: float) -> T:
     """Run `work`; call `check` every `seconds` and once at the end. If `check` raises, `work` is cancelled."""
     running = asyncio.ensure_future(work)
     try:
@@ -62,9 +65,6 @@ async def run_watched(work: Awaitable[Completed], check: Callable[[], Awaitable[
         running.cancel()
         await asyncio.wait((running,))
     return running.result()
-
-
-T = TypeVar("T")
 
 
 class FolderWorkspace:

@@ -24,6 +24,10 @@ class InstallBackend(Protocol):
         """Path of the virtual environment inside the sandbox."""
 
     @property
+    def disk(self) -> int:
+        """The sandbox's disk limit in bytes."""
+
+    @property
     def shared_environments(self) -> SharedEnvironments | None:
         """How environments are shared; None if untrusted code could write to a shared one."""
 

@@ -54,6 +54,15 @@ def commit(entry: CacheEntry) -> CacheEntry:
     return CacheEntry(folder, entry.made, entry.lock)
 
 
+def keep(entry: CacheEntry, bound: int | None = None) -> CacheEntry:
+    """`commit` the entry and `prune` its cache. An entry larger than `bound` alone stays uncommitted: it is used once."""
+    if disk.size(entry.folder, _or_default(bound)) > _or_default(bound):
+        return entry
+    entry = commit(entry)
+    prune(entry.folder.parent, bound)
+    return entry
+
+
 def release(entry: CacheEntry | None) -> None:
     """Unlock the entry, and remove it if it was not committed. None is ignored."""
     if entry is None:
@@ -76,20 +85,25 @@ def unfinished(cache: Path) -> list[Path]:
     return [folder for folder in sorted(cache.glob(f"{_NEW}*")) if not is_in_use(folder)]
 
 
-def prune(cache: Path) -> None:
-    """Remove unfinished folders of dead workers, superseded entries, and the oldest entries above `BOUND`."""
+def prune(cache: Path, bound: int | None = None) -> None:
+    """Remove unfinished folders of dead workers, superseded entries, and the oldest entries above `bound` bytes."""
     remove_unfinished(cache)
+    most, total = _or_default(bound), 0
     seen: set[str] = set()
-    total = 0
     kept = [folder for folder in cache.iterdir() if not folder.name.startswith(_NEW)]
     for folder in sorted(kept, key=_made, reverse=True):
         key = folder.name.rpartition("-")[0].rpartition("-")[0]
         is_left = key in seen
         seen.add(key)
-        size = 0 if is_left else disk.size(folder)
-        total += size or 0
-        if is_left or size is None or total > BOUND:
+        size = 0 if is_left else disk.size(folder, most)
+        is_left = is_left or size > most
+        total += 0 if is_left else size
+        if is_left or total > most:
             _remove_unless_used(folder)
+
+
+def _or_default(bound: int | None) -> int:
+    return BOUND if bound is None else bound
 
 
 def _made(folder: Path) -> float:

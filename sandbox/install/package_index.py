@@ -11,26 +11,29 @@ send what it can read (the repository) to an allowed host.
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sandbox.host import launch
 from sandbox.install import forwarder
 from sandbox.install.backend import PROXY_FOLDER, SOCKET, InstallBackend
+from sandbox.install.download import IndexStrategy
+from sandbox.install.python.pip_configuration import configured_settings, indexes_of, public_files, public_index
 
 PORTS = {"https": 443, "http": 80}
 
 
 @dataclass(frozen=True, slots=True)
 class IndexAccess:
-    """`urls` are for the installer in the sandbox; `hosts` ("name:port") are the hosts that the proxy lets it reach."""
+    """`urls` are for the installer in the sandbox, first the one that takes precedence.
+
+    `hosts` ("name:port") are the hosts that the proxy lets it reach.
+    """
 
     urls: tuple[str, ...]
     hosts: frozenset[str]
@@ -40,33 +43,32 @@ class IndexAccess:
 class LazyIndexAccess:
     """The result of `configured`, determined on first use, because asking pip is slow and most attempts never need it."""
 
-    def __init__(self, hosts: Sequence[str] = ()) -> None:
-        self._hosts = hosts
+    def __init__(self, hosts: Sequence[str] = (), strategy: IndexStrategy = "first") -> None:
+        self._hosts, self._strategy = hosts, strategy
         self._access: IndexAccess | None = None
         self._lock = asyncio.Lock()
 
     async def access(self) -> IndexAccess:
         async with self._lock:  # several jobs may ask at once
             if self._access is None:
-                self._access = await configured(self._hosts)
+                self._access = await configured(self._hosts, self._strategy)
         return self._access
 
 
-async def configured(hosts: Sequence[str] = ()) -> IndexAccess:
+async def configured(hosts: Sequence[str] = (), strategy: IndexStrategy = "first") -> IndexAccess:
     """The access that pip's configuration names, or pip's default index. The operator's `hosts` take precedence.
 
-    An index URL with a password is used only outside the sandbox: no secret enters a sandbox.
+    An index URL with a password is used only outside the sandbox: no secret enters a sandbox. If the first index that has a
+    project provides it, the indexes after such a URL are not used inside either: they could replace its projects.
     """
-    settings = await _pip_settings()
-    urls = [url for url in (settings.get("index-url", ""), *settings.get("extra-index-url", "").split()) if _usable(url)]
+    settings = await configured_settings()
+    found = indexes_of(settings)
+    urls = tuple(takewhile(is_usable_inside, found) if strategy == "first" else filter(is_usable_inside, found))
     derived = {host_of(url) for url in urls}
-    if "index-url" not in settings:
-        from pip._internal.models.index import PyPI  # not a stable interface, but the only source of pip's default
-
-        urls.insert(0, PyPI.simple_url)
-        derived |= {host_of(PyPI.simple_url), f"{PyPI.file_storage_domain}:{PORTS['https']}"}
+    if public_index() in urls:
+        derived.add(f"{public_files()}:{PORTS['https']}")
     named = frozenset(host if ":" in host else f"{host}:{PORTS['https']}" for host in hosts)
-    return IndexAccess(tuple(urls), named or frozenset(derived), _certificates(settings.get("cert")))
+    return IndexAccess(urls, named or frozenset(derived), _certificates(settings.get("cert")))
 
 
 def host_of(url: str) -> str:
@@ -75,7 +77,8 @@ def host_of(url: str) -> str:
     return f"{parts.hostname}:{parts.port or PORTS.get(parts.scheme, 443)}"
 
 
-def _usable(url: str) -> bool:
+def is_usable_inside(url: str) -> bool:
+    """Whether an installer in the sandbox can use an index: over HTTP and without a password."""
     parts = urlsplit(url)
     return parts.scheme in PORTS and bool(parts.hostname) and "@" not in parts.netloc
 
@@ -85,20 +88,6 @@ def _certificates(configured_path: str | None) -> Path | None:
         if path and Path(path).is_file():
             return Path(path)
     return None
-
-
-async def _pip_settings() -> dict[str, str]:
-    """pip's settings (option → value), with pip's own precedence of files and environment."""
-    ended = await launch.run(launch.Launch((sys.executable, "-I", "-m", "pip", "config", "list"), os.environ, 30.0))
-    found: dict[str, str] = {}
-    lines = ended.stdout.decode(errors="replace").splitlines()
-    # The environment overrides files, and a command's section overrides the global one.
-    for section in ("global.", "download.", "install.", ":env:."):
-        for line in lines:
-            name, separator, value = line.partition("=")
-            if separator and name.startswith(section):
-                found[name.removeprefix(section)] = str(ast.literal_eval(value))
-    return found
 
 
 HEAD_LIMIT = 64 * 1024  # bytes of a request's head

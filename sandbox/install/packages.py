@@ -22,11 +22,12 @@ from pathlib import Path
 from sandbox.base import Completed, DeadlinePassed, Installed, InstallFailed, Packages
 from sandbox.install import folder_cache
 from sandbox.install.backend import CERTIFICATES, RECIPE_FOLDER, InstallBackend, SharedEnvironments
+from sandbox.install.download import DownloadPolicy, IndexStrategy
 from sandbox.install.node import npm
 from sandbox.install.package_index import IndexAccess, LazyIndexAccess, proxied
-from sandbox.install.python import environments, interpreters, requirements, wheels
+from sandbox.install.python import environments, interpreters, pip_client, requirements, wheels
 from sandbox.install.python.environments import EnvironmentRecipe
-from sandbox.install.python.interpreters import ManagedPythons, choose, runs_as
+from sandbox.install.python.interpreters import Interpreter, ManagedPythons, choose, runs_as
 from sandbox.install.python.requirements import InstallPlan
 from sandbox.install.python.wheels import Wheels
 
@@ -43,7 +44,7 @@ INSTALLER_ENVIRONMENT = {
 _BUILT = re.compile(r"^\s*Built ([\w.-]+?)(?:==| @ )|^\s*Building wheel for ([\w.-]+) ", re.MULTILINE)
 
 WHEELS, UV, PIP = "/wheels", "/installer/uv", "/installer/pip/pip"
-UV_OPTIONS = ("--no-cache", "--link-mode=copy", "--compile-bytecode", "--index-strategy=unsafe-best-match")
+UV_OPTIONS = ("--no-cache", "--link-mode=copy", "--compile-bytecode")
 CANNOT_START = 127  # exit code of a shell for a missing program, and of a loader for a missing library
 Start = Callable[[Sequence[str], Mapping[str, str]], Awaitable[Completed]]
 
@@ -55,6 +56,7 @@ class PackageStore:
     cache: Path
     index: IndexAccess | LazyIndexAccess
     pythons: ManagedPythons | None = None  # in addition to those on the PATH
+    policy: DownloadPolicy = DownloadPolicy()
 
     async def access(self) -> IndexAccess:
         return self.index if isinstance(self.index, IndexAccess) else await self.index.access()
@@ -79,12 +81,13 @@ class PackageStore:
 
 async def install(packages: Packages, backend: InstallBackend, store: PackageStore) -> Installed:
     """Run the install step. Raises `InstallFailed` with the installer's output, and `SandboxError`."""
+    policy = store.policy.within(backend.disk)
     started = time.monotonic()
     await asyncio.to_thread(store.clear)
     interpreter = await choose(packages.python, store.pythons)
     python = await backend.use(interpreter)
     plan = await requirements.read_plan(packages, backend.read)
-    async with wheels.fetched(store.wheels, interpreter, (plan.runtime, *plan.builds)) as found:
+    async with wheels.fetched(store.wheels, interpreter, (plan.runtime, *plan.builds), policy) as found:
         installer = Installer(backend, found)
         shared = False
         if backend.shared_environments is not None and not found.missing:
@@ -92,7 +95,7 @@ async def install(packages: Packages, backend: InstallBackend, store: PackageSto
             make = partial(
                 _make, backend, backend.shared_environments, (python, installer), asks=bool(plan.runtime.requirements)
             )
-            prepared = await environments.prepared(store.environments, recipe, make)
+            prepared = await environments.prepared(store.environments, recipe, make, bound=policy.cache)
             if prepared is not None:
                 await backend.shared_environments.start_with(prepared, writable=not plan.is_complete)
                 shared = True
@@ -103,15 +106,16 @@ async def install(packages: Packages, backend: InstallBackend, store: PackageSto
                 raise InstallFailed(f"cannot create a virtual environment with Python {interpreter.version}", _text(result))
         if plan.targets and not (shared and plan.is_complete):
             output = await _install(backend, installer, plan, found, store)
-    notes = await npm.install(packages.node, backend, store.modules, python) if packages.node else ()
-    other = (
-        ""
-        if runs_as(packages.python, interpreter.version)
-        else (f"Using Python {interpreter.version} instead of {packages.python}.")
-    )
+    notes = await npm.install(packages.node, backend, store.modules, python, policy.cache) if packages.node else ()
+    other = "" if runs_as(packages.python, interpreter.version) else _other_python(interpreter, packages.python, store)
     notes = tuple(note for note in (other, found.note, *notes) if note)
     built = tuple(dict.fromkeys(first or second for first, second in _BUILT.findall(output)))
     return Installed(interpreter.version, time.monotonic() - started, built, output, notes)
+
+
+def _other_python(interpreter: Interpreter, wanted: str | None, store: PackageStore) -> str:
+    refused = store.pythons.refusal(wanted) if store.pythons else ""
+    return f"Using Python {interpreter.version} instead of {wanted}{refused and f': {refused}'}."
 
 
 async def _make(
@@ -141,7 +145,9 @@ async def _install(backend: InstallBackend, installer: Installer, plan: InstallP
         start = await installer.command()
         result = await _run(backend.run_installer, [*start, "--no-index", *plan.targets], {})
     if result.exit_code:
-        result = await _run_with_index(backend, await store.access(), start, plan.targets)
+        access = await store.access()
+        options = installer.index_options(access.urls, store.policy.strategy)
+        result = await _run_with_index(backend, access, (*start, *options, *plan.targets))
     if result.exit_code:
         raise InstallFailed(_reason(result, found.missing), _text(result))
     return _text(result)
@@ -168,6 +174,17 @@ class Installer:
         had, self._uv, self._start = self._uv is not None, None, ()
         return had
 
+    def index_options(self, urls: Sequence[str], strategy: IndexStrategy) -> tuple[str, ...]:
+        """The options for using indexes, of which the first takes precedence."""
+        if not urls:
+            return ("--no-index",)  # else it would keep asking its default index
+        if self._uv is None:  # pip cannot order indexes
+            others = urls[1:] if strategy == "best" else ()
+            return ("--index-url", urls[0], *(f"--extra-index-url={url}" for url in others))
+        how = "first-index" if strategy == "first" else "unsafe-best-match"
+        # uv asks the index of `--index-url` last.
+        return (*(f"--extra-index-url={url}" for url in urls[:-1]), "--index-url", urls[-1], f"--index-strategy={how}")
+
     async def command(self) -> tuple[str, ...]:
         """The start of an argv that installs from the downloaded wheels."""
         if not self._start:
@@ -175,19 +192,13 @@ class Installer:
             if self._uv is not None:
                 program = [await show(self._uv, UV), "pip", "install", "--python", python, *UV_OPTIONS]
             else:
-                pip = await show(wheels.pip_folder(), PIP)
+                pip = await show(pip_client.pip_folder(), PIP)
                 program = [python, f"{pip}/__main__.py", "install", "--no-warn-script-location"]
             self._start = (*program, "--find-links", await show(self._wheels, WHEELS))
         return self._start
 
 
-async def _run_with_index(
-    backend: InstallBackend, index: IndexAccess, start: Sequence[str], targets: Sequence[str]
-) -> Completed:
-    argv = [*start, *(() if index.urls else ("--no-index",))]  # else it would keep asking its default index
-    for number, url in enumerate(index.urls):
-        argv += ["--extra-index-url" if number else "--index-url", url]
-    argv += targets
+async def _run_with_index(backend: InstallBackend, index: IndexAccess, argv: Sequence[str]) -> Completed:
     env: dict[str, str] = {}
     if index.certificates is not None:
         path = await backend.show(index.certificates, CERTIFICATES)

@@ -145,6 +145,10 @@ class JailInstallBackend:
         self._asked: dict[Path, str] = {}
 
     @property
+    def disk(self) -> int:
+        return self._context.confinement.limits.disk
+
+    @property
     def shared_environments(self) -> JailInstallBackend:
         return self
 

@@ -24,6 +24,7 @@ from typing import Any
 from sandbox.base import MIB, InstallFailed, Limits, Packages, SandboxError, SandboxLost, Workspace
 from sandbox.host.folder_locks import acquire
 from sandbox.install import folder_cache
+from sandbox.install.download import DownloadPolicy
 from sandbox.install.node import npm
 from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
@@ -121,7 +122,7 @@ class Server:
     async def question(self, workspace: Workspace, packages: Packages) -> tuple[str, bool]:
         """The cache key of the download step, and whether anything must be downloaded."""
         interpreter, sets = await _requested(workspace, packages)
-        key = wheels.cache_key(interpreter, sets)
+        key = wheels.cache_key(interpreter, sets, self._store.policy)
         entry = await acquire(lambda: folder_cache.newest(self._store.wheels, key), folder_cache.release)
         await asyncio.to_thread(folder_cache.release, entry)
         return key, entry is None and any(lines.requirements for lines in sets)
@@ -129,7 +130,8 @@ class Server:
     async def fetch(self, workspace: Workspace, packages: Packages) -> bool:
         """Run only the download step, which executes no code; returns whether all wheels were found."""
         interpreter, sets = await _requested(workspace, packages)
-        async with wheels.fetched(self._store.wheels, interpreter, sets) as found:
+        policy = self._store.policy.within(self._sandbox.confinement.limits.disk)
+        async with wheels.fetched(self._store.wheels, interpreter, sets, policy) as found:
             return not found.missing
 
     async def fill(self, workspace: Workspace, question: str, file: str) -> None:
@@ -230,7 +232,7 @@ async def serve(home: Path, given: dict[str, Any]) -> None:
     index = IndexAccess(
         tuple(given["urls"]), frozenset(given["hosts"]), Path(given["certificates"]) if given["certificates"] else None
     )
-    store = PackageStore(home / "packages", index)
+    store = PackageStore(home / "packages", index, policy=DownloadPolicy(**given["downloads"]))
     for name in ("asked", "answered"):
         (home / name).mkdir(mode=0o700)
     try:

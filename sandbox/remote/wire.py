@@ -23,6 +23,7 @@ from sandbox.base import (
     SandboxUnavailable,
     UnsafeArchive,
 )
+from sandbox.install.download import DownloadRefused
 
 INLINE = 48 * 1024  # bytes of a message sent as an argument or printed; longer ones are files
 INTERPRETER = "/opt/selfheal/bin/python"
@@ -37,6 +38,7 @@ ERRORS: Mapping[str, tuple[type[Exception], tuple[str, ...]]] = {
     "deadline": (DeadlinePassed, ("seconds", "stdout", "stderr")),
     "limit": (LimitExceeded, ("which", "limit")),
     "archive": (UnsafeArchive, ("reason",)),
+    "download": (DownloadRefused, ("reason", "output")),
     "install": (InstallFailed, ("reason", "output")),
     "unavailable": (SandboxUnavailable, ("reason",)),
     "missing": (FileNotFoundError, ("reason",)),

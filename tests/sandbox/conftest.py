@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import subprocess
 import tarfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,12 @@ async def jail(tmp_path: Path) -> AsyncIterator[Sandbox]:
     async with make("local", tmp_path).open("jail", LIMITS) as opened:
         await opened.unpack(tarball(FILES))
         yield opened
+
+
+@pytest.fixture
+def hostile_path(tmp_path: Path) -> Iterator[Path]:
+    """A folder for trees that pytest itself could not remove, if the product does not."""
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    yield folder
+    subprocess.run(["/bin/sh", "-c", 'chmod -R u+rwX "$1"; rm -rf "$1"', "sh", str(folder)], check=False, capture_output=True)

@@ -91,14 +91,16 @@ class Index:
                 archive.writestr(one, text)
         self._add(name, f"{name}-{version}-py3-none-any.whl", buffer.getvalue())
 
-    def add_source(self, name: str, mark: Path) -> None:
+    def add_source(self, name: str, mark: Path, needs: str = "") -> None:
+        """`needs` is a requirement of the built wheel."""
+        static, told = (f'"{needs}"', f"Requires-Dist: {needs}\n") if needs else ("", "")
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-            pyproject = PYPROJECT.replace("@NAME@", name).replace("@STATIC@", "")
-            metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+            pyproject = PYPROJECT.replace("@NAME@", name).replace("@STATIC@", static)
+            metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{told}"
             for path, content in (
                 ("pyproject.toml", pyproject.encode()),
-                ("backend.py", self.backend(name, mark)),
+                ("backend.py", self.backend(name, mark, told.replace("\n", "\\n"))),
                 ("PKG-INFO", metadata.encode()),
             ):
                 header = tarfile.TarInfo(f"{name}-1.0/{path}")

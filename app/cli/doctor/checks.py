@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
 from typing import Literal
+from urllib.parse import urlsplit
 
 import httpx
 from redis.asyncio import Redis
@@ -27,6 +28,9 @@ from app.store.database.address import StoreError
 from app.store.database.condition import condition
 from sandbox.base import SandboxUnavailable
 from sandbox.folders import leftovers
+from sandbox.install.package_index import is_usable_inside
+from sandbox.install.python.interpreters import uv_binary
+from sandbox.install.python.pip_configuration import configured_settings, indexes_of, public_index
 from sandbox.proof.prove import prove
 
 Status = Literal["ok", "warning", "failed", "skipped"]
@@ -238,7 +242,39 @@ async def _not_pulled(one: ModelSettings) -> Check | None:
     return Check("model", one.name, "failed", f"the Ollama at {base} does not have this model; {has}", f"ollama pull {wanted}")
 
 
+async def _package_indexes(settings: Settings) -> Check:
+    """Check whether one of several package indexes could replace the projects of another one."""
+    indexes = indexes_of(await configured_settings())
+    names = [_without_password(url) for url in indexes]
+    status: Status = "warning"
+    fix = ""
+    if len(indexes) < 2:
+        status, seen = "ok", f"packages come from {names[0]}" if names else "pip is configured to use none"
+    elif settings.package_index_strategy == "best":
+        seen = f"a project comes from whichever has its highest version: {', '.join(names)}"
+        fix = f"unset {PREFIX}PACKAGE_INDEX_STRATEGY, unless nobody else can publish on any of them"
+    elif uv_binary() is None:
+        seen = f"only {names[0]} is used, since pip cannot keep their order and uv is missing"
+        fix = "install uv in Selfheal's environment"
+    elif indexes[0].rstrip("/") == public_index():
+        seen = f"anyone can publish on {names[0]}, and what is there comes from there, not from {', '.join(names[1:])}"
+        fix = "make your own index pip's index-url, and the public one its extra-index-url"
+    elif (unusable := next((url for url in indexes if not is_usable_inside(url)), indexes[-1])) != indexes[-1]:
+        name = _without_password(unusable)
+        seen = f"builds in the sandbox use neither {name}, which needs a password or is a folder, nor the indexes after it"
+        fix = "make one index of them that needs no password, such as a mirror of both"
+    else:
+        status, seen = "ok", f"a project comes from the first that has it: {', '.join(names)}"
+    return Check("sandbox", "package indexes", status, seen, fix)
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
 async def check_sandbox(settings: Settings) -> AsyncIterator[Check]:
+    yield await _package_indexes(settings)
     try:
         sandboxes = await sandboxes_of(settings)
     except (SettingsError, SandboxUnavailable) as error:

@@ -105,10 +105,12 @@ class NodeRecipe:
             path.write_text(text)
 
 
-async def install(folders: Sequence[str], backend: InstallBackend, cache: Path, python: str) -> tuple[str, ...]:
+async def install(
+    folders: Sequence[str], backend: InstallBackend, cache: Path, python: str, bound: int | None = None
+) -> tuple[str, ...]:
     """Fill each folder's `node_modules`; returns notes for people. Raises `InstallFailed`, `SandboxError`.
 
-    `python`, a path in the sandbox, runs the forwarder; `cache` keeps results.
+    `python`, a path in the sandbox, runs the forwarder; `cache` keeps results, up to `bound` (as in `folder_cache.keep`).
     """
     registry = await asyncio.to_thread(configured)
     notes: list[str] = []
@@ -116,12 +118,13 @@ async def install(folders: Sequence[str], backend: InstallBackend, cache: Path, 
         project = await manifests.read(folder, backend.read, registry.named)
         notes += project.notes
         if any(manifests.MANIFEST in name for name in project.files):
-            notes += await _install(folder, NodeRecipe(registry, project), backend, cache, python)
+            installer = NpmInstaller(backend, NodeRecipe(registry, project), python)
+            notes += await _install(folder, installer, cache, bound)
     return tuple(notes)
 
 
-async def _install(folder: str, recipe: NodeRecipe, backend: InstallBackend, cache: Path, python: str) -> tuple[str, ...]:
-    installer = NpmInstaller(backend, recipe, python)
+async def _install(folder: str, installer: NpmInstaller, cache: Path, bound: int | None) -> tuple[str, ...]:
+    backend, recipe = installer.backend, installer.recipe
     if (shared_environments := backend.shared_environments) is None:  # untrusted code could write to shared environments
         with tempfile.TemporaryDirectory() as made:
             await asyncio.to_thread(os.chmod, made, 0o755)
@@ -136,7 +139,7 @@ async def _install(folder: str, recipe: NodeRecipe, backend: InstallBackend, cac
         return await installer.run(partial(shared_environments.prepare, made), scripts.MAKE, RECIPE_FOLDER, backend.env)
 
     since = None if recipe.project.locked else time.time() - FRESH_SECONDS
-    entry = await environments.prepared(cache, recipe, make, since=since, lasts=lambda: installer.made.is_complete)
+    entry = await environments.prepared(cache, recipe, make, bound=bound, since=since, lasts=lambda: installer.made.is_complete)
     if entry is None:
         raise installer.failed()
     try:
@@ -150,14 +153,14 @@ class NpmInstaller:
     """Runs npm for a recipe; keeps its last result."""
 
     def __init__(self, backend: InstallBackend, recipe: NodeRecipe, python: str) -> None:
-        self._backend, self._recipe, self._python = backend, recipe, python
+        self.backend, self.recipe, self._python = backend, recipe, python
         self._result: Completed | None = None
         self.made = NpmResult()
 
     async def run(self, start: Start, script: str, asked: str, target: str) -> bool:
         """Run `script` on the recipe's files at `asked`, a path in the sandbox, and on `target`. Raises `InstallFailed`."""
-        registry, backend = self._recipe.registry, self._backend
-        locked = "locked" if self._recipe.project.locked else "free"
+        registry, backend = self.recipe.registry, self.backend
+        locked = "locked" if self.recipe.project.locked else "free"
         argv = ["/bin/sh", "-c", script, "sh", asked, target, locked, *scripts.OPTIONS, f"--registry={registry.url}"]
         env = {}
         if registry.certificates is not None:

@@ -71,18 +71,24 @@ Maker = Callable[[Path], Awaitable[bool]]
 
 
 async def prepared(
-    cache: Path, recipe: Recipe, make: Maker, *, since: float | None = None, lasts: Callable[[], bool] = lambda: True
+    cache: Path,
+    recipe: Recipe,
+    make: Maker,
+    *,
+    bound: int | None = None,
+    since: float | None = None,
+    lasts: Callable[[], bool] = lambda: True,
 ) -> CacheEntry | None:
     """The environment of `recipe`, locked until released; None if it cannot be created from wheels only.
 
     An environment made before `since` (seconds since 1970) is used only if no new one can be created. A new one is used once
-    and not cached if `lasts` returns false.
+    and not cached if `lasts` returns false. `bound`: bytes of the cache, as in `folder_cache.keep`.
     """
     cached = await acquire(lambda: _find_sealed(cache, recipe.key), folder_cache.release)
     if cached is not None and (since is None or cached.made >= since):
         return cached
     try:
-        fresh = await _create(cache, recipe, make, lasts)
+        fresh = await _create(cache, recipe, make, lasts, bound)
     except BaseException:  # also a cancellation: the lock of the cached environment must go
         if cached is not None:
             await asyncio.shield(asyncio.to_thread(folder_cache.release, cached))
@@ -92,7 +98,7 @@ async def prepared(
     return fresh or cached
 
 
-async def _create(cache: Path, recipe: Recipe, make: Maker, lasts: Callable[[], bool]) -> CacheEntry | None:
+async def _create(cache: Path, recipe: Recipe, make: Maker, lasts: Callable[[], bool], bound: int | None) -> CacheEntry | None:
     fresh = await acquire(lambda: folder_cache.create(cache, recipe.key), folder_cache.release)
     try:
         tree = fresh.folder / TREE
@@ -100,8 +106,7 @@ async def _create(cache: Path, recipe: Recipe, make: Maker, lasts: Callable[[], 
         await asyncio.to_thread(tree.mkdir, 0o755)
         if await make(fresh.folder) and await asyncio.to_thread(_seal, fresh.folder):
             if lasts():
-                fresh = await asyncio.to_thread(folder_cache.commit, fresh)
-                await asyncio.to_thread(folder_cache.prune, cache)
+                fresh = await asyncio.to_thread(folder_cache.keep, fresh, bound)
             return fresh
     except BaseException:  # also a cancellation: an unlocked folder can be pruned
         await asyncio.shield(asyncio.to_thread(folder_cache.release, fresh))

@@ -5,23 +5,30 @@ runner's tool cache) and those that uv has or downloads; runs each isolated (`-I
 interpreter's whole tree, so an interpreter is skipped if its tree is or contains a home folder.
 
 uv's download source is trusted (the operator may name a mirror in uv's variables); a repository only names a version. Each
-download is tried once per process, so that a machine without network waits for it only once.
+download is tried once per process, so that a machine without network waits for it only once. Downloads are bounded, as are all
+downloaded Pythons together. A process locks those that it has chosen until it ends, so that nothing removes them meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from sandbox.host import launch
+from sandbox.base import SandboxUnavailable
+from sandbox.host import disk, launch
+from sandbox.host.folder_locks import lock_if_abandoned, try_lock
+from sandbox.install import folder_cache
+from sandbox.install.download import Download, DownloadPolicy, DownloadRefused
 
 Version: TypeAlias = tuple[int, int]
 SUPPORTED = tuple((3, minor) for minor in range(8, 16))
@@ -67,12 +74,17 @@ async def choose(wanted: str | None, managed: ManagedPythons | None = None) -> I
     if (found := await find(target)) or (managed is None and target not in SUPPORTED):
         return found or mine
     others = {} if managed is None else await managed.installed()
-    if managed is not None and target in SUPPORTED and (found := others.get(target) or await managed.fetched(target)):
-        return found
+    if managed is not None and target in SUPPORTED:
+        found = others.get(target)
+        found = found if found and managed.hold(found) else await managed.fetched(target)
+        if found is not None and managed.hold(found):
+            return found
     for version in sorted(SUPPORTED, key=lambda version: (abs(version[1] - target[1]), version)):
         if version == mine.minor:
             return mine
-        if found := await find(version) or others.get(version):
+        if found := await find(version):
+            return found
+        if managed is not None and (found := others.get(version)) and managed.hold(found):
             return found
     return mine
 
@@ -148,6 +160,7 @@ async def ask(name: str) -> Interpreter | None:
 
 
 FIND_SECONDS, FETCH_SECONDS = 15.0, 120.0
+UNPACKING = ".temp"  # the folder in which uv unpacks its downloads; it is locked meanwhile
 CONNECT_SECONDS = "2"  # uv's connection timeout; it retries by itself on some errors only
 _PASSED_ON = ("UV_PYTHON_INSTALL_MIRROR", "UV_PYTHON_DOWNLOADS_JSON_URL", "UV_SYSTEM_CERTS", "UV_NATIVE_TLS")
 
@@ -182,8 +195,11 @@ class ManagedPythons:
 
     folder: Path
     downloads: bool = True
+    policy: DownloadPolicy = DownloadPolicy()
     _found: dict[Version, Interpreter] | None = None
     _tried: dict[Version, Interpreter | None] = field(default_factory=dict)
+    _refused: dict[Version, str] = field(default_factory=dict)
+    _held: dict[Path, int] = field(default_factory=dict)  # descriptors of locks, closed when the process ends
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def installed(self) -> dict[Version, Interpreter]:
@@ -196,9 +212,29 @@ class ManagedPythons:
     async def fetched(self, version: Version) -> Interpreter | None:
         """The interpreter of this version, downloaded if needed; None if unavailable."""
         async with self._one:
-            if version not in self._tried:
+            before = self._tried.get(version)
+            if version not in self._tried or (before is not None and not self.hold(before)):
                 self._tried[version] = await self._fetch(version)
             return self._tried[version]
+
+    def hold(self, python: Interpreter) -> bool:
+        """Keep a downloaded Python from being removed while this process lives; False if it is gone. Others are just there."""
+        top = self._top_of(python)
+        if top is not None and top not in self._held:
+            if (lock := try_lock(top, fcntl.LOCK_SH)) is None:
+                return False
+            self._held[top] = lock
+        return True
+
+    def refusal(self, wanted: str | None) -> str:
+        """Why a bound refused the download of `wanted`, else empty."""
+        version = _minor(wanted) if wanted else None
+        return self._refused.get(version, "") if version else ""
+
+    def _top_of(self, python: Interpreter) -> Path | None:
+        """The folder of a Python that is one of our downloads."""
+        folder, prefix = self.folder.resolve(), Path(python.prefix)
+        return folder / prefix.relative_to(folder).parts[0] if folder in prefix.parents else None
 
     async def _look(self) -> dict[Version, Interpreter]:
         listing = ("list", "--only-installed", "--output-format", "json", "--no-python-downloads")
@@ -215,29 +251,103 @@ class ManagedPythons:
         if not self.downloads:
             return None
         wanted = f"cpython-{version[0]}.{version[1]}"
-        if await self._uv(("install", "--no-bin", wanted), self._into, FETCH_SECONDS) is None:
+        known = await asyncio.to_thread(_begin, self.folder)
+        try:
+            if not await self._install(wanted, known):
+                return None
+        except DownloadRefused as refused:
+            self._refused[version] = refused.reason
+            await asyncio.to_thread(_remove_others, self.folder, known)
             return None
         found = await self._uv(("find", "--managed-python", "--no-python-downloads", "--no-project", wanted), self._into)
         python = await ask(found) if found else None
-        return python if python is not None and python.minor == version else None
+        if python is None or python.minor != version or not self.hold(python):
+            return None
+        await asyncio.to_thread(prune, self.folder, self._bound)
+        return python
+
+    async def _install(self, wanted: str, known: frozenset[Path]) -> bool:
+        """Download a Python; whether that worked. `known` are those already there. Raises `DownloadRefused`."""
+        if (program := uv_binary()) is None:
+            return False
+        policy = replace(self.policy, seconds=FETCH_SECONDS, seconds_hint="check the connection to its server")
+        if self._bound < policy.size:
+            policy = replace(policy, size=self._bound, size_hint="SELFHEAL_CACHE_MB raises this limit")
+        download = Download(policy, partial(_size_of_others, self.folder, known, policy.size), wanted)
+        argv = (str(program), "python", "install", "--no-bin", wanted)
+        lock = try_lock(self.folder / UNPACKING, fcntl.LOCK_SH)
+        try:
+            return (await download.run(argv, _uv_variables() | self._into, cwd="/")).returncode == 0
+        except SandboxUnavailable:
+            return False
+        finally:
+            if lock is not None:
+                os.close(lock)
+
+    @property
+    def _bound(self) -> int:
+        return folder_cache.BOUND if self.policy.cache is None else self.policy.cache
 
     @property
     def _into(self) -> dict[str, str]:
         return {"UV_PYTHON_INSTALL_DIR": str(self.folder.resolve())}
 
-    async def _uv(self, arguments: Sequence[str], env: dict[str, str], seconds: float = FIND_SECONDS) -> str | None:
+    async def _uv(self, arguments: Sequence[str], env: dict[str, str]) -> str | None:
         """The output of `uv python …`; None if it fails or uv is missing."""
         if (program := uv_binary()) is None:
             return None
-        variables = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        variables |= client_environment(os.environ)
-        variables |= {
-            "UV_NO_CONFIG": "1",
-            "UV_NO_PROGRESS": "1",
-            "UV_HTTP_RETRIES": "0",
-            "UV_HTTP_CONNECT_TIMEOUT": CONNECT_SECONDS,
-        }
-        return await launch.printed((str(program), "python", *arguments), variables | env, seconds)
+        return await launch.printed((str(program), "python", *arguments), _uv_variables() | env, FIND_SECONDS)
+
+
+def _uv_variables() -> dict[str, str]:
+    variables = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | client_environment(os.environ)
+    return variables | {
+        "UV_NO_CONFIG": "1",
+        "UV_NO_PROGRESS": "1",
+        "UV_HTTP_RETRIES": "0",
+        "UV_HTTP_CONNECT_TIMEOUT": CONNECT_SECONDS,
+    }
+
+
+def pythons_in(folder: Path) -> list[Path]:
+    """The downloaded Pythons, oldest first. Blocks."""
+    found = [path for path in folder.glob("cpython-*") if path.is_dir() and not path.is_symlink()]
+    return sorted(found, key=lambda path: path.lstat().st_ctime)
+
+
+def prune(folder: Path, bound: int) -> None:
+    """Remove the oldest downloaded Pythons above `bound` bytes that no process has chosen. Blocks."""
+    total = 0
+    for path in reversed(pythons_in(folder)):
+        total += disk.size(path, bound)
+        if total > bound and (lock := lock_if_abandoned(path)) is not None:
+            disk.remove(path)
+            os.close(lock)
+
+
+def _begin(folder: Path) -> frozenset[Path]:
+    """The Pythons that are there, after the removal of what a killed download has left."""
+    known = frozenset(pythons_in(folder))
+    _remove_others(folder, known)
+    (folder / UNPACKING).mkdir(parents=True, exist_ok=True)
+    return known
+
+
+def _others(folder: Path, known: frozenset[Path]) -> list[Path]:
+    return [path for path in folder.iterdir() if path not in known] if folder.is_dir() else []
+
+
+def _size_of_others(folder: Path, known: frozenset[Path], at_most: int) -> int:
+    """Bytes of everything in `folder` but the Pythons that are `known`: uv unpacks a download in a folder beside them."""
+    return sum(disk.size(path, at_most) for path in _others(folder, known) if not path.is_symlink())
+
+
+def _remove_others(folder: Path, known: frozenset[Path]) -> None:
+    """Remove what a stopped download has left, but nothing that another process uses."""
+    for path in _others(folder, known):
+        if path.is_dir() and (lock := lock_if_abandoned(path)) is not None:
+            disk.remove(path)
+            os.close(lock)
 
 
 def _paths(listing: str | None) -> list[str]:

@@ -31,6 +31,7 @@ from sandbox.e2b import sandbox as e2b_sandbox
 from sandbox.e2b.client import ANSWER, Client, read
 from sandbox.e2b.sandbox import E2BSandbox, PackageSupply
 from sandbox.install import folder_cache
+from sandbox.install.download import DownloadRefused
 from sandbox.remote import wire
 
 QUESTION = "a" * 32
@@ -122,6 +123,7 @@ def test_an_answer_comes_back_as_it_was(value: object) -> None:
         LimitExceeded("disk", 12),
         UnsafeArchive("why"),
         InstallFailed("why", "said"),
+        DownloadRefused("why"),
         SandboxUnavailable("why"),
         SandboxLost("why"),
         FileNotFoundError("a.txt"),

@@ -89,25 +89,25 @@ def shape(request: pytest.FixtureRequest) -> Callable[[Path], None]:
     return SHAPES[request.param]
 
 
-def test_it_is_removed(shape: Callable[[Path], None], tmp_path: Path) -> None:
-    (tmp_path / "tree" / ".git").mkdir(parents=True)
-    shape(tmp_path / "tree" / ".git")
-    assert disk.remove(tmp_path / "tree")
-    assert not list(tmp_path.iterdir())
+def test_it_is_removed(shape: Callable[[Path], None], hostile_path: Path) -> None:
+    (hostile_path / "tree" / ".git").mkdir(parents=True)
+    shape(hostile_path / "tree" / ".git")
+    assert disk.remove(hostile_path / "tree")
+    assert not list(hostile_path.iterdir())
     assert Path("/etc").is_dir()
 
 
-def test_a_dead_workers_folder_is_swept(shape: Callable[[Path], None], tmp_path: Path) -> None:
-    folder = folders.make(tmp_path, "dead")
-    other = folders.make(tmp_path, "also-dead")
+def test_a_dead_workers_folder_is_swept(shape: Callable[[Path], None], hostile_path: Path) -> None:
+    folder = folders.make(hostile_path, "dead")
+    other = folders.make(hostile_path, "also-dead")
     shape(folder.path)
     for each in (folder, other):
         os.close(each.lock)
-    folders.sweep(tmp_path)
-    assert not list(tmp_path.iterdir())
+    folders.sweep(hostile_path)
+    assert not list(hostile_path.iterdir())
 
 
-async def test_it_is_no_environment_for_others_and_leaves_nothing(shape: Callable[[Path], None], tmp_path: Path) -> None:
+async def test_it_is_no_environment_for_others_and_leaves_nothing(shape: Callable[[Path], None], hostile_path: Path) -> None:
     """It is either an environment like others, or none; the cache works after it, also in the next process."""
     recipe = environments.EnvironmentRecipe(own(), ("uv",), RequirementLines(("a==1",)), ())
 
@@ -116,33 +116,33 @@ async def test_it_is_no_environment_for_others_and_leaves_nothing(shape: Callabl
         shape(folder / environments.TREE / "lib" / ".git")
         return True
 
-    entry = await environments.prepared(tmp_path, recipe, make)
+    entry = await environments.prepared(hostile_path, recipe, make)
     folder_cache.release(entry)
-    folder_cache.remove_unfinished(tmp_path)
-    folder_cache.prune(tmp_path)
-    again = await environments.prepared(tmp_path, recipe, make)
+    folder_cache.remove_unfinished(hostile_path)
+    folder_cache.prune(hostile_path)
+    again = await environments.prepared(hostile_path, recipe, make)
     assert (again is None) == (entry is None)
     folder_cache.release(again)
-    assert not list(tmp_path.glob("new-*"))
-    for left in tmp_path.iterdir():
+    assert not list(hostile_path.glob("new-*"))
+    for left in hostile_path.iterdir():
         assert disk.remove(left)
 
 
-def test_what_cannot_be_walked_is_the_first_to_go(tmp_path: Path) -> None:
+def test_what_cannot_be_walked_is_the_first_to_go(hostile_path: Path) -> None:
     for number, fill in enumerate((lambda _: None, SHAPES["3,000 deep"])):
-        entry = folder_cache.create(tmp_path, f"{number}")
+        entry = folder_cache.create(hostile_path, f"{number}")
         fill(entry.folder)
         folder_cache.release(folder_cache.commit(entry))
-    folder_cache.prune(tmp_path)
-    assert [path.name[:2] for path in tmp_path.iterdir()] == ["0-"]
+    folder_cache.prune(hostile_path)
+    assert [path.name[:2] for path in hostile_path.iterdir()] == ["0-"]
 
 
-async def test_a_sandbox_whose_folder_stays_is_closed_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_sandbox_whose_folder_stays_is_closed_all_the_same(hostile_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an attempt found must not be lost because a disk is slow."""
     monkeypatch.setattr(disk, "REMOVE_SECONDS", 0.0)
-    async with folders.open_folder(tmp_path, "slow", Limits()) as (folder, _):
+    async with folders.open_folder(hostile_path, "slow", Limits()) as (folder, _):
         closed(folder.path)
-    assert folders.abandoned(tmp_path) == [folder.path]
+    assert folders.abandoned(hostile_path) == [folder.path]
     monkeypatch.undo()
-    folders.sweep(tmp_path)
-    assert folders.abandoned(tmp_path) == []
+    folders.sweep(hostile_path)
+    assert folders.abandoned(hostile_path) == []

@@ -48,7 +48,7 @@ def test_what_is_not_kept_goes_when_it_is_put_back(tmp_path: Path) -> None:
 
 def test_the_oldest_go_above_the_bound_but_never_one_that_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     used, old, older, fresh = (answer(tmp_path, q, made, 100) for q, made in zip("abcd", (1000, 3000, 2000, 4000), strict=True))
-    monkeypatch.setattr(folder_cache, "BOUND", 2.5 * (disk.size(used) or 0))
+    monkeypatch.setattr(folder_cache, "BOUND", int(2.5 * disk.size(used, 1 << 30)))
     held = folder_cache.newest(tmp_path, "a")
     assert held is not None
     folder_cache.prune(tmp_path)

@@ -28,20 +28,20 @@ if not os.path.exists(top):
 
 
 @pytest.mark.parametrize("depth", [1200, pytest.param(3000, marks=pytest.mark.long)])
-async def test_others_install_after_it_and_workers_start(depth: int, index: Index, tmp_path: Path) -> None:
+async def test_others_install_after_it_and_workers_start(depth: int, index: Index, hostile_path: Path) -> None:
     index.add_wheel("hostile", **{"hostile.pth": f"import sys; exec({DEEP.format(depth)!r})\n"})
     index.add_wheel("answering", "value = 42")
-    sandboxes = make("local", tmp_path, index.access)
+    sandboxes = make("local", hostile_path, index.access)
     async with sandboxes.open("hostile", LIMITS) as sandbox:
         await sandbox.unpack(tarball(FILES))
         with suppress(InstallFailed, LimitExceeded):  # its own attempt may fail
             await sandbox.install(Packages(requirements=("hostile",)))
-    again = await open_sandboxes("local", tmp_path)
+    again = await open_sandboxes("local", hostile_path)
     assert again
     for _ in range(2):
-        async with make("local", tmp_path, index.access).open("after", LIMITS) as sandbox:
+        async with make("local", hostile_path, index.access).open("after", LIMITS) as sandbox:
             await sandbox.unpack(tarball(FILES))
             await sandbox.install(Packages(requirements=("answering",)))
             ran = await sandbox.base.run(Command((sandbox.base.python, "-c", "import answering; print(answering.value)"), 20.0))
             assert ran.stdout == b"42\n"
-    assert leftovers(tmp_path) == []
+    assert leftovers(hostile_path) == []

@@ -24,16 +24,16 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize("where", HIDDEN)
-async def test_what_is_written_counts(where: str, tmp_path: Path) -> None:
+async def test_what_is_written_counts(where: str, hostile_path: Path) -> None:
     limits = replace(LIMITS, disk=10 * MIB) if "empty" in where else LIMITS
-    async with make("local", tmp_path).open("disk", limits) as sandbox:
+    async with make("local", hostile_path).open("disk", limits) as sandbox:
         await sandbox.unpack(tarball(FILES))
         with pytest.raises(LimitExceeded, match="disk"):
             await sandbox.amend(Command(("/bin/sh", "-c", HIDDEN[where]), 50.0))
 
 
-async def test_what_stays_below_the_limit_is_no_matter(tmp_path: Path) -> None:
-    async with make("local", tmp_path).open("disk", LIMITS) as sandbox:
+async def test_what_stays_below_the_limit_is_no_matter(hostile_path: Path) -> None:
+    async with make("local", hostile_path).open("disk", LIMITS) as sandbox:
         await sandbox.unpack(tarball(FILES))
         script = "for n in 1 2 3 4 5 6; do head -c 60000000 /dev/zero > x; rm x; done; truncate -s 900M holes"
         assert (await sandbox.amend(Command(("/bin/sh", "-c", script), 50.0))).exit_code == 0

@@ -7,6 +7,7 @@ import pytest
 from agent.ci.project import install_failure
 from agent.contract.outcome import Outcome
 from sandbox.base import InstallFailed
+from sandbox.install.download import DownloadRefused
 
 NONE = """Using Python 3.11.7 environment at: /env
 error: No solution found when resolving dependencies
@@ -76,3 +77,11 @@ def test_what_the_machine_lacks_is_its_own_trouble(said: str) -> None:
     ending = install_failure.out_of_reach(failed)
     assert ending.outcome is Outcome.INFRASTRUCTURE
     assert ending.reason.count("could not be installed") == 1
+
+
+def test_a_bound_of_downloads_is_named_with_the_setting_that_raises_it() -> None:
+    refused = DownloadRefused("downloading the packages takes more than 900 s (SELFHEAL_DOWNLOAD_SECONDS raises this limit)")
+    assert install_failure.run_of(refused) is None
+    ending = install_failure.out_of_reach(refused)
+    assert "SELFHEAL_DOWNLOAD_SECONDS raises" in ending.reason
+    assert "Raise the limit" in ending.next_step

@@ -18,11 +18,24 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.base import Command, Packages
+from sandbox.base import MIB, Command, Packages
+from sandbox.host import disk
+from sandbox.install import caches
+from sandbox.install.download import DownloadPolicy
 from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
 from sandbox.install.python import interpreters
-from sandbox.install.python.interpreters import Interpreter, ManagedPythons, Version, choose, own, runs_as
+from sandbox.install.python.interpreters import (
+    UNPACKING,
+    Interpreter,
+    ManagedPythons,
+    Version,
+    choose,
+    own,
+    prune,
+    pythons_in,
+    runs_as,
+)
 from sandbox.local import LocalSandboxes
 from sandbox.process import ProcessSandboxes
 from tests.sandbox.conftest import no_bubblewrap, tarball
@@ -170,3 +183,63 @@ async def test_an_installed_one_is_found_by_uv_before_the_nearest(tmp_path: Path
 )  # fmt: skip
 def test_another_version_than_the_wanted_one_is_told(wanted: str | None, version: str, same: bool) -> None:
     assert runs_as(wanted, version) is same
+
+
+async def test_a_python_beyond_a_bound_is_refused_with_the_setting_and_nothing_of_it_stays(
+    archive: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_uv()
+    wanted = own().minor
+    for policy, setting in (
+        (DownloadPolicy(size=MIB), "SELFHEAL_DOWNLOAD_MB"),
+        (DownloadPolicy(cache=MIB), "SELFHEAL_CACHE_MB"),
+    ):
+        with mirror(archive, monkeypatch, tmp_path):
+            pythons = ManagedPythons(tmp_path / "pythons", policy=policy)
+            assert await pythons.fetched(wanted) is None
+        assert setting in pythons.refusal(f"{wanted[0]}.{wanted[1]}")
+        assert pythons.refusal("3.8") == pythons.refusal(None) == ""
+        assert disk.size(tmp_path / "pythons", MIB) < MIB // 10, "only what uv needs itself"
+
+
+async def test_the_oldest_pythons_make_room_unless_somebody_has_chosen_them(
+    archive: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_uv()
+    folder = tmp_path / "pythons"
+    used, unused = (folder / f"cpython-3.{minor}.1-linux" for minor in (8, 9))
+    for path in (used, unused, folder / UNPACKING / "left"):
+        (path / "bin").mkdir(parents=True)
+        (path / "bin/python").write_bytes(bytes(MIB))
+    other_worker = ManagedPythons(folder)
+    assert other_worker.hold(Interpreter(str(used / "bin/python"), str(used), "3.8.1"))
+    pythons = ManagedPythons(folder)
+    with mirror(archive, monkeypatch, tmp_path):
+        assert await pythons.fetched(own().minor) is not None
+    (made,) = set(pythons_in(folder)) - {used, unused}
+    assert list((folder / UNPACKING).iterdir()) == [], "what a killed download has left is gone"
+    prune(folder, disk.size(made, 1 << 40) + MIB // 2)
+    assert set(pythons_in(folder)) == {used, made}
+    prune(folder, 0)
+    assert set(pythons_in(folder)) == {used, made}, "both are in use"
+
+
+async def test_a_python_that_was_cleared_is_downloaded_again(
+    archive: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_uv()
+    first = ManagedPythons(tmp_path / "pythons")
+    monkeypatch.setattr(interpreters, "own", other)
+    monkeypatch.setattr(interpreters, "_usual_locations", lambda name: [])
+    wanted = f"3.{sys.version_info[1]}"
+    with mirror(archive, monkeypatch, tmp_path) as there:
+        monkeypatch.setenv("PATH", "/nowhere")
+        found = await choose(wanted, first)
+        known = ManagedPythons(tmp_path / "pythons")
+        await known.installed()
+        for lock in first._held.values():
+            os.close(lock)  # as when its process ends
+        assert caches.clear(tmp_path, "pythons").removed >= 1
+        assert await choose(wanted, known) == found
+        assert len(there.asked) == 2
+    assert caches.clear(tmp_path, "pythons").in_use == 1
