@@ -6,6 +6,10 @@ itself (bidirectional and invisible characters) or leak a secret. All untrusted 
 GitHub finds mentions and references in rendered text outside code, so escaping `@` does not help; a zero-width space after it
 does. In code, only closing keywords are broken, so that test ids can still be copied.
 
+Other bots read the raw text, also in code blocks, and obey lines that begin with a command ("/approve", "bors r+"). Our own
+lines begin with a capital letter or a mark, so `uncommanded` puts a zero-width space before any other, and before trailers. In
+titles and commit messages, words that skip CI are broken too.
+
 Selfheal's own texts and models mark code with backticks. `prose` keeps such spans: it parses them by CommonMark's rule (a run
 of backticks closes at the next run of the same length), rewrites each with a fence that its content cannot close, and escapes
 all other backticks, so that GitHub cannot parse them differently.
@@ -29,6 +33,10 @@ _CLOSING = re.compile(
     r"(?i)(?<![a-z])(close[sd]?|fix(?:e[sd])?|resolve[sd]?)(:?\s{1,8}|\s{1,4}:\s{1,8})(?=#|GH-|https?:|[\w.-]+/[\w.-]+#)"
 )
 _CODE = re.compile(r"(?<!`)(`+)(?!`)(.*?[^`])\1(?!`)")
+_SKIPPING = re.compile(r"(?i)(?<=\[)(?=(?:skip|no|ci|actions)[ -])|(?<=skip)(?=-checks)")
+_COMMAND = re.compile(
+    r"^(?:[ \t>]*(?:[-*] )?(?=[/!@]\w)|(?:[-*] )?(?=[a-z][\w-]*(?:[!:,\s]|[.;]\s|\Z)|[A-Z][a-z]*-[\w-]+:))", re.MULTILINE
+)
 _WORD_PART = r"(?<=[^\W_])_(?=[^\W_])"  # an underscore inside a word is not emphasis
 _SPECIAL = re.compile(rf"{_WORD_PART}|([\\*_\[\]~|$^])")
 _PLAIN = re.compile(rf"[^\w .,:/()=+%\-{ZWSP}]|(?!{_WORD_PART})_|(?<=www)\.|:(?=//)", re.IGNORECASE)
@@ -63,7 +71,7 @@ class Quoter:
 
     def line(self, text: str, limit: int = 200) -> str:
         """One line of plain text for titles and commit messages, without mentions or references."""
-        return _broken(" ".join(self.clean(text, limit).split()))
+        return _SKIPPING.sub(ZWSP, _broken(" ".join(self.clean(text, limit).split())))
 
     def prose(self, text: str, limit: int = 1000) -> str:
         """One paragraph that renders literally: no HTML, mention or reference, and no Markdown except code spans."""
@@ -91,6 +99,11 @@ class Quoter:
         text = _unclosing(self.clean(text, limit).strip("\n"))
         ticks = "`" * max(3, _longest_run(text) + 1)
         return f"{ticks}{language}\n{text}\n{ticks}"
+
+
+def uncommanded(markdown: str) -> str:
+    """The text of a comment or pull request without lines that begin as a command to a bot does."""
+    return _COMMAND.sub(lambda m: m.group() + ZWSP, markdown)
 
 
 def link(text: str, url: str) -> str:

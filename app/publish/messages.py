@@ -11,7 +11,7 @@ from agent.contract import words
 from agent.contract.outcome import Evidence, NoRepair, Outcome, ReflectionLog, Repair
 from agent.contract.question import Question
 from app.publish import proof
-from app.publish.markdown import Quoter, link, shortened
+from app.publish.markdown import Quoter, link, shortened, uncommanded
 from app.publish.outcomes import OUTCOME_TEXTS
 from app.publish.proof import headline, log_markdown, size, spent, tried_markdown
 
@@ -65,20 +65,23 @@ def title(publication: Publication, repair: Repair) -> str:
 
 
 def commit_message(publication: Publication, repair: Repair) -> str:
-    quote = quoter(publication)
-    subject = shortened(quote.line(headline(repair), 500), _SUBJECT) or "Make the failing checks pass"
-    cause = quote.line(repair.diagnosis.cause, 600)
-    return f"{subject}\n\n{cause}\n\n{_TRAILER}{publication.attempt_id}\n"
+    """Both lines begin with our own words, because the first ones can be commands or trailers ("fixup!", "Co-authored-by:")."""
+    cause = quoter(publication).line(repair.diagnosis.cause, 600)
+    return f"{title(publication, repair)}\n\nCause: {cause}\n\n{_TRAILER}{publication.attempt_id}\n"
 
 
 def pull_body(publication: Publication, repair: Repair) -> str:
     """At most `BODY_LIMIT` bytes: the log is shortened first, then the lists of ids, never the evidence table."""
     quote = quoter(publication)
     for ids in _IDS:
-        body = _body(publication, repair, quote, ids)
+        body = uncommanded(_body(publication, repair, quote, ids))
         if size(body) <= BODY_LIMIT * 3 // 4:
             break
-    return body + _log(_remaining_log(repair), quote, BODY_LIMIT - size(body))
+    room = BODY_LIMIT - size(body)
+    log = uncommanded(_log(_remaining_log(repair), quote, room))
+    if (over := size(log) - room) > 0:  # what `uncommanded` adds
+        log = uncommanded(_log(_remaining_log(repair), quote, room - over))
+    return body + log
 
 
 def _body(publication: Publication, repair: Repair, quote: Quoter, ids: int) -> str:
@@ -205,7 +208,7 @@ def no_repair_comment(publication: Publication, result: NoRepair) -> str:
     if result.log.diagnosis is not None:
         parts.append(f"**Best diagnosis so far:** {quote.prose(result.log.diagnosis.cause, 600)}")
     parts.append(f"**Next:** {quote.prose(result.next_step, 400) if result.next_step.strip() else ending.next_step}")
-    return "\n\n".join(parts)
+    return uncommanded("\n\n".join(parts))
 
 
 def healed_comment(publication: Publication, number: int, pull_url: str) -> str:
