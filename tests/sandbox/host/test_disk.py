@@ -80,7 +80,7 @@ SHAPES: dict[str, Callable[[Path], None]] = {
     "without permissions": closed,
     "strange": strange,
     "at random": at_random,
-    "wide": lambda top: [(top / str(number)).touch() for number in range(20_000)] and None,
+    "wide": lambda top: [(top / str(number)).touch() for number in range(4_000)] and None,
 }
 
 
