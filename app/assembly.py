@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.contract.budget import Budget
 from agent.contract.task import Policy
-from app.settings import PREFIX, Settings, SettingsError
+from app.settings import PREFIX, Settings, SettingsError, safe_url
 from sandbox.base import MIB, Limits, Sandboxes
 from sandbox.e2b.plan import Account
 
@@ -118,6 +120,13 @@ def e2b_of(settings: Settings) -> Account | None:
         if settings.sandbox == "e2b":
             raise SettingsError(f"{PREFIX}E2B_API_KEY must be set for {PREFIX}SANDBOX=e2b; get it from E2B's dashboard")
         return None
+    for name in ("E2B_API_URL", "E2B_SANDBOX_URL"):  # the SDK reads them
+        try:
+            safe_url(os.environ.get(name, ""))
+        except ValueError as error:
+            raise SettingsError(f"{name}: {error}") from error
+    if not re.fullmatch(r"[\w.-]*(?::\d+)?", os.environ.get("E2B_DOMAIN", ""), re.ASCII):
+        raise SettingsError("E2B_DOMAIN: must be a host name, such as e2b.app")
     if settings.sandbox in ("auto", "e2b") and settings.max_seconds + CLOSING_SECONDS > settings.e2b_lifetime_seconds:
         raise SettingsError(
             f"{PREFIX}MAX_SECONDS: an attempt of {settings.max_seconds:.0f} s exceeds the lifetime of an E2B machine, "
@@ -188,4 +197,10 @@ def github_of(settings: Settings, retry_policy: RetryPolicy | None = None) -> Gi
         raise SettingsError(
             f"{PREFIX}GITHUB_PRIVATE_KEY: not a private key in PEM format; generate one on the App's settings page"
         ) from error
-    return GitHub(settings.github_app_id, key, api_url=settings.github_api_url, retry_policy=retry_policy)
+    return GitHub(
+        settings.github_app_id,
+        key,
+        api_url=settings.github_api_url,
+        retry_policy=retry_policy,
+        download_hosts=settings.github_download_hosts,
+    )

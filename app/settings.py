@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
@@ -47,6 +48,11 @@ class Settings(BaseSettings):
     )
     github_private_key_file: Path | None = Field(None, description="File with the App's private key (PEM).")
     github_api_url: str = Field("https://api.github.com", description="URL of GitHub's or GitHub Enterprise Server's REST API.")
+    github_download_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Hosts in a private network from which logs may be downloaded, separated by commas: where a GitHub "
+        "Enterprise server redirects to. The server's own host is always allowed.",
+    )
     github_webhook_secret: SecretStr | None = Field(
         None, description="Secret that GitHub signs webhooks with. Required by the web process."
     )
@@ -233,6 +239,11 @@ class Settings(BaseSettings):
             raise ValueError("must be a URL that starts with http:// or https://")
         return value.rstrip("/") if value else value
 
+    @field_validator("github_api_url")
+    @classmethod
+    def _is_safe(cls, value: str) -> str:
+        return safe_url(value)
+
     @field_validator("redis_url")
     @classmethod
     def _is_redis_url(cls, value: SecretStr | None) -> SecretStr | None:
@@ -240,12 +251,14 @@ class Settings(BaseSettings):
             raise ValueError("must be a URL that starts with redis://, rediss:// or unix://")
         return value
 
-    @field_validator("package_index_hosts", "pages_names", "model_fallbacks", "sandbox_images", mode="before")
+    @field_validator(
+        "package_index_hosts", "pages_names", "github_download_hosts", "model_fallbacks", "sandbox_images", mode="before"
+    )
     @classmethod
     def _are_names(cls, value: Any, info: ValidationInfo) -> Any:
         if not isinstance(value, str):
             return value
-        if info.field_name in ("package_index_hosts", "pages_names") and "/" in value:
+        if info.field_name in ("package_index_hosts", "pages_names", "github_download_hosts") and "/" in value:
             raise ValueError("must be host names separated by commas, without http:// or paths")
         return [name.strip() for name in value.split(",") if name.strip()]
 
@@ -283,6 +296,25 @@ class Settings(BaseSettings):
             return self.github_private_key_file.read_text()
         except OSError as error:
             raise SettingsError(f"{PREFIX}GITHUB_PRIVATE_KEY_FILE: {error.strerror}: {self.github_private_key_file}") from error
+
+
+def safe_url(value: str) -> str:
+    """`value`, to which tokens are sent. Raises `ValueError` unless it is a plain https URL, or one of this machine."""
+    parts = urlsplit(value)
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("must not contain a user or a password")
+    if parts.query or parts.fragment or "?" in value or "#" in value:
+        raise ValueError("must not contain a query (?) or a fragment (#)")
+    if value and parts.scheme != "https" and not _is_loopback(parts.hostname or ""):
+        raise ValueError("must begin with https://, because a token is sent there (http:// only for this machine)")
+    return value
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _ambient(environment: Mapping[str, str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ when GitHub answers 401, and never printed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -25,6 +25,7 @@ from githubkit.auth import BaseAuthStrategy
 from githubkit.cache import MemCacheStrategy
 from githubkit.exception import GitHubException, RateLimitExceeded, RequestError, RequestFailed, RequestTimeout
 
+from app.github.download_address import pinned
 from app.github.errors import BadCredentials, Conflict, Forbidden, GitHubError, Invalid, NotFound, RateLimited, Unavailable
 from app.github.retries import RetryPolicy, WritePacer
 from app.redaction import hide_token
@@ -55,8 +56,8 @@ class SharedTransport(httpx.AsyncBaseTransport):
     client must not close the pool, so there is no `aclose` here; the owner calls `close`.
     """
 
-    def __init__(self, api_url: str, retry_policy: RetryPolicy) -> None:
-        self.api_url, self.retry_policy = api_url, retry_policy
+    def __init__(self, api_url: str, retry_policy: RetryPolicy, download_hosts: Collection[str] = ()) -> None:
+        self.api_url, self.retry_policy, self.download_hosts = api_url, retry_policy, download_hosts
         self._client = httpx.AsyncClient(follow_redirects=False)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -172,12 +173,8 @@ class Channel:
             target = _redirect(await self._send("GET", path))
             if target is None:
                 raise Unavailable(f"GitHub returned no download address for {path}")
-            request = httpx.Request(
-                "GET",
-                target,
-                headers={"User-Agent": "selfheal", "Accept-Encoding": "identity"},
-                extensions={"timeout": httpx.Timeout(self.retry_policy.timeout).as_dict()},
-            )
+            timeout = httpx.Timeout(self.retry_policy.timeout)
+            request = await pinned(target, self._api_url, self._wire.download_hosts, timeout)
             try:
                 response = await self._wire.handle_async_request(request)
             except httpx.HTTPError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import Self
@@ -30,10 +30,11 @@ class GitHub:
         *,
         api_url: str = "https://api.github.com",
         retry_policy: RetryPolicy | None = None,
+        download_hosts: Collection[str] = (),
     ) -> None:
         self.app_id = app_id
         self._patience = retry_policy or RetryPolicy()
-        self._wire = SharedTransport(api_url, self._patience)
+        self._wire = SharedTransport(api_url, self._patience, download_hosts)
         self._app = AppChannel(self._wire, app_id, private_key)
         self._channels: WeakValueDictionary[object, InstallationChannel] = WeakValueDictionary()
         self._paces: dict[int, WritePacer] = {}

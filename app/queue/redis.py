@@ -19,7 +19,7 @@ import tempfile
 from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from urllib.parse import quote
 
 import structlog
@@ -27,6 +27,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from app import private_files
 from app.clock import elapsed
 from app.settings import Settings
 from app.stopping import cancel_and_wait
@@ -82,7 +83,7 @@ async def embedded(data_dir: Path) -> AsyncIterator[str]:
     path = folder / _SOCKET
     url = f"unix://{quote(str(path))}"
     server = _RedisServer(server_binary(), folder)
-    with (folder / "redis.lock").open("w") as lock:
+    with _private(folder / "redis.lock", "w") as lock:
         try:
             await server.ensure(lock, url)
             watcher = asyncio.create_task(server.watch(lock, url), name="embedded redis")
@@ -193,13 +194,13 @@ class _RedisServer:
         argv = [word for name, value in options.items() for word in (f"--{name}", value)]
         if self._log.exists() and self._log.stat().st_size > _LONGEST_LOG:
             self._log.replace(self._log.with_suffix(".log.before"))
-        with self._log.open("ab") as log:  # appends, so that the previous server's output is kept
+        with _private(self._log, "ab") as log:  # appends, so that the previous server's output is kept
             self._logged = log.tell()
             # In its own session, so that Ctrl-C reaches only this process, which then stops the server. It runs in the folder,
             # so that neither the length of the socket's path nor a space in it matters.
             self._process = await asyncio.create_subprocess_exec(
                 "sh", "-c", _WATCHED, self._binary, *argv,
-                cwd=self._folder, stdin=PIPE, stdout=log, stderr=STDOUT, start_new_session=True,
+                cwd=self._folder, stdin=PIPE, stdout=log, stderr=STDOUT, start_new_session=True, umask=0o077,
             )  # fmt: skip
 
     def _output(self) -> str:
@@ -209,11 +210,15 @@ class _RedisServer:
             return log.read().decode(errors="replace")
 
 
+def _private(path: Path, mode: str) -> IO[Any]:
+    return open(path, mode, opener=lambda name, flags: os.open(name, flags, 0o600))
+
+
 def _folder(data_dir: Path) -> Path:
     """The folder for socket and lock, created if needed. Raises `RedisMissing`."""
     data_dir = data_dir.resolve()
     try:
-        data_dir.mkdir(parents=True, exist_ok=True)
+        private_files.make_folder(data_dir)
     except OSError as error:
         raise RedisMissing(f"SELFHEAL_DATA_DIR: the folder cannot be created: {error}") from error
     folder = _socket_folder(data_dir)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 from collections.abc import AsyncIterator
@@ -12,8 +13,9 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent.contract.blobs import BlobMissing
+from app import private_files
 from app.clock import Clock
-from app.settings import Settings, SettingsError
+from app.settings import PREFIX, Settings, SettingsError
 from app.store import figures, memories, queries
 from app.store.database.address import NoDatabase, StoreError
 from app.store.database.database import Database
@@ -168,7 +170,11 @@ async def open_store(settings: Settings, clock: Clock, *, migrate: bool = True) 
     starting again. Then nothing is created, and a missing database raises `SettingsError`.
     """
     try:
+        if migrate:
+            await asyncio.to_thread(private_files.make_folder, settings.data_dir.resolve())
         database = await Database.open(settings.database, migrate=migrate)
+    except OSError as error:
+        raise SettingsError(f"{PREFIX}DATA_DIR: the folder cannot be created: {error}") from error
     except NoDatabase as error:
         raise SettingsError(str(error)) from error
     try:

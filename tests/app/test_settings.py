@@ -135,3 +135,20 @@ def test_a_file_that_is_no_text_is_told_by_its_name(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe\x00SELFHEAL")
     with pytest.raises(SettingsError, match="cannot be read"):
         load(env_file=str(file))
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://ghe.corp/api/v3", "https://user@ghe.corp/api/v3", "https://a:b@ghe.corp", "https://ghe.corp/api?x=1", "https://ghe.corp/#a",
+     "http://127.0.0.1.evil.example", "http://localhost.evil.example", "http://127.0.0.1@evil.example"],
+)  # fmt: skip
+def test_github_is_reached_by_https_only_and_without_a_password(url: str) -> None:
+    with pytest.raises(SettingsError, match=r"SELFHEAL_GITHUB_API_URL.*must"):
+        load(github_api_url=url)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://ghe.corp/api/v3", "http://127.0.0.1:3000", "http://localhost:3000/api", "http://[::1]:80"]
+)
+def test_a_server_of_this_machine_needs_no_https(url: str) -> None:
+    assert load(github_api_url=url).github_api_url == url

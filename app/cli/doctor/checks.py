@@ -21,6 +21,7 @@ from redis.exceptions import RedisError
 from agent.models.provider import Provider, load
 from agent.models.values import Misconfigured, ModelError, ModelSettings
 from app.assembly import models_of, sandboxes_of
+from app.private_files import open_to_others
 from app.queue.redis import RedisMissing, embedded, running_redis, server_binary
 from app.service.isolation import grounds_of
 from app.settings import PREFIX, Settings, SettingsError, unread_names
@@ -106,6 +107,10 @@ def _folder(folder: Path) -> Check:
         room = f"{free / (1 << 20):.1f} MiB free, {NO_ROOM >> 20} MiB needed to start"
         fix = f"free disk space, or set {PREFIX}DATA_DIR to a larger disk"
         return Check("settings", "data folder", "failed", f"the disk of {there} is full ({room})", fix)
+    if exposed := open_to_others(folder):
+        seen = f"other users may read {', '.join(str(path) for path in exposed[:3])}"
+        fix = f"start the service, which closes what it owns, or: chmod -R go= {shlex.quote(str(folder))}"
+        return Check("settings", "data folder", "failed", seen, fix)
     seen = f"{folder} {'is writable' if there == folder else 'can be created'}, {free / (1 << 30):.1f} GiB free"
     if free < LEAST_FREE:
         fix = f"free disk space, or set {PREFIX}DATA_DIR to a larger disk"

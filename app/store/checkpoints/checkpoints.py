@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
+from app import private_files
 from app.settings import Settings
 from app.store.database.address import Postgres, read
 
@@ -34,9 +35,9 @@ async def open_checkpoints(settings: Settings) -> AsyncIterator[BaseCheckpointSa
     import aiosqlite
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-    folder = address.path.parent
-    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
-    async with aiosqlite.connect(folder / "checkpoints.db", timeout=_BUSY_SECONDS) as connection:
+    path = address.path.with_name("checkpoints.db")
+    await asyncio.to_thread(private_files.make_database, path)
+    async with aiosqlite.connect(path, timeout=_BUSY_SECONDS) as connection:
         checkpointer = AsyncSqliteSaver(connection, serde=serde)
         await checkpointer.setup()
         yield checkpointer

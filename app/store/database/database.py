@@ -17,6 +17,7 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_sessionmaker
 
+from app import private_files
 from app.store.database import sqlite
 from app.store.database.address import FOLDER_SETTING, SETTING, NoDatabase, Postgres, Sqlite, StoreError, read
 from app.store.database.retries import retried
@@ -105,6 +106,8 @@ async def _open_sqlite(address: Sqlite, migrate: bool) -> AsyncEngine:
     try:
         if not migrate and not await asyncio.to_thread(_has_content, address.path):
             raise _none_at(address)
+        if migrate:
+            await asyncio.to_thread(private_files.make_database, address.path)
         engine = sqlite.pool(address)
         await _ready(engine, address, migrate)
     except (SQLAlchemyError, OSError) as error:
