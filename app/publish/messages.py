@@ -65,10 +65,9 @@ def title(publication: Publication, repair: Repair) -> str:
 
 
 def commit_message(publication: Publication, repair: Repair) -> str:
-    quote = quoter(publication)
-    subject = shortened(quote.line(headline(repair), 500), _SUBJECT) or "Make the failing checks pass"
-    cause = quote.line(repair.diagnosis.cause, 600)
-    return f"{subject}\n\n{cause}\n\n{_TRAILER}{publication.attempt_id}\n"
+    """No line starts with untrusted words: tools read types, trailers and commands there."""
+    cause = quoter(publication).line(repair.diagnosis.cause, 600)
+    return f"{title(publication, repair)}\n\nCause: {cause}\n\n{_TRAILER}{publication.attempt_id}\n"
 
 
 def pull_body(publication: Publication, repair: Repair) -> str:
@@ -215,7 +214,7 @@ def healed_comment(publication: Publication, number: int, pull_url: str) -> str:
 
 
 def progress_summary(publication: Publication, step: str) -> str:
-    return f"{quoter(publication).prose(step, 200)}."
+    return f"{quoter(publication).paragraph(step, 200)}."
 
 
 def question_summary(publication: Publication, asked: Question) -> str:
