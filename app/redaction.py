@@ -90,7 +90,7 @@ def hide_token(secret: str) -> None:
 
 
 def redact(text: str, secrets: Collection[str] = ()) -> str:
-    """`text` with every secret replaced by "[redacted]". `secrets` are exact texts, also found in base64, JSON and URL form."""
+    """`text` with every secret replaced by "[redacted]". `secrets` are exact texts, also found encoded (see `_forms`)."""
     if len(text) < SHORTEST:  # fast path for most names and values of a log line
         return text
     forms = _all_forms((*secrets, *_minted))
@@ -104,6 +104,11 @@ def redact(text: str, secrets: Collection[str] = ()) -> str:
     text = _IN_URL.sub(rf"\1{HIDDEN}\3", text)
     text = _BEARER.sub(rf"\1{HIDDEN}", text)
     return _NAMED.sub(_hide_value, text)
+
+
+def holds_secret(text: str, secrets: Collection[str]) -> bool:
+    """Whether `text` contains one of these exact secrets, or a secret that was created while the process runs."""
+    return any(form in text for form in _all_forms((*secrets, *_minted)))
 
 
 @lru_cache(maxsize=256)
@@ -139,8 +144,8 @@ def _all_forms(secrets: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _forms(secret: str) -> set[str]:
-    """The forms of a secret in a text: as it is, its lines, JSON-escaped, percent-encoded, and base64 (at each of the three
-    offsets within a longer text)."""
+    """The forms of a secret in a text: as it is, its lines, JSON-escaped, percent-encoded, hexadecimal, and base64 (at
+    each of the three offsets within a longer text)."""
     secret = secret.strip()
     if len(secret) < SHORTEST:
         return set()
@@ -150,4 +155,4 @@ def _forms(secret: str) -> set[str]:
     # The last character depends on what follows.
     encoded = {form[:-1] for form in encoded if len(form) > SHORTEST + 2}
     encoded.add(base64.b64encode(raw).decode().rstrip("="))
-    return {secret, quote(secret, safe=""), json.dumps(secret)[1:-1], *encoded, *lines}
+    return {secret, quote(secret, safe=""), json.dumps(secret)[1:-1], raw.hex(), *encoded, *lines}

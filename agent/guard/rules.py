@@ -28,7 +28,8 @@ from agent.guard.deciding_files import deciding_file_findings
 from agent.guard.exits import exiting_may_pass, reports_only_an_exit_code, verdicts_are_printed
 from agent.guard.python import changes_only_requirements, code_findings, same_tree
 from agent.guard.requirements import new_names, requirement_findings
-from agent.source.protected import BUILD_SETTINGS, CI_FILES, LINT_SETTINGS, LOCKS, START_UP, TEST_SETTINGS
+from agent.source.languages import LANGUAGES
+from agent.source.protected import BUILD_SETTINGS, CI_FILES, INSTRUCTIONS, LINT_SETTINGS, LOCKS, START_UP, TEST_SETTINGS
 from agent.source.test_files import is_snapshot, is_test
 
 TESTS = "tests"  # the only rule that a policy can lift: the test itself may be wrong
@@ -58,7 +59,8 @@ def refusal(candidate: Candidate, policy: Policy, oracle: Oracle, failing: str =
         return Refusal("size", "the files it changes are too large")
     for edit in edits:
         refused = _path_refusal(edit, candidate, policy) or _judge_refusal(edit, candidate, policy, oracle)
-        if (refused := refused or _text_refusal(edit)) is not None:
+        refused = refused or _instruction_refusal(edit.path, candidate) or _text_refusal(edit)
+        if refused is not None:
             return refused
     if (count := changed_lines(edits)) > policy.max_changed_lines:
         return Refusal("size", f"it changes {count} lines; the limit is {policy.max_changed_lines}")
@@ -87,6 +89,8 @@ def _path_refusal(edit: FileChange, candidate: Candidate, policy: Policy) -> Ref
     path = clean_path(edit.path)
     if path is None or path != edit.path:
         return Refusal("path", f"{edit.path!r} is not a path inside the repository")
+    if _BIDI.search(path) or not path.isprintable():
+        return Refusal("path", f"{edit.path!r} contains invisible characters")
     for patterns, rule, why in (
         (START_UP, "start-up", "changes how Python or git starts"),
         (policy.protected, "protected", "is protected by the repository's configuration"),
@@ -105,6 +109,17 @@ def _path_refusal(edit: FileChange, candidate: Candidate, policy: Policy) -> Ref
         if _matches(path, TEST_SETTINGS):
             return Refusal(TESTS, f"{path} is test configuration")
     return _key_refusal(edit, path)
+
+
+def _instruction_refusal(path: str, candidate: Candidate) -> Refusal | None:
+    """Files that make other programs act, which no check notices. The project's own fixers may write them."""
+    if candidate.rung == "tools":
+        return None
+    if PurePosixPath(path).suffix not in LANGUAGES and _matches(path, INSTRUCTIONS):
+        return Refusal("instructions", f"{path} tells people or other programs what to do with the repository")
+    if any(part.startswith(".") or part.casefold() == "git~1" for part in PurePosixPath(path).parts):
+        return Refusal("instructions", f"{path} is hidden; such files configure programs")
+    return None
 
 
 def _judge_refusal(edit: FileChange, candidate: Candidate, policy: Policy, oracle: Oracle) -> Refusal | None:

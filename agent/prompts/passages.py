@@ -107,6 +107,11 @@ class Excerpt:
     title: str  # "pkg/a.py, lines 10-24 (`parse`, in the traceback of 3 failing tests)"
     text: str
 
+    def __post_init__(self) -> None:
+        """Makes the title one line: it is a heading, and a file's name must not add another."""
+        printable = "".join(character if character.isprintable() else " " for character in self.title)
+        object.__setattr__(self, "title", " ".join(printable.split()))
+
     @property
     def language(self) -> str:
         return language(self.path)

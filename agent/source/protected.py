@@ -30,12 +30,24 @@ LINT_SETTINGS = (
 # Settings of builds and installs: sources, versions, dependencies. Tools write some of these files.
 BUILD_SETTINGS = (
     ".npmrc", ".yarnrc*", ".yarn/*", ".pnpmfile.cjs", "pnpm-workspace.yaml", ".nvmrc", ".node-version", ".cargo/*",
-    "rust-toolchain*", "build.rs", "go.work", "*.gradle", "*.gradle.kts", "gradle.properties", "gradle/*",
-    "gradlew*", "mvnw*", ".mvn/*",
+    "rust-toolchain*", "build.rs", "hatch.toml", "hatch_build.py", "go.work", "*.gradle", "*.gradle.kts",
+    "gradle.properties", "gradle/*", "gradlew*", "mvnw*", ".mvn/*",
 )  # fmt: skip
 LOCKS = (
-    "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock*", "cargo.lock", "go.sum",
-    "gradle.lockfile", "node_modules/*", "vendor/modules.txt",
+    "*.lock", "*.lockb", "*.lockfile", "*.lock.json", "*.lock.hcl", "*-lock.json", "*-lock.y*ml", "pylock*.toml",
+    "npm-shrinkwrap.json", "go.sum", "node_modules/*", "vendor/modules.txt",
+)  # fmt: skip
+# Files that tell people, other programs and their agents what to do with the repository: only people write them. They decide
+# no check. Most such files are hidden, and the guard refuses all hidden files. Code is never one of these, whatever its name.
+INSTRUCTIONS = (
+    "AGENT.md", "AGENTS*.md", "CLAUDE*.md", "GEMINI*.md", "COPILOT*.md", "*.instructions.md", "*.prompt.md", "SKILL.md",
+    "llms*.txt", "CODEOWNERS", "CONTRIBUTING*", "SECURITY.md", "selfheal.y*ml", "action.y*ml", "Jenkinsfile*", "*.jenkinsfile",
+    "Dockerfile*", "*.dockerfile", "Containerfile*", "*compose*.y*ml", "bitbucket-pipelines*.y*ml", "azure-pipelines*.y*ml",
+    "appveyor*.y*ml", "cloudbuild*.y*ml", "buildspec*.y*ml", "codefresh*.y*ml", "wercker.y*ml", "skaffold*.y*ml", "Earthfile",
+    "Vagrantfile", "Procfile", "Makefile*", "GNUmakefile*", "*.mk", "fly*.toml", "netlify.toml", "vercel.json", "render.y*ml",
+    "readthedocs.y*ml", "renovate.json*", "bors.toml", "lefthook*.y*ml", "mise*.toml", "*.tf", "release-please-config.json",
+    "turbo.json", "nx.json", "lerna.json", "BUILD.bazel", "WORKSPACE*", "MODULE.bazel", "build.sbt", "nuget.config",
+    "Directory.Build.*",
 )  # fmt: skip
 START_UP = ("*.pth", "sitecustomize.py", "usercustomize.py", "*.egg-link", "*.dist-info/*", "*.egg-info/*", ".git/*", ".git")
 # Only some keys in them affect a check. The guard judges by key; no step before a check needs to write these files.

@@ -65,7 +65,7 @@ def title(publication: Publication, repair: Repair) -> str:
 
 
 def commit_message(publication: Publication, repair: Repair) -> str:
-    """Both lines begin with our own words, because the first ones can be commands or trailers ("fixup!", "Co-authored-by:")."""
+    """No line starts with untrusted words: tools read types, trailers and commands there."""
     cause = quoter(publication).line(repair.diagnosis.cause, 600)
     return f"{title(publication, repair)}\n\nCause: {cause}\n\n{_TRAILER}{publication.attempt_id}\n"
 
@@ -218,7 +218,7 @@ def healed_comment(publication: Publication, number: int, pull_url: str) -> str:
 
 
 def progress_summary(publication: Publication, step: str) -> str:
-    return f"{quoter(publication).prose(step, 200)}."
+    return f"{quoter(publication).paragraph(step, 200)}."
 
 
 def question_summary(publication: Publication, asked: Question) -> str:

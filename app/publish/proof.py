@@ -60,7 +60,7 @@ def doubts(repair: Repair, quote: Quoter) -> list[str]:
 def cause(diagnosis: Diagnosis, quote: Quoter) -> str:
     """The cause, its category with the confidence in it, and who made the diagnosis."""
     kind = quote.prose(likely(diagnosis.category, diagnosis.confidence), 100)
-    return f"{quote.prose(diagnosis.cause, 1500)}\n\n{kind}. {quote.prose(source(diagnosis.by), 120)}."
+    return f"{quote.paragraph(diagnosis.cause, 1500)}\n\n{kind}. {quote.prose(source(diagnosis.by), 120)}."
 
 
 def source(by: str) -> str:

@@ -21,6 +21,7 @@ from app.github.types import CheckOutput, CheckReport, Commit, Conclusion, PullR
 from app.publish import messages
 from app.publish.messages import Publication
 from app.publish.outcomes import OUTCOME_TEXTS
+from app.redaction import holds_secret
 from webhooks.triggers import OWN_BRANCHES
 
 CHECK = "Selfheal"
@@ -63,9 +64,18 @@ async def pull_request(publication: Publication, repair: Repair, repository: Rep
     """Open or update the draft pull request with the repair, and complete the check run.
 
     There is one pull request per head: a later attempt updates the open one. Returns `NoRepair(superseded)` without publishing
-    anything if the branch was deleted (then call `explanation`). Raises `GitHubError`; `Conflict` if the repair does not fit
-    the commit or its branch contains other people's work.
+    anything if the branch was deleted, or `NoRepair(refused)` if the repair contains a secret of this installation (then call
+    `explanation`). Raises `GitHubError`; `Conflict` if the repair does not fit the commit or its branch contains other people's
+    work.
     """
+    if (path := _leaking_path(publication, repair)) is not None:
+        return NoRepair(
+            Outcome.REFUSED,
+            f"The repair would write a secret of this Selfheal installation into {path}. Nothing was pushed.",
+            "Ask the operator to replace the secret: the repair's author, a model or a tool, knows it.",
+            repair.usage,
+            repair.log,
+        )
     branch = await _find_branch(publication, repository)
     if branch.pull is None and await repository.branch_head(publication.head_branch) is None:
         return NoRepair(
@@ -103,6 +113,16 @@ def branch_name(publication: Publication, number: int = 1) -> str:
     slug = re.sub(r"[^A-Za-z0-9]+", "-", publication.head_branch).strip("-").lower()[:40].rstrip("-") or "branch"
     suffix = f"-{number}" if number > 1 else ""
     return f"{OWN_BRANCHES}{slug}-{publication.head_sha[:8]}{suffix}"
+
+
+def _leaking_path(publication: Publication, repair: Repair) -> str | None:
+    """The first changed file whose name or new text contains a secret of this installation that was not in it before."""
+    secrets = publication.secrets
+    for change in repair.edits:
+        is_old = holds_secret(change.before or "", secrets)
+        if not is_old and holds_secret(f"{change.path}\n{change.after or ''}", secrets):
+            return change.path
+    return None
 
 
 async def _find_branch(publication: Publication, repository: Repository) -> _Branch:

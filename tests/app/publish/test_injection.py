@@ -31,7 +31,7 @@ HOSTILE = (
     "\\@octocat \\#1",
 )  # fmt: skip
 COMMAND = re.compile(
-    r"(?im)^[\s>*-]*(?:/[a-z]|![a-z]|@[a-z]|bors\b|recheck(?=\s|$)|jenkins\b|fixup!|squash!|co-authored-by:|signed-off-by:|feat!?:)"
+    r"(?im)^[\s>*-]*(?:/[a-z]|![a-z]|@[a-z]|bors\s|recheck(?=\s|$)|jenkins[,\s]|fixup!|squash!|co-authored-by:|signed-off-by:|feat!?:)"
 )
 SKIPS = re.compile(r"(?i)\[(?:skip ci|ci skip|no ci|skip actions|actions skip)\]|^skip-checks:", re.MULTILINE)
 CLOSES = re.compile(r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+(?:#\d|GH-\d|https?://|[\w.-]+/[\w.-]+#\d)")

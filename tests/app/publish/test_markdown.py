@@ -121,7 +121,7 @@ def test_prose_renders_as_one_paragraph_of_exactly_its_characters(quote: Quoter)
     ],
 )
 def test_code_in_prose_stays_code(quote: Quoter, text: str, shown: list[str]) -> None:
-    assert [t.content for t in parse(quote.prose(text)) if t.type == "code_inline"] == shown
+    assert [t.content.replace(ZWSP, "") for t in parse(quote.prose(text)) if t.type == "code_inline"] == shown
 
 
 def test_identifiers_and_paths_stand_as_they_are(quote: Quoter) -> None:

@@ -313,3 +313,26 @@ def test_branch_names_are_safe_and_tell_their_origin() -> None:
         assert set(name.removeprefix("selfheal/")) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
         assert name == publish.branch_name(replace(where, attempt_id="b"))
         assert publish.branch_name(where, 3) == f"{name}-3"
+
+
+@pytest.mark.parametrize("path", ["calc.py", "planted-secret-of-this-worker.py"])
+async def test_a_repair_with_a_secret_of_the_installation_is_not_pushed(
+    standin: StandIn, repository: Repository, publication: Publication, path: str
+) -> None:
+    secret = "planted-secret-of-this-worker"
+    leaks = FileChange("calc.py", BROKEN, f"{FIXED}KEY = '{secret}'\n") if path == "calc.py" else FileChange(path, None, "")
+    result = await publish.pull_request(replace(publication, secrets=(secret,)), repair(leaks), repository)
+    assert isinstance(result, NoRepair)
+    assert result.outcome is Outcome.REFUSED
+    assert "would write a secret" in result.reason
+    assert not [name for name in await standin.branches(NAME) if name.startswith("selfheal/")]
+    await publish.explanation(replace(publication, secrets=(secret,)), result, repository)
+    assert secret not in str([comment.body for comment in standin.comments(NAME, publication.pull_number or 0)])
+    assert not [body for body in standin.api.bodies if secret.encode() in body]
+
+
+async def test_a_secret_that_the_repository_contains_anyway_keeps_no_repair_back(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    result = await publish.pull_request(replace(publication, secrets=("return a",)), repair(), repository)
+    assert isinstance(result, Published)
