@@ -37,8 +37,7 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 mkdir -p "$stage/c" "$stage/bound" "$stage/etc" "$stage/init"
-cp /bin/sh "$stage/init/sh"
-chmod 0111 "$stage/init/sh"
+install -m 0111 /bin/sh "$stage/init/sh"
 mount --rbind "$stage" /mnt
 echo ready
 read -r _ || :
