@@ -157,7 +157,7 @@ def _apply(root: Path, edits: Edits) -> None:
         for change in edits:
             file = root / change.path
             if change.after is None:
-                removed.append((file.rename(_beside(file)), file))
+                removed.append(_moved_aside(file))
             else:
                 drafts.append(_draft(file, change.after))
     except OSError as error:
@@ -173,20 +173,32 @@ def _apply(root: Path, edits: Edits) -> None:
         aside.unlink()
 
 
-def _beside(file: Path) -> Path:
-    return file.with_name(f".{file.name}.selfheal")
+def _reserved(folder: Path) -> tuple[int, Path]:
+    """A new file in the folder, open for writing. Its name is new too: a repository may contain a link of any name."""
+    descriptor, name = tempfile.mkstemp(prefix=".selfheal-", dir=folder)
+    return descriptor, Path(name)
+
+
+def _moved_aside(file: Path) -> tuple[Path, Path]:
+    descriptor, aside = _reserved(file.parent)
+    os.close(descriptor)
+    try:
+        return file.replace(aside), file
+    except OSError:
+        aside.unlink()
+        raise
 
 
 def _draft(file: Path, text: str) -> tuple[Path, Path]:
     """Write the new content next to the file, so that everything is on disk before the first file is replaced."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    draft = _beside(file)
+    descriptor, draft = _reserved(file.parent)
     try:
-        draft.write_bytes(text.encode())
-        if file.exists():
-            draft.chmod(file.stat().st_mode & 0o7777)
+        with open(descriptor, "wb") as content:
+            content.write(text.encode())
+        draft.chmod(file.stat().st_mode & 0o7777 if file.exists() else 0o644)
     except OSError:
-        draft.unlink(missing_ok=True)
+        draft.unlink()
         raise
     return draft, file
 

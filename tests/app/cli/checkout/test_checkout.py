@@ -183,12 +183,35 @@ async def test_nothing_is_written_when_one_file_changed_meanwhile(checkout: Path
 
 
 @pytest.mark.parametrize(("first", "second"), [("y\n", "y\n"), (None, "y\n"), ("y\n", None)])
-async def test_nothing_is_written_when_one_file_cannot_be(checkout: Path, first: str | None, second: str | None) -> None:
-    name = "n" * 250  # a draft's name would be longer than a name may be
-    write(checkout, "a.py", name)
-    with pytest.raises(CheckoutUnwritable, match=f"{name} cannot be written: File name too long; nothing was changed"):
-        await apply(checkout, (FileChange("a.py", "x\n", first), FileChange(name, "x\n", second)))
-    assert {path.name: path.read_text() for path in checkout.iterdir()} == {"a.py": "x\n", name: "x\n"}
+async def test_nothing_is_written_when_one_file_cannot_be(first: str | None, second: str | None) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        checkout, closed = Path(folder), Path(folder, "closed")
+        write(checkout, "a.py", "closed/b.py")
+        closed.chmod(0o555)
+        if os.geteuid() == 0:
+            os.chown(checkout, 65534, 65534)
+        changes = (FileChange("a.py", "x\n", first), FileChange("closed/b.py", "x\n", second))
+        with (
+            nobody_special(),
+            pytest.raises(CheckoutUnwritable, match=r"closed/b\.py cannot be written: Permission denied; nothing"),
+        ):
+            await apply(checkout, changes)
+        names = sorted(path.relative_to(checkout).as_posix() for path in checkout.rglob("*"))
+        assert names == ["a.py", "closed", "closed/b.py"]
+        assert (checkout / "a.py").read_text() == (closed / "b.py").read_text() == "x\n"
+
+
+@pytest.mark.parametrize("after", ["y\n", None])
+async def test_what_lies_beside_a_file_is_not_touched(checkout: Path, tmp_path: Path, after: str | None) -> None:
+    """A repository may hold links of any name; none of them leads a change out of the checkout."""
+    write(checkout, "a.py", ".b.py.selfheal", "b.py")
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (checkout / ".a.py.selfheal").symlink_to(precious)
+    await apply(checkout, (FileChange("a.py", "x\n", after), FileChange("b.py", "x\n", after)))
+    assert precious.read_text() == "mine"
+    assert (checkout / ".a.py.selfheal").is_symlink()
+    assert (checkout / ".b.py.selfheal").read_text() == "x\n"
 
 
 @pytest.mark.parametrize("path", ["outer/made.py", "link.py", "../made.py"])
