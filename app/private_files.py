@@ -30,7 +30,8 @@ def make_database(path: Path) -> None:
     Raises `OSError`.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    with suppress(FileExistsError):  # closing an existing one would release the locks that this process has on it
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     for suffix in ("", "-wal", "-shm", "-journal"):  # an older version left them open
         with suppress(FileNotFoundError):
             _close(path.with_name(path.name + suffix))

@@ -41,7 +41,7 @@ _PING_SECONDS = 1.0
 _STOP_SECONDS = 3.0
 _MAX_TIMEOUTS = 5  # in a row, after which the server counts as gone
 # `read` returns when the last writer of our pipe is gone, that is, when this process has ended.
-_WATCHED = '"$0" "$@" </dev/null & server=$!; read -r _; kill "$server"; wait "$server"'
+_WATCHED = 'umask 077; "$0" "$@" </dev/null & server=$!; read -r _; kill "$server"; wait "$server"'
 _log = structlog.get_logger(__name__)
 
 
@@ -200,7 +200,7 @@ class _RedisServer:
             # so that neither the length of the socket's path nor a space in it matters.
             self._process = await asyncio.create_subprocess_exec(
                 "sh", "-c", _WATCHED, self._binary, *argv,
-                cwd=self._folder, stdin=PIPE, stdout=log, stderr=STDOUT, start_new_session=True, umask=0o077,
+                cwd=self._folder, stdin=PIPE, stdout=log, stderr=STDOUT, start_new_session=True,
             )  # fmt: skip
 
     def _output(self) -> str:
