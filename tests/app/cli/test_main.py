@@ -99,6 +99,7 @@ def test_wrong_use_is_told_and_ends_with_2(
 @pytest.mark.parametrize("command", [("attempts", "list"), ("attempts", "show", "x"), ("worker",)])
 def test_a_database_that_cannot_be_opened_is_one_line(command: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no database at all, but a text of some length" * 20)
+    (tmp_path / "file").chmod(0o600)
     done = selfheal(*command, SELFHEAL_DATA_DIR=str(tmp_path), SELFHEAL_DATABASE_URL=f"sqlite:///{tmp_path}/file")
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
