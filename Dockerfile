@@ -1,8 +1,7 @@
 # One image for the web process, the workers and the other commands; the container's command selects one (`serve`, `worker`, `migrate`, …).
 # deploy/README.md lists the permissions that a worker's container needs.
-ARG PYTHON_IMAGE=python:3.12-slim-bookworm
-
-FROM ${PYTHON_IMAGE} AS build
+# The workflow "Pin images" adds the base image's digest, and keeps it current; both stages have the same.
+FROM python:3.12-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
 COPY requirements.lock requirements-build.lock ./
@@ -16,7 +15,7 @@ COPY sandbox sandbox
 COPY webhooks webhooks
 RUN /opt/build/bin/python -m hatchling build -t wheel -d /wheel && /opt/selfheal/bin/pip install --no-deps /wheel/*.whl
 
-FROM ${PYTHON_IMAGE}
+FROM python:3.12-slim-bookworm
 # Additional Debian packages for your repositories' tests, for example "nodejs npm", "postgresql redis-server", "gcc libc6-dev".
 ARG TOOLS=""
 RUN apt-get update \

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.contract.budget import Budget
 from agent.contract.task import Policy
+from app.redaction import hide_exact
 from app.settings import PREFIX, Settings, SettingsError, safe_url
 from sandbox.base import MIB, Limits, Sandboxes
 from sandbox.e2b.plan import Account
@@ -65,6 +68,7 @@ async def models_of(settings: Settings) -> Models | None:
         fallbacks=[_model(fallback, settings, name) for fallback in settings.model_fallbacks],
         roles={role: _model(chosen, settings, name) for role, chosen in by_role.items() if chosen},
         embedding=_model(settings.embedding_model, settings, name) if settings.embedding_model else None,
+        hide=_hide(settings),
     )
 
 
@@ -72,7 +76,13 @@ def models_named(settings: Settings, name: str) -> Models:
     """The named model for every role, with its key and server from the settings."""
     from agent.models.router import Models
 
-    return Models(_model(name, settings, settings.model if settings.model not in (None, "none") else name))
+    known = settings.model if settings.model not in (None, "none") else name
+    return Models(_model(name, settings, known), hide=_hide(settings))
+
+
+def _hide(settings: Settings) -> Callable[[str], str]:
+    """Removes the installation's secrets from prompts, such as those in a model's earlier answers. Code keeps plain words."""
+    return partial(hide_exact, secrets=tuple(secret for secret in settings.secrets if not secret.isalpha()))
 
 
 def embedder_of(settings: Settings, models: Models | None) -> Embedder | None:

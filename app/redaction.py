@@ -93,10 +93,7 @@ def redact(text: str, secrets: Collection[str] = ()) -> str:
     """`text` with every secret replaced by "[redacted]". `secrets` are exact texts, also found encoded (see `_forms`)."""
     if len(text) < SHORTEST:  # fast path for most names and values of a log line
         return text
-    forms = _all_forms((*secrets, *_minted))
-    if forms and len(text) >= len(forms[-1]):
-        for form in forms:
-            text = text.replace(form, HIDDEN)
+    text = hide_exact(text, secrets)
     if len(text) >= _SHORTEST_SHAPE:
         text = _shaped(text)
     if _JOINT.search(text) is None:  # a single word, such as an id
@@ -104,6 +101,15 @@ def redact(text: str, secrets: Collection[str] = ()) -> str:
     text = _IN_URL.sub(rf"\1{HIDDEN}\3", text)
     text = _BEARER.sub(rf"\1{HIDDEN}", text)
     return _NAMED.sub(_hide_value, text)
+
+
+def hide_exact(text: str, secrets: Collection[str]) -> str:
+    """`text` without these exact secrets, and without secrets that were created while the process runs."""
+    forms = _all_forms((*secrets, *_minted))
+    if forms and len(text) >= len(forms[-1]):
+        for form in forms:
+            text = text.replace(form, HIDDEN)
+    return text
 
 
 def holds_secret(text: str, secrets: Collection[str]) -> bool:

@@ -9,7 +9,7 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import httpx
@@ -22,6 +22,7 @@ from agent.models.provider import Provider, load
 from agent.models.values import (
     Answer,
     ContextTooLong,
+    Message,
     Misconfigured,
     ModelError,
     ModelSettings,
@@ -37,7 +38,10 @@ EMBEDDING_SECONDS = 30.0
 
 
 class Models:
-    """The models of a worker. `roles` overrides the rung's own model for a role."""
+    """The models of a worker.
+
+    `roles` overrides the rung's own model for a role. `hide` removes secrets from a text that is sent.
+    """
 
     def __init__(
         self,
@@ -46,7 +50,9 @@ class Models:
         fallbacks: Sequence[ModelSettings] = (),
         roles: Mapping[Role, ModelSettings] | None = None,
         embedding: ModelSettings | None = None,
+        hide: Callable[[str], str] = str,
     ) -> None:
+        self._hide = hide
         self._small = Provider(small)
         self._roles = {role: Provider(settings) for role, settings in (roles or {}).items()}
         self._rungs = [self._roles.get("repair", self._small), *([Provider(strong)] if strong else [])]
@@ -89,6 +95,8 @@ class Models:
         `rung` is the asking rung's model ("" for the first). If a model is unavailable or declines, the fallbacks are asked
         in order, each with a `Degraded` event; the last one's error is raised.
         """
+        plain: list[Message] = [{**message, "content": self._hide(message["content"])} for message in prompt.messages]
+        prompt = replace(prompt, messages=tuple(plain))
         first = self._first(prompt.role, rung)
         asked = [first, *(provider for provider in self._fallbacks if provider.settings.name != first.settings.name)]
         await asyncio.to_thread(load)  # the first import takes seconds, which do not count
@@ -116,7 +124,7 @@ class Models:
         if not texts:
             return []
         with tracing.model_call("embeddings", self._embedding.settings):
-            return await self._embedding.embed(texts, seconds=EMBEDDING_SECONDS)
+            return await self._embedding.embed([self._hide(text) for text in texts], seconds=EMBEDDING_SECONDS)
 
     def _first(self, role: Role, rung: str) -> Provider:
         strong = next((provider for provider in self._rungs[1:] if provider.settings.name == rung), None)
