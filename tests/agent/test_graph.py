@@ -113,6 +113,7 @@ def test_luck():
 """
 
 
+@pytest.mark.long
 async def test_a_failure_that_comes_and_goes_is_flaky(bench: Bench) -> None:
     source = FLAKY.replace("COUNTER", repr(str(bench.folder / "n")))
     result = await bench.heal(files={"test_luck.py": source})

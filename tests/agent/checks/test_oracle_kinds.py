@@ -89,6 +89,7 @@ async def test_silencing_the_linter_is_refused_before_anything_runs(bench: Bench
     assert not bench.of(events.Verified)
 
 
+@pytest.mark.long
 async def test_a_type_error_is_healed_and_a_silenced_one_is_not(bench: Bench) -> None:
     silenced = [edit(UNTYPED, "str(a + b)", f"str(a + b)  # {word}") for word in ("type: ignore", "pyright: ignore")]
     silenced += [edit(UNTYPED, "def add", f"# mypy: {word}\ndef add") for word in ("ignore-errors", 'disable-error-code="x"')]

@@ -51,6 +51,7 @@ mod tests {
 
 
 @needs_cargo
+@pytest.mark.long
 @pytest.mark.asyncio(loop_scope="session")
 async def test_every_kind_of_test_of_rust_is_told(run_check: RunCheck) -> None:
     run = await run_check(CARGO, "cargo test", "rust", timeout=120.0)

@@ -85,6 +85,7 @@ TESTS = Check("tests", "python -m pytest -q", "pytest", services=(POSTGRES, REDI
 
 
 @needs("initdb", "redis-server")
+@pytest.mark.long
 async def test_tests_pass_and_fail_by_what_they_find_in_postgresql_and_redis(sandbox: Sandbox) -> None:
     passed = await run(sandbox, {"test_store.py": STORE}, TESTS)
     assert list(passed.verdicts.values()) == [Verdict.PASSED], passed.output

@@ -121,6 +121,7 @@ async def test_a_test_from_the_specification_that_held_before_counts(bench: Benc
     assert "max(low, value)" not in asked.prompt
 
 
+@pytest.mark.long
 async def test_what_a_model_only_believes_does_not_count(bench: Bench) -> None:
     result, _ = await healed_beside(bench, saying("clamp(8, 0, 5) == 5", "clamp(7, 0, 5) == 6"), ACCEPTED)
     assert isinstance(result, Repair), result

@@ -98,6 +98,7 @@ ORDER = {
 }
 
 
+@pytest.mark.long
 async def test_a_failure_that_needs_an_order_names_the_test_to_blame(tmp_path: Path) -> None:
     case = Case(tmp_path, ORDER)
     found = flaky(await case.seen(reported_ids=("test_a.py::test_first",)))

@@ -124,6 +124,7 @@ def fingerprint(folder: Path) -> str:
     return digest.hexdigest()
 
 
+@pytest.mark.long
 def test_piped_it_prints_a_patch_that_git_applies_and_touches_nothing(cache: Path, checkout: Path) -> None:
     before = fingerprint(checkout)
     code, patch, said = fix(cache, checkout, "--test", "python -m pytest -q -x --maxfail=5")
