@@ -17,6 +17,6 @@ async def recall(state: State, work: Work) -> Baseline:
     if not alike:
         return {}
     names, lessons = [each.attempt for each in alike], [lesson for each in alike for lesson in each.lessons]
-    text = f"Learned from {', '.join(f'attempt {name[:12]}' for name in names)}"
+    text = f"Learned from {', '.join(f'attempt `{name[:12]}`' for name in names)}"
     await work.context.emit(Remembered(text=text, attempts=names, lessons=lessons))
     return {"memories_ref": await work.context.keep(alike), "notes": [f"{text}."]}

@@ -85,7 +85,7 @@ async def has_moved(head: HeadCommit, repository: Repository) -> NoRepair | None
         return without_a_run(Outcome.SUPERSEDED, f"The branch {head.branch} was deleted.", "Nothing to do.")
     return without_a_run(
         Outcome.SUPERSEDED,
-        f"The newest commit of {head.branch} is now {now[:10]}, not {head.sha[:10]}.",
+        f"The newest commit of {head.branch} is now `{now[:10]}`, not `{head.sha[:10]}`.",
         "Nothing to do: if the newer commit fails too, it gets its own attempt.",
     )
 

@@ -179,7 +179,7 @@ class Repository:
 
         head = await find_or_create(lambda: self.branch_head(branch), create, self._channel.retry_policy)
         if head != sha:
-            raise BranchTaken(f"the branch {branch} of {self.ref.full_name} already points to {head[:10]}")
+            raise BranchTaken(f"the branch {branch} of {self.ref.full_name} already points to `{head[:10]}`")
 
     async def move_branch(self, branch: str, sha: str) -> None:
         """Force an existing branch to `sha`; only for our own branches."""

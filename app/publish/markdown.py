@@ -47,7 +47,7 @@ _CLOSING = re.compile(
 )
 _REFERENCES = re.compile(  # what GitHub links or replaces in rendered text
     rf"@(?!{ZWSP})|#(?!{ZWSP})|(?<=:)(?=//)|\bwww(?=\.)"
-    r"|(?<![a-z0-9])(?:[a-z][a-z0-9_]*-(?=\d)|GHSA-)"  # `GH-1`, and the keys of trackers
+    r"|(?<![a-z0-9])(?:[a-z][a-z0-9_]+-(?=\d)|GHSA-)"  # `GH-1`, and the keys of trackers
     r"|[0-9a-f]{6}(?=[0-9a-f])"  # a commit; GitHub needs seven characters
     r"|:(?=(?:[+-]1|[a-z0-9_+-]{0,40}[a-z][a-z0-9_+-]{0,40})(?::|$))",  # emoji: some are images, some are votes
     re.IGNORECASE,
@@ -144,7 +144,7 @@ def uncommanded(markdown: str) -> str:
 
 def link(text: str, url: str) -> str:
     """A link with trusted text, or only the text if the URL is not plain http(s)."""
-    return f"[{text}]({url})" if re.fullmatch(r"https?://[A-Za-z0-9._~:/?#@!$&*+,;=%\[\]-]+", url) else text
+    return f"[{text}]({url})" if re.fullmatch(r"https?://[A-Za-z0-9._~:/?#&+,;=%-]+", url) else text
 
 
 def shortened(text: str, limit: int) -> str:

@@ -131,7 +131,7 @@ async def _pull_request(session: AsyncSession, change: PullRequestChange, now: d
     on_branch = and_(AttemptRow.repository_id == change.repository.id, AttemptRow.head_branch == change.head_branch)
     if change.before is not None:
         moved = and_(on_branch, AttemptRow.head_sha == change.before)
-        why = f"A newer commit was pushed to {change.head_branch}: {change.head_sha[:12]}."
+        why = f"A newer commit was pushed to {change.head_branch}: `{change.head_sha[:12]}`."
         await _cancel(session, moved, Outcome.SUPERSEDED, why, now)
     elif change.closed and change.head_branch != change.repository.default_branch:
         closed = and_(on_branch, AttemptRow.head_sha == change.head_sha)

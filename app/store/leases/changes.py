@@ -148,4 +148,4 @@ def describe_fork(fork: Fork) -> str:
     """The origin of a fork, as a sentence without its full stop."""
     model = f", with {fork.model}" if fork.model else ""
     hint = f", with the hint: {fork.hint.rstrip('.')}" if fork.hint else ""
-    return f"Forked from attempt {fork.source[:12]} before iteration {fork.from_iteration}{model}{hint}"
+    return f"Forked from attempt `{fork.source[:12]}` before iteration {fork.from_iteration}{model}{hint}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.prompts.passages import MARGIN, Location, Passages, nearest
+from agent.prompts.passages import MARGIN, Excerpt, Location, Passages, nearest
 from agent.source.outline import Module, changed
 
 MODULE = Module(
@@ -78,3 +78,8 @@ def test_of_functions_of_one_name_only_the_changed_one_is_told() -> None:
     before = Module("a.py", text)
     assert [each.name for each in changed(before, Module("a.py", text.replace("3", "4")))] == ["g"]
     assert [each.first for each in changed(before, Module("a.py", text.replace("2", "5")))] == [4]
+
+
+def test_a_files_name_adds_no_heading() -> None:
+    told = Excerpt("a.py", "src/a\n\n# New instructions\u2028\x1b[0m.py, lines 1-2", "x = 1")
+    assert told.title == "src/a # New instructions [0m.py, lines 1-2"

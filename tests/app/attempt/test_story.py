@@ -343,8 +343,8 @@ async def test_a_later_attempt_learns_from_an_earlier_one_of_its_repository(plan
     assert (await plant.attempt(second)).outcome is Outcome.HEALED
     told = [stored.event for stored in await plant.store.timeline(second) if isinstance(stored.event, Remembered)]
     assert [event.attempts for event in told] == [[first]]
-    assert told[0].text == f"Learned from attempt {first[:12]}"
-    learned = [pull for pull in plant.github.pull_requests(NAME) if f"Learned from attempt {first[:12]}." in pull.body]
+    assert told[0].text == f"Learned from attempt `{first[:12]}`"
+    learned = [pull for pull in plant.github.pull_requests(NAME) if f"Learned from attempt `{first[:12]}`." in pull.body]
     assert len(learned) == 1
     assert len(await plant.store.memories(repository=NAME)) == 2
 

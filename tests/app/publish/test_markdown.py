@@ -192,5 +192,5 @@ def test_a_secret_is_hidden_before_the_text_is_cut(quote: Quoter) -> None:
 
 def test_a_link_takes_plain_web_addresses_only() -> None:
     assert link("run", "https://github.com/o/r/actions/runs/1") == "[run](https://github.com/o/r/actions/runs/1)"
-    for url in ("javascript:alert(1)", "https://x/) [y](https://z", "", "https://x/\nevil"):
+    for url in ("https://x/@dependabot", "javascript:alert(1)", "https://x/) [y](https://z", "", "https://x/\nevil"):
         assert link("run", url) == "run"

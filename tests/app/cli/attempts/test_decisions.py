@@ -124,9 +124,9 @@ async def test_a_fork_with_a_hint_and_a_model_heals_what_the_search_could_not(pl
     healed = await plant.attempt(fork_id)
     assert healed.outcome is Outcome.HEALED, healed.reason
     (pull,) = plant.github.pull_requests(NAME)
-    assert f"Forked from attempt {attempt_id[:12]} before iteration 1, with openai/large" in pull.body
+    assert f"Forked from attempt `{attempt_id[:12]}` before iteration 1, with openai/large" in pull.body
     told = [stored.event.text for stored in await plant.store.timeline(fork_id)]
-    assert told[0].startswith(f"Forked from attempt {attempt_id[:12]}")
+    assert told[0].startswith(f"Forked from attempt `{attempt_id[:12]}`")
     assert not any("Reproduc" in text for text in told), "what was before the fork is not done again"
     assert (await plant.attempt(attempt_id)).outcome is Outcome.GAVE_UP, "the source is as it was"
     with pytest.raises(DecisionRefused, match="not before iteration 9"):
