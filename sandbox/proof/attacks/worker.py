@@ -112,8 +112,8 @@ def system_files(planted: Planted) -> Outcome:
     # A mount that hides a file of /proc (a device, an empty folder) gives no access to that file.
     kinds = ("proc", "devtmpfs", "devpts", "mqueue", "sysfs", "cgroup", "cgroup2")
     home = planted["root"]  # can be inside a mount of its own
-    tried = ["/", "/usr", "/etc", "/usr/bin", "/tools", os.path.dirname(sys.argv[0]), "/dev", "/env", "/wheels", "/installer"]
-    tried = [folder for folder in tried if folder not in ours]
+    tried = ["/", "/usr", "/etc", "/usr/bin", "/tools", "/dev", "/wheels", "/installer"]
+    tried += [folder for folder in (os.path.dirname(sys.argv[0]), "/env") if folder not in ours]
     for where, options, kind in mounts():
         if where != "/" and home.startswith(where + "/"):
             continue

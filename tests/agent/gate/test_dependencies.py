@@ -17,7 +17,9 @@ from agent.graph import repair
 from agent.state import Context
 from sandbox.base import Packages
 from tests.agent.workbench import Scripted
-from tests.sandbox.install.test_packages import Index, index, make, tarball
+from tests.sandbox.conftest import make, tarball
+from tests.sandbox.index import Index
+from tests.sandbox.install.conftest import index
 
 __all__ = ["index"]
 REQUIREMENTS = "# what it needs\n"
