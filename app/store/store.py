@@ -7,13 +7,14 @@ import hashlib
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
+from math import inf
 
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent.contract.blobs import BlobMissing
 from app.clock import Clock
-from app.settings import Settings, SettingsError
+from app.settings import PREFIX, Settings, SettingsError
 from app.store import figures, memories, queries
 from app.store.database.address import NoDatabase, StoreError
 from app.store.database.database import Database
@@ -23,6 +24,7 @@ from app.store.leases import changes
 from app.store.leases.changes import Fork
 from app.store.leases.claims import Terms
 from app.store.leases.leases import Lease, NotificationLease, open_lease, open_notification
+from app.store.leases.quotas import Allowance, Limit, Quota, Quotas
 from app.store.memories import Embedder, RepositoryMemory, StoredMemory
 from app.store.models import AttemptRow, BlobRow, RerunRow
 from app.store.queries import Queries
@@ -86,6 +88,11 @@ class Store(Queries):
     def notification(self, attempt_id: str, worker: str) -> AbstractAsyncContextManager[NotificationLease]:
         """Claim the report of an ended attempt's outcome; see `leases.leases.open_notification`."""
         return open_notification(self.database, self.clock, self._terms, attempt_id, worker)
+
+    @property
+    def quotas(self) -> Quotas:
+        """The operator's quotas, for all attempts of a day."""
+        return self._terms.quotas
 
     def for_pages(self) -> Store:
         """The same store for pages, with bounded concurrency, so that webhooks find free connections."""
@@ -157,7 +164,22 @@ class Store(Queries):
 def terms_of(settings: Settings) -> Terms:
     # The budget ends an attempt; a try that exceeds it by this much is broken.
     longest = settings.max_seconds * 1.5 + 600
-    return Terms(settings.lease_seconds, longest, settings.max_tries, keep=timedelta(days=settings.keep_days))
+    return Terms(
+        settings.lease_seconds,
+        longest,
+        settings.max_tries,
+        keep=timedelta(days=settings.keep_days),
+        quotas=_quotas_of(settings),
+        most=Allowance(settings.max_tokens, settings.max_cost or inf),
+    )
+
+
+def _quotas_of(settings: Settings) -> Quotas:
+    def quota(whose: str) -> Quota:
+        names = [f"{whose}{what}_per_day" for what in ("attempts", "tokens", "cost")]
+        return Quota(*(Limit(getattr(settings, name), f"{PREFIX}{name.upper()}") for name in names))
+
+    return Quotas(quota("repository_"), quota("person_"), quota(""))
 
 
 @contextlib.asynccontextmanager
