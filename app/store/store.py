@@ -108,6 +108,11 @@ class Store(Queries):
         async with self.database.read() as session:
             return await queries.due(session, self.clock.now(), self._terms.keep)
 
+    async def pulls_with_commands(self) -> list[tuple[int, int]]:
+        """Repository id and number of each pull request with a command to be decided."""
+        async with self.database.read() as session:
+            return await queries.pulls_with_commands(session, self.clock.now())
+
     async def reply(self, attempt_id: str, approved: bool, why: str = "") -> str | None:
         """Answer an attempt that waits for a person, and queue it again; returns a sentence if that is not possible."""
         async with self.database.write() as session:
