@@ -110,6 +110,36 @@ class Settings(BaseSettings):
     max_tokens: int = Field(200_000, ge=0, description="Maximum number of model tokens per attempt.")
     max_cost: float = Field(2.0, ge=0, description="Maximum cost of one attempt in US dollars, if the model's price is known.")
     max_seconds: float = Field(1800.0, gt=0, description="Maximum duration of one attempt, in seconds.")
+    repository_attempts_per_day: int = Field(
+        200, ge=0, description="Maximum number of attempts per repository and day (UTC). A repository can only lower this."
+    )
+    repository_tokens_per_day: int = Field(
+        20_000_000, ge=0, description="Maximum number of model tokens per repository and day. A repository can only lower this."
+    )
+    repository_cost_per_day: float = Field(
+        100.0,
+        ge=0,
+        description="Maximum cost of models per repository and day, in US dollars, if their prices are known. A repository can "
+        "only lower this.",
+    )
+    person_attempts_per_day: int = Field(
+        50,
+        ge=0,
+        description="Maximum number of attempts that one person's `/heal` comments start per day.",
+    )
+    person_tokens_per_day: int = Field(
+        10_000_000, ge=0, description="Maximum number of model tokens for one person's attempts per day."
+    )
+    person_cost_per_day: float = Field(
+        50.0, ge=0, description="Maximum cost of models for one person's attempts per day, in US dollars."
+    )
+    attempts_per_day: int = Field(2000, ge=0, description="Maximum number of attempts per day, of all repositories together.")
+    tokens_per_day: int = Field(
+        200_000_000, ge=0, description="Maximum number of model tokens per day, of all repositories together."
+    )
+    cost_per_day: float = Field(
+        500.0, ge=0, description="Maximum cost of models per day, of all repositories together, in US dollars."
+    )
     autonomy: Autonomy = Field(
         "full",
         description="When to wait for approval (`selfheal attempts approve`): never (`full`), before publishing "

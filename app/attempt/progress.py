@@ -51,12 +51,10 @@ def publication_of(attempt: Attempt, secrets: tuple[str, ...]) -> Publication:
 
 
 async def react(attempt: Attempt, repository: Repository, reaction: Reaction) -> None:
-    """Acknowledge a command with a reaction; if that fails, the attempt continues."""
-    comment_id = attempt.requests[0].comment_id
-    if comment_id is None:
-        return
+    """Acknowledge each of its commands with a reaction; if that fails, the attempt continues."""
     try:
-        await repository.react(comment_id, reaction)
+        for comment_id in [request.comment_id for request in attempt.requests if request.comment_id is not None]:
+            await repository.react(comment_id, reaction)
     except GitHubError as error:
         log.warning("reaction failed", attempt=attempt.id, error=str(error))
 

@@ -12,11 +12,16 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
+from functools import partial
+from math import inf
 from typing import Literal
 
 import structlog
 
 from agent.case import Case, without_a_run
+from agent.ci.project.configuration import PATH as CONFIGURATION
+from agent.ci.project.configuration import Configuration, DailyLimits
+from agent.ci.project.configuration import Quota as DailyQuota
 from agent.contract.events import StepStarted
 from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.question import Waiting
@@ -43,8 +48,9 @@ from app.observability.log import bind_ids
 from app.publish import publish
 from app.publish.messages import Publication
 from app.publish.outcomes import OUTCOME_TEXTS
-from app.store.leases.claims import NotClaimed, Postponed
+from app.store.leases.claims import QUOTA_NEXT, NotClaimed, Postponed
 from app.store.leases.leases import AttemptCancelled, Lease
+from app.store.leases.quotas import Allowance, Quota, Quotas
 from app.store.memories import Embedder
 from app.store.store import Store
 from app.store.values import Attempt, PullRequestRecord
@@ -167,6 +173,11 @@ async def _run(work: Work) -> None:
         return
 
     publication = replace(publication, run_title=gathered.title, run_url=gathered.url)
+    allowance = await lease.reserve(partial(_narrowed, by=gathered.configuration.quota))
+    if isinstance(allowance, str):
+        await _explain(work, publication, without_a_run(Outcome.REFUSED, allowance, QUOTA_NEXT))
+        return
+    gathered = replace(gathered, configuration=_within(allowance, gathered.configuration))
     result = await _repair(work, head, gathered, publication)
     await lease.spend(result.usage)
     if isinstance(result, Waiting):
@@ -181,6 +192,28 @@ async def _run(work: Work) -> None:
             await _publish(work, head, publication, result)
         else:
             await _explain(work, publication, result)
+
+
+def _narrowed(quotas: Quotas, by: DailyQuota) -> Quotas:
+    """The operator's quotas, narrowed by the repository's own."""
+
+    def narrower(quota: Quota, limits: DailyLimits, key: str) -> Quota:
+        named = {name: f"`quota.{key}.{name}` in {CONFIGURATION}" for name in ("attempts", "tokens", "cost")}
+        return Quota(**{name: getattr(quota, name).narrowed(getattr(limits, name), by) for name, by in named.items()})
+
+    repository, person = narrower(quotas.repository, by.repository, "repository"), narrower(quotas.person, by.person, "person")
+    return replace(quotas, repository=repository, person=person)
+
+
+def _within(allowance: Allowance, configuration: Configuration) -> Configuration:
+    """The configuration with a budget that the quotas allow; the engine checks the budget before each model call."""
+    budget = configuration.budget
+    limits = {
+        name: min(known, left) if known is not None else left
+        for name, known, left in (("tokens", budget.tokens, allowance.tokens), ("cost", budget.cost, allowance.cost))
+        if left != inf
+    }
+    return configuration.model_copy(update={"budget": budget.model_copy(update=limits)})
 
 
 def _ending_for(error: GitHubError, attempt: Attempt) -> NoRepair:

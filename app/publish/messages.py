@@ -18,6 +18,7 @@ from app.publish.proof import headline, log_markdown, size, spent, tried_markdow
 BODY_LIMIT = 65_536
 """In bytes. GitHub counts characters, so its limit is never stricter."""
 
+QUOTA_MARKER = "<!-- selfheal:quota -->"
 _TRAILER = "Selfheal-Attempt: "  # begins the last line of Selfheal's commit messages
 _SUBJECT = 72  # characters of a pull request's title and of a commit's first line
 _ASKED_DIFF = 12_000  # characters of a diff to approve; the command line shows all of it

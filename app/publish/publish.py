@@ -108,6 +108,12 @@ async def explanation(publication: Publication, result: NoRepair, repository: Re
     await _answer(publication, repository, messages.no_repair_comment(publication, result))
 
 
+async def quota_refusal(pull_number: int, refusal: str, repository: Repository) -> None:
+    """Tell on a pull request that a quota refuses its commands; repeating it changes nothing. Raises `GitHubError`."""
+    marker = messages.QUOTA_MARKER
+    await repository.find_or_create_comment(pull_number, marker, f"{marker}\n{refusal}")
+
+
 def branch_name(publication: Publication, number: int = 1) -> str:
     """`selfheal/<branch>-<short sha>`, with `-<number>` for a later attempt if the first name is taken."""
     slug = re.sub(r"[^A-Za-z0-9]+", "-", publication.head_branch).strip("-").lower()[:40].rstrip("-") or "branch"

@@ -1,4 +1,6 @@
-"""The queue from the database to the workers: arq over Redis carries attempts' ids, nothing else.
+"""The queue from the database to the workers: arq over Redis carries ids of attempts and of pull requests, nothing else.
+
+It has two lanes: attempts wait for a worker's slot, while pull requests with new commands are looked at beside them.
 
 Redis may be slow, empty or unavailable at any time. So enqueueing is short and never fails the caller, and the sweeper enqueues
 what is missing.
@@ -10,6 +12,8 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -80,7 +84,16 @@ class Batcher(Generic[T, R]):
                 answer.set_result(result)
 
 
-FUNCTION: Final = "heal"
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One arq queue and its function, which gets a job's id."""
+
+    function: str
+    queue: str
+
+
+ATTEMPTS: Final = Lane("heal", default_queue_name)
+COMMANDS: Final = Lane("decide", f"{default_queue_name}:commands")
 _ENQUEUE_SECONDS = 1.0
 _MAX_BATCH = 200  # ids in one round trip
 _log = structlog.get_logger(__name__)
@@ -88,6 +101,17 @@ _log = structlog.get_logger(__name__)
 serialize = msgspec.json.encode
 """Encodes a job as JSON: with pickle, arq's default, anyone who can write to Redis could run code in the worker."""
 deserialize = msgspec.json.decode
+
+
+def commands_id(repository_id: int, pull_number: int) -> str:
+    """The job that decides the commands of a pull request; `pull_of` reads it."""
+    return f"{repository_id}:{pull_number}"
+
+
+def pull_of(job_id: str) -> tuple[int, int]:
+    """Repository id and number of the pull request."""
+    repository_id, _, pull_number = job_id.partition(":")
+    return int(repository_id), int(pull_number)
 
 
 def job_seconds(settings: Settings) -> float:
@@ -103,7 +127,9 @@ class Queue:
         # arq marks a job as in progress for its time limit plus ten seconds.
         self._marked_ms = (job_seconds(settings) + 10) * 1000
         self._silence_ms = settings.lease_seconds * 1000
-        self._ids: Batcher[str, None] = Batcher(self._put, _MAX_BATCH)
+        self._ids: dict[Lane, Batcher[str, None]] = {
+            lane: Batcher(partial(self._put, lane), _MAX_BATCH) for lane in (ATTEMPTS, COMMANDS)
+        }
 
     @classmethod
     def to(cls, url: str, settings: Settings) -> Queue:
@@ -115,24 +141,31 @@ class Queue:
 
     async def enqueue(self, attempt_id: str) -> bool:
         """Enqueue unless already queued; False if Redis does not accept it within two seconds."""
+        return await self._enqueue(ATTEMPTS, attempt_id)
+
+    async def enqueue_commands(self, repository_id: int, pull_number: int) -> bool:
+        """Have a pull request's pending commands decided; as `enqueue`."""
+        return await self._enqueue(COMMANDS, commands_id(repository_id, pull_number))
+
+    async def _enqueue(self, lane: Lane, job_id: str) -> bool:
         try:
             async with asyncio.timeout(2 * _ENQUEUE_SECONDS):
-                await self._ids.submit(attempt_id)
+                await self._ids[lane].submit(job_id)
         except (RedisError, OSError) as error:
-            _log.warning("not enqueued; the sweeper will retry", attempt=attempt_id, error=repr(error))
+            _log.warning("not enqueued; the sweeper will retry", job=job_id, error=repr(error))
             return False
         return True
 
-    async def _put(self, attempt_ids: Sequence[str]) -> Sequence[None]:
+    async def _put(self, lane: Lane, job_ids: Sequence[str]) -> Sequence[None]:
         """Does for many jobs in one transaction what arq's `enqueue_job` does for one job in three round trips."""
         now_ms = time.time_ns() // 1_000_000
         async with asyncio.timeout(_ENQUEUE_SECONDS), self._redis.pipeline(transaction=True) as pipe:
-            for attempt_id in attempt_ids:
-                job = serialize_job(FUNCTION, (attempt_id,), {}, None, now_ms, serializer=serialize)
-                pipe.set(job_key_prefix + attempt_id, job, px=expires_extra_ms, nx=True)
-            pipe.zadd(default_queue_name, dict.fromkeys(attempt_ids, now_ms), nx=True)
+            for job_id in job_ids:
+                job = serialize_job(lane.function, (job_id,), {}, None, now_ms, serializer=serialize)
+                pipe.set(job_key_prefix + job_id, job, px=expires_extra_ms, nx=True)
+            pipe.zadd(lane.queue, dict.fromkeys(job_ids, now_ms), nx=True)
             await pipe.execute()
-        return [None] * len(attempt_ids)
+        return [None] * len(job_ids)
 
     async def bring_back(self, attempt_id: str) -> bool:
         """Enqueue an attempt that no worker has, according to the database. False if Redis does not accept it.
@@ -140,7 +173,16 @@ class Queue:
         A dead worker leaves arq's "in progress" mark, which blocks the job for its whole time limit. A mark younger than a
         lease is left alone: its worker may be about to claim the attempt.
         """
-        mark = in_progress_key_prefix + attempt_id
+        return await self._unmark(attempt_id) and await self.enqueue(attempt_id)
+
+    async def bring_back_commands(self, repository_id: int, pull_number: int) -> bool:
+        """Enqueue a pull request with pending commands; as `bring_back`."""
+        known = commands_id(repository_id, pull_number)
+        return await self._unmark(known) and await self._enqueue(COMMANDS, known)
+
+    async def _unmark(self, job_id: str) -> bool:
+        """Remove a dead worker's mark. False if Redis does not answer."""
+        mark = in_progress_key_prefix + job_id
         try:
             async with asyncio.timeout(_ENQUEUE_SECONDS):
                 left_ms = await self._redis.pttl(mark)
@@ -149,14 +191,20 @@ class Queue:
         except (RedisError, OSError) as error:
             _log.warning("redis does not answer", error=repr(error))
             return False
-        return await self.enqueue(attempt_id)
+        return True
 
     async def close(self) -> None:
         await self._redis.aclose(close_connection_pool=True)
 
 
 async def sweep(store: Store, queue: Queue) -> int:
-    """Enqueue every attempt that waits for a worker; returns how many. Stops at the first failure."""
+    """Enqueue every attempt that waits for a worker; returns how many. Stops at the first failure.
+
+    Pull requests with pending commands come first.
+    """
+    for repository_id, pull_number in await store.pulls_with_commands():
+        if not await queue.bring_back_commands(repository_id, pull_number):
+            return 0
     count = 0
     for attempt_id in await store.due():
         if not await queue.bring_back(attempt_id):

@@ -56,7 +56,9 @@ class StoreIntake:
             raise NotDurable(f"the delivery could not be stored: {type(error).__name__}") from error
         _log_receipt(delivery, decision, receipt)
         # A duplicate on a repeated commit is this delivery itself: the reply to its first commit was lost.
-        if receipt.attempt_id is not None and (commits > 1 or not receipt.duplicate):
+        if isinstance(decision, RepairRequest) and decision.by_command and receipt.attempt_id is None:
+            await self._queue.enqueue_commands(decision.repository.id, decision.pull_number or 0)
+        elif receipt.attempt_id is not None and (commits > 1 or not receipt.duplicate):
             await self._queue.enqueue(receipt.attempt_id)
             if self._traced:
                 traces.record_delivery(receipt.attempt_id, delivery.guid, delivery.event, began)

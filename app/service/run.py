@@ -27,9 +27,10 @@ from app.assembly import (
 )
 from app.observability import log
 from app.observability.traces import export_spans
+from app.queue.queue import Queue
 from app.queue.redis import RedisMissing
 from app.service.web import serve
-from app.service.worker import Heal, OpenHeal, work, worker_name
+from app.service.worker import Jobs, OpenJobs, work, worker_name
 from app.settings import Settings
 from app.stopping import SIGNALS
 from app.store.checkpoints.checkpoints import open_checkpoints
@@ -61,7 +62,7 @@ def stop_on_signals(message: str = "stopping; returning running attempts to the 
             loop.remove_signal_handler(number)
 
 
-async def dev(settings: Settings, open_heal: OpenHeal, stop: asyncio.Event, on_listening: Callable[[str], None]) -> None:
+async def dev(settings: Settings, open_jobs: OpenJobs, stop: asyncio.Event, on_listening: Callable[[str], None]) -> None:
     """Run web and worker in this process, until `stop` is set or one of them fails. Raises what `serve` and `work` raise.
 
     The worker starts once the web process listens; if that fails, no attempt is claimed.
@@ -83,7 +84,7 @@ async def dev(settings: Settings, open_heal: OpenHeal, stop: asyncio.Event, on_l
         await may_work.wait()
         try:
             if not stop.is_set():
-                await work(settings, open_heal, stop)
+                await work(settings, open_jobs, stop)
         finally:
             stop.set()
 
@@ -159,18 +160,18 @@ async def worker(settings: Settings) -> None:
     """Run a worker until a signal."""
     log.configure(settings.log_level, settings.secrets)
     with log.log_prints(), export_spans(settings, "worker"), exit_when_hung(), stop_on_signals() as stop:
-        await work(settings, open_heal, stop)
+        await work(settings, open_jobs, stop)
 
 
 async def both(settings: Settings) -> None:
     """Run web and worker in one process until a signal."""
     log.configure(settings.log_level, settings.secrets)
     with log.log_prints(), export_spans(settings, "web and worker"), stop_on_signals() as stop:
-        await dev(settings, open_heal, stop, _listening)
+        await dev(settings, open_jobs, stop, _listening)
 
 
 @asynccontextmanager
-async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
+async def open_jobs(settings: Settings, store: Store, queue: Queue) -> AsyncIterator[Jobs]:
     """Open what repairing needs: extensions, GitHub's client, sandboxes, models, checkpoints.
 
     Proves the sandbox's isolation before anything is claimed. Raises `SettingsError`, `SandboxUnavailable` (also if it does not
@@ -178,6 +179,7 @@ async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
     """
     # Imported here, so that the web process does not pay for these imports.
     from agent.engine import Engine
+    from app.attempt.commands import CommandDesk
     from app.attempt.story import Deps, heal
     from app.service.isolation import in_background, require_isolation
 
@@ -220,7 +222,7 @@ async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
             model=models.name if models else None,
             extensions=[*(placed.proposer.rung for placed in added.rungs), *(opinion.name for opinion in added.opinions)],
         )
-        yield partial(heal, deps=deps)
+        yield Jobs(partial(heal, deps=deps), CommandDesk(store, github, queue.enqueue).decide)
 
 
 def _listening(url: str) -> None:

@@ -12,6 +12,8 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Set
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import structlog
@@ -26,7 +28,17 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from app.clock import SystemClock
 from app.observability import log
-from app.queue.queue import FUNCTION, Queue, deserialize, job_seconds, serialize, sweep_for_ever
+from app.queue.queue import (
+    ATTEMPTS,
+    COMMANDS,
+    Lane,
+    Queue,
+    deserialize,
+    job_seconds,
+    pull_of,
+    serialize,
+    sweep_for_ever,
+)
 from app.queue.redis import open_redis
 from app.service.health import worker_key
 from app.settings import Settings
@@ -42,11 +54,25 @@ if TYPE_CHECKING:
 Heal = Callable[[str], Awaitable[None]]
 """Claims and heals the attempt with that id. Its exceptions are logged; the lease has recorded them before."""
 
-OpenHeal = Callable[[Settings, Store], AbstractAsyncContextManager[Heal]]
-"""Opens what healing needs, for the worker's lifetime."""
+Decide = Callable[[int, int], Awaitable[None]]
+"""Decides the pending commands of a pull request: the repository's id and the number. Its exceptions are logged."""
 
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """What a worker does: attempts in its slots, commands beside them."""
+
+    heal: Heal
+    decide: Decide
+
+
+OpenJobs = Callable[[Settings, Store, Queue], AbstractAsyncContextManager[Jobs]]
+"""Opens what the jobs need, for the worker's lifetime."""
+
+RunOne = Callable[[str], Awaitable[None]]
 _POLL_SECONDS = 0.02  # on average, an attempt waits half of this for an idle worker
 _HEALTH_SECONDS = 10
+_COMMAND_JOBS = 4  # pull requests whose commands are decided at once
 _REDIS_RETRIES = 30  # a second apart: Redis can restart without disturbing running attempts
 _DRAIN_SECONDS = 20.0
 _CLOSE_SECONDS = 2.0
@@ -58,17 +84,18 @@ def worker_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-async def work(settings: Settings, open_heal: OpenHeal, stop: asyncio.Event) -> None:
+async def work(settings: Settings, open_jobs: OpenJobs, stop: asyncio.Event) -> None:
     """The whole worker process: opens the store, Redis and what healing needs; works until `stop` is set.
 
-    Raises `StoreError`, `RedisMissing` and what `open_heal` raises, when it cannot start.
+    Raises `StoreError`, `RedisMissing` and what `open_jobs` raises, when it cannot start.
     """
     async with (
         open_store(settings, SystemClock()) as store,
         open_redis(settings) as redis_url,
-        open_heal(settings, store) as heal,
+        _opened(Queue.to(redis_url, settings)) as queue,
+        open_jobs(settings, store, queue) as jobs,
     ):
-        working = asyncio.create_task(run_worker(settings, store, redis_url, heal))
+        working = asyncio.create_task(run_worker(settings, store, redis_url, jobs))
         stopping = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -80,29 +107,41 @@ async def work(settings: Settings, open_heal: OpenHeal, stop: asyncio.Event) -> 
         working.result()
 
 
-async def run_worker(settings: Settings, store: Store, redis_url: str, heal: Heal) -> None:
+@contextlib.asynccontextmanager
+async def _opened(queue: Queue) -> AsyncIterator[Queue]:
+    try:
+        yield queue
+    finally:
+        await queue.close()
+
+
+async def run_worker(settings: Settings, store: Store, redis_url: str, jobs: Jobs) -> None:
     """Work and sweep until cancelled; reconnects with backoff after a long outage of Redis."""
     queue = Queue.to(redis_url, settings)
     sweeping = asyncio.create_task(sweep_for_ever(store, queue, settings.sweep_seconds))
-    working = asyncio.create_task(_work_for_ever(settings, redis_url, heal))
+    working = {
+        asyncio.create_task(_work_for_ever(settings, redis_url, ATTEMPTS, partial(_heal_one, jobs.heal))),
+        asyncio.create_task(_work_for_ever(settings, redis_url, COMMANDS, partial(_decide_one, jobs.decide))),
+    }
     try:
-        await asyncio.wait({sweeping, working}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({sweeping, *working}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        working.cancel()  # once: it releases running attempts, which takes time
+        for lane in working:
+            lane.cancel()  # once: it releases running attempts, which takes time
         await cancel_and_wait(sweeping)
-        await asyncio.wait({working})
+        await asyncio.wait(working)
         await queue.close()
-    for task in (sweeping, working):
+    for task in (sweeping, *working):
         if not task.cancelled():
             task.result()
 
 
-async def _work_for_ever(settings: Settings, redis_url: str, heal: Heal) -> None:
+async def _work_for_ever(settings: Settings, redis_url: str, lane: Lane, run_one: RunOne) -> None:
     pause = 1.0
     while True:
         began = asyncio.get_running_loop().time()
         try:
-            async with _arq_worker(settings, redis_url, heal) as worker:
+            async with _arq_worker(settings, redis_url, lane, run_one) as worker:
                 await _poll(worker)
         except (RedisError, OSError) as error:
             _log.warning("redis is unavailable", error=repr(error), again_in=pause)
@@ -125,15 +164,15 @@ async def _poll(worker: Worker) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _arq_worker(settings: Settings, redis_url: str, heal: Heal) -> AsyncIterator[Worker]:
+async def _arq_worker(settings: Settings, redis_url: str, lane: Lane, run_one: RunOne) -> AsyncIterator[Worker]:
     is_closing, working = False, set[asyncio.Future[None]]()
 
-    async def run(_: dict[Any, Any], attempt_id: str) -> None:
+    async def run(_: dict[Any, Any], job_id: str) -> None:
         if is_closing:  # its cancellation was lost
             raise asyncio.CancelledError
         working.add(done := asyncio.get_running_loop().create_future())
         try:
-            await _run_one(heal, attempt_id)
+            await run_one(job_id)
         finally:
             working.discard(done)
             done.set_result(None)
@@ -146,13 +185,22 @@ async def _arq_worker(settings: Settings, redis_url: str, heal: Heal) -> AsyncIt
         retry_on_error=[RedisConnectionError, RedisTimeoutError, OSError],
     )
     worker = Worker(
-        [func(cast("WorkerCoroutine", run), name=FUNCTION, timeout=job_seconds(settings), keep_result=0, max_tries=1_000_000)],
+        [
+            func(
+                cast("WorkerCoroutine", run),
+                name=lane.function,
+                timeout=job_seconds(settings),
+                keep_result=0,
+                max_tries=1_000_000,
+            )
+        ],
         redis_pool=ArqRedis(pool, job_serializer=serialize, job_deserializer=deserialize),
+        queue_name=lane.queue,
         handle_signals=False,
-        max_jobs=settings.worker_jobs,
+        max_jobs=settings.worker_jobs if lane == ATTEMPTS else _COMMAND_JOBS,
         poll_delay=_POLL_SECONDS,
         health_check_interval=_HEALTH_SECONDS,
-        health_check_key=worker_key(worker_name()),
+        health_check_key=worker_key(worker_name()) if lane == ATTEMPTS else None,
         job_serializer=serialize,
         job_deserializer=deserialize,
         log_results=False,
@@ -195,7 +243,14 @@ class _EverySecond(ConstantBackoff):
         return super().compute(failures)
 
 
-async def _run_one(heal: Heal, attempt_id: str) -> None:
+async def _decide_one(decide: Decide, job_id: str) -> None:
+    try:
+        await decide(*pull_of(job_id))
+    except Exception:  # noqa: BLE001 - any bug or outage; the commands stay pending, and the sweeper enqueues them again
+        _log.exception("commands not decided", job=job_id)
+
+
+async def _heal_one(heal: Heal, attempt_id: str) -> None:
     with log.bind_ids(attempt=attempt_id):
         try:
             await heal(attempt_id)

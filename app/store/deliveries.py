@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.contract.outcome import Outcome
 from app.store.leases import changes
-from app.store.models import AttemptRow, DeliveryRow, InstallationRow, PullRequestRow, RepositoryRow, RequestRow
+from app.store.models import AttemptRow, CommandRow, DeliveryRow, InstallationRow, PullRequestRow, RepositoryRow, RequestRow
 from app.store.values import REQUEST_FIELDS
 from webhooks.intake import (
     Decision,
@@ -34,6 +34,8 @@ _INSTALLATION_STATES = {"deleted": "removed", "suspend": "suspended"}
 
 BatchItem = tuple[Delivery, RepairRequest | Ignored]
 """The requests in a batch are automatic ones, whose head is known."""
+
+_COMMAND_FIELDS = ("installation_id", "pull_number", "comment_id", "sender", "title", "flaky")
 
 _Head = tuple[int, str]  # repository, commit
 
@@ -68,7 +70,7 @@ async def _one(
     attempt_id: str | None = None
     match decision:
         case RepairRequest():
-            attempt_id = await _command(session, decision, now)
+            attempt_id = await _command(session, delivery, decision, now)
         case InstallationChange():
             await _installation(session, decision, now)
         case PullRequestChange():
@@ -77,22 +79,18 @@ async def _one(
     return Receipt(duplicate=False, attempt_id=attempt_id)
 
 
-async def _command(session: AsyncSession, request: RepairRequest, now: datetime) -> str:
-    """The id of the attempt that a comment requests, created if it is new."""
+async def _command(session: AsyncSession, delivery: Delivery, request: RepairRequest, now: datetime) -> str | None:
+    """Record a comment as a pending command (`app.store.commands`); returns the id of its attempt if it has one already."""
     await record_repository(session, request.installation_id, request.repository, now)
     # The GUID is not signed: a comment delivered under another GUID is still the same command.
     known: str | None = await session.scalar(
         select(RequestRow.attempt_id).where(RequestRow.comment_id == request.comment_id).limit(1)
     )
-    if known is not None:
-        return known
-    sha = request.head_sha
-    number = await changes.next_number(session, request.repository.id, sha) if sha else None
-    row = AttemptRow(**_attempt_row(request, number, now))
-    session.add(row)
-    await session.flush()
-    session.add(RequestRow(**_request_row(request, row.id, now)))
-    return row.id
+    if known is None and await session.get(CommandRow, request.comment_id) is None:
+        named = {name: getattr(request, name) for name in _COMMAND_FIELDS}
+        session.add(CommandRow(repository_id=request.repository.id, guid=delivery.guid, created_at=now, **named))
+        await session.flush()
+    return known
 
 
 async def _installation(session: AsyncSession, change: InstallationChange, now: datetime) -> None:
@@ -196,7 +194,7 @@ def record_batch(connection: Connection, batch: Sequence[BatchItem], now: dateti
         attempt_id = None
         if isinstance(decision, RepairRequest):
             attempt_id = attempts[_head(decision)]
-            requests.append(_request_row(decision, attempt_id, now))
+            requests.append(request_row(decision, attempt_id, now))
         deliveries.append(_delivery_row(delivery, decision, attempt_id, now))
         attempt_of[delivery.guid] = attempt_id  # the batch may hold the same delivery twice
         receipts.append(Receipt(duplicate=False, attempt_id=attempt_id))
@@ -228,7 +226,7 @@ def _attempts(connection: Connection, requests: Sequence[RepairRequest], now: da
         if automatic_sha is not None:
             automatic[head] = attempt_id
     created = {
-        head: _attempt_row(request, numbers.get(head, 0) + 1, now) for head, request in heads.items() if head not in automatic
+        head: attempt_row(request, numbers.get(head, 0) + 1, now) for head, request in heads.items() if head not in automatic
     }
     if created:
         connection.execute(insert(AttemptRow), list(created.values()))
@@ -240,7 +238,7 @@ def _head(request: RepairRequest) -> _Head:
     return request.repository.id, request.head_sha
 
 
-def _attempt_row(request: RepairRequest, number: int | None, now: datetime) -> dict[str, Any]:
+def attempt_row(request: RepairRequest, number: int | None, now: datetime) -> dict[str, Any]:
     """The row of a new attempt; `number` is its number among its head's attempts, if the head is known."""
     return {
         "id": _new_id(now),
@@ -264,7 +262,8 @@ def _new_id(now: datetime) -> str:
     return f"{int(now.timestamp() * 256) % 2**32:08x}{secrets.token_hex(12)}"
 
 
-def _request_row(request: RepairRequest, attempt_id: str, now: datetime) -> dict[str, Any]:
+def request_row(request: RepairRequest, attempt_id: str, now: datetime) -> dict[str, Any]:
+    """The row of a trigger of an attempt."""
     return {"attempt_id": attempt_id, "created_at": now, **{name: getattr(request, name) for name in REQUEST_FIELDS}}
 
 

@@ -190,6 +190,10 @@ class AttemptRow(Base):
     tokens_out: Mapped[int] = mapped_column(default=0)
     calls: Mapped[int] = mapped_column(default=0)
     cost: Mapped[float | None] = mapped_column(default=0.0)
+    person: Mapped[str | None]  # login of who commanded it, in lower case
+    admitted_at: Mapped[datetime | None] = mapped_column(index=True)  # quotas count it on this day (UTC)
+    tokens_reserved: Mapped[int | None]  # what it may spend at most; None until its quotas are checked, 0 once it ended
+    cost_reserved: Mapped[float | None] = mapped_column(Double)
     created_at: Mapped[datetime] = mapped_column(index=True)
     started_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
@@ -226,6 +230,33 @@ class RequestRow(Base):
     title: Mapped[str]
     flaky: Mapped[bool] = mapped_column(default=False, server_default=false())  # repair flaky failures too
     created_at: Mapped[datetime]
+
+
+class CommandRow(Base):
+    """A `/heal` comment. It becomes an attempt, or part of one, once its author's permission is known."""
+
+    __tablename__ = "commands"
+    __table_args__ = (
+        Index(
+            "ix_commands_undecided",
+            "repository_id",
+            "pull_number",
+            sqlite_where=text("decided_at IS NULL"),
+            postgresql_where=text("decided_at IS NULL"),
+        ),
+    )
+
+    comment_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    repository_id: Mapped[int] = mapped_column(ForeignKey("repositories.id"))
+    installation_id: Mapped[int]
+    pull_number: Mapped[int]
+    guid: Mapped[str] = mapped_column(Words(64))  # of its delivery
+    sender: Mapped[str]
+    title: Mapped[str]
+    flaky: Mapped[bool]
+    created_at: Mapped[datetime]
+    due_at: Mapped[datetime | None]  # when a postponed lookup may be tried again
+    decided_at: Mapped[datetime | None]
 
 
 class RerunRow(Base):

@@ -11,7 +11,7 @@ from sqlalchemy.orm import aliased, joinedload, selectinload
 
 from app.store.database.database import Database
 from app.store.events import StoredEvent, decode
-from app.store.models import AttemptRow, DeliveryRow, EventRow, PullRequestRow, RepositoryRow
+from app.store.models import AttemptRow, CommandRow, DeliveryRow, EventRow, PullRequestRow, RepositoryRow
 from app.store.values import Attempt, AttemptQuery, AttemptVersion, PullRequestResult, Status, attempt_of
 
 _MANY = 500  # ids in one query
@@ -126,6 +126,14 @@ async def due(session: AsyncSession, now: datetime, keep: timedelta, limit: int 
     found = sorted([each for which in (queued, abandoned, unreported) for each in await oldest(which, limit)])[:limit]
     found += await oldest(stale(now, keep), limit - len(found))
     return [attempt_id for _, attempt_id in found]
+
+
+async def pulls_with_commands(session: AsyncSession, now: datetime, limit: int = 500) -> list[tuple[int, int]]:
+    """Repository id and number of each pull request with a command to be decided."""
+    is_due = or_(CommandRow.due_at.is_(None), CommandRow.due_at <= now)
+    columns = CommandRow.repository_id, CommandRow.pull_number
+    rows = await session.execute(select(*columns).where(CommandRow.decided_at.is_(None), is_due).distinct().limit(limit))
+    return [(repository_id, pull_number) for repository_id, pull_number in rows]
 
 
 def stale(now: datetime, keep: timedelta) -> ColumnElement[bool]:

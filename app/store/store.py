@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
+from math import inf
 
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.exc import IntegrityError
@@ -25,6 +26,7 @@ from app.store.leases import changes
 from app.store.leases.changes import Fork
 from app.store.leases.claims import Terms
 from app.store.leases.leases import Lease, NotificationLease, open_lease, open_notification
+from app.store.leases.quotas import Allowance, Limit, Quota, Quotas
 from app.store.memories import Embedder, RepositoryMemory, StoredMemory
 from app.store.models import AttemptRow, BlobRow, RerunRow
 from app.store.queries import Queries
@@ -89,6 +91,11 @@ class Store(Queries):
         """Claim the report of an ended attempt's outcome; see `leases.leases.open_notification`."""
         return open_notification(self.database, self.clock, self._terms, attempt_id, worker)
 
+    @property
+    def quotas(self) -> Quotas:
+        """The operator's quotas, for all attempts of a day."""
+        return self._terms.quotas
+
     def for_pages(self) -> Store:
         """The same store for pages, with bounded concurrency, so that webhooks find free connections."""
         return Store(self.database.for_pages(_PAGE_READERS), self.clock, self._terms)
@@ -102,6 +109,11 @@ class Store(Queries):
         """Ids of attempts that need a worker: to run, to report an outcome, or to drop old checkpoints. Oldest first."""
         async with self.database.read() as session:
             return await queries.due(session, self.clock.now(), self._terms.keep)
+
+    async def pulls_with_commands(self) -> list[tuple[int, int]]:
+        """Repository id and number of each pull request with a command to be decided."""
+        async with self.database.read() as session:
+            return await queries.pulls_with_commands(session, self.clock.now())
 
     async def reply(self, attempt_id: str, approved: bool, why: str = "") -> str | None:
         """Answer an attempt that waits for a person, and queue it again; returns a sentence if that is not possible."""
@@ -159,7 +171,22 @@ class Store(Queries):
 def terms_of(settings: Settings) -> Terms:
     # The budget ends an attempt; a try that exceeds it by this much is broken.
     longest = settings.max_seconds * 1.5 + 600
-    return Terms(settings.lease_seconds, longest, settings.max_tries, keep=timedelta(days=settings.keep_days))
+    return Terms(
+        settings.lease_seconds,
+        longest,
+        settings.max_tries,
+        keep=timedelta(days=settings.keep_days),
+        quotas=_quotas_of(settings),
+        most=Allowance(settings.max_tokens, settings.max_cost or inf),
+    )
+
+
+def _quotas_of(settings: Settings) -> Quotas:
+    def quota(whose: str) -> Quota:
+        names = [f"{whose}{what}_per_day" for what in ("attempts", "tokens", "cost")]
+        return Quota(*(Limit(getattr(settings, name), f"{PREFIX}{name.upper()}") for name in names))
+
+    return Quotas(quota("repository_"), quota("person_"), quota(""))
 
 
 @contextlib.asynccontextmanager

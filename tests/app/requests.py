@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from agent.contract.outcome import Outcome
+from app.store import commands
 from app.store.deliveries import record
 from app.store.leases import changes
 from app.store.models import AttemptRow
@@ -37,9 +38,13 @@ def delivery(guid: str | None = None) -> Delivery:
 
 
 async def taken(store: Store, decision: Decision) -> str:
-    """Commit the decision, as a new delivery; the attempt's id ("" without one)."""
+    """Commit the decision, as a new delivery; the attempt's id ("" without one). A command's author is permitted."""
     async with store.database.write() as session:
-        return (await record(session, delivery(), decision, store.clock.now())).attempt_id or ""
+        known = (await record(session, delivery(), decision, store.clock.now())).attempt_id or ""
+    if known or not (isinstance(decision, RepairRequest) and decision.by_command):
+        return known
+    admitted = await commands.admit(store, await commands.pending(store, decision.repository.id, decision.pull_number or 0))
+    return (admitted and admitted.attempt_id) or ""
 
 
 def run_of(sha: str, **changes: object) -> RepairRequest:

@@ -14,6 +14,7 @@ from app.service.worker import run_worker
 from app.settings import load
 from app.stopping import cancel_and_wait
 from app.store.store import open_store
+from tests.app.service.crew import jobs
 from tests.app.waiting import until
 
 
@@ -49,7 +50,7 @@ async def test_a_worker_stops_at_whatever_moment_a_job_begins(tmp_path: Path, re
                 await asyncio.sleep(600)
 
             assert await queue.enqueue(f"{number:032x}")
-            working = asyncio.create_task(run_worker(settings, store, redis_url, heal))
+            working = asyncio.create_task(run_worker(settings, store, redis_url, jobs(heal)))
             await begun.wait()
             await asyncio.sleep((0, 0, 0.0005, 0.001, 0.002, 0.005)[number % 6])
             working.cancel()
@@ -70,7 +71,7 @@ async def test_a_worker_without_redis_says_so_and_stops_when_it_is_told(
 
     async with open_store(settings, SystemClock()) as store:
         with structlog.testing.capture_logs() as logged:
-            working = asyncio.create_task(run_worker(settings, store, nowhere, heal))
+            working = asyncio.create_task(run_worker(settings, store, nowhere, jobs(heal)))
             await until(lambda: any(told in line["event"] for line in logged))
             await asyncio.sleep(0.5)  # it is closing what it had, or pauses
             working.cancel()

@@ -23,6 +23,7 @@ from sandbox.base import KIB, Packages
 
 PATH = ".github/selfheal.yml"
 SIZE_LIMIT = 64 * KIB
+_A_PENNY = 0.01  # US dollars
 
 _Text = Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -61,6 +62,21 @@ class Narrowed(_Strict):
     seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
+class DailyLimits(_Strict):
+    """Limits per day (UTC); None: the operator's."""
+
+    attempts: int | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=0)
+    cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)  # US dollars
+
+
+class Quota(_Strict):
+    """Limits of this repository, of which those of a person count what that person uses everywhere."""
+
+    repository: DailyLimits = DailyLimits()
+    person: DailyLimits = DailyLimits()
+
+
 class Configuration(_Strict):
     """What a repository asks for; the defaults are those of a repository without the file."""
 
@@ -74,6 +90,7 @@ class Configuration(_Strict):
     rungs: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,50}$")], ...] | None = None
     autonomy: Autonomy | None = None  # never more than the operator allows
     budget: Narrowed = Narrowed()
+    quota: Quota = Quota()
     branches: Branches = Branches()
     rerun: Literal["never", "once"] | None = None  # of failed jobs that are flaky; None: the operator's setting
     guidance: Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)] = ""  # for the model, quoted as data
@@ -122,6 +139,8 @@ class Configuration(_Strict):
         """The operator's policy and budget, narrowed; only edits of tests and of their snapshots may be granted here."""
         rungs = policy.rungs if self.rungs is None else tuple(rung for rung in policy.rungs if rung in self.rungs)
         limits = {name: min(getattr(budget, name), limit) for name, limit in self.budget if limit is not None}
+        if self.budget.cost is not None:  # 0 from the operator is no limit; from a repository, it is the smallest one
+            limits["cost"] = max(min(budget.cost or self.budget.cost, self.budget.cost), _A_PENNY)
         return (
             replace(
                 policy,

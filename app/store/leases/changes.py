@@ -56,6 +56,7 @@ async def end(session: AsyncSession, row: AttemptRow, event: Ended, now: datetim
     row.told = reported or row.started_at is None or row.head_sha is None
     row.lease_owner = row.lease_expires_at = row.running_sha = row.question = None
     row.cancel_outcome = row.cancel_reason = None
+    row.tokens_reserved, row.cost_reserved = 0, 0.0  # from now on, quotas count what it spent
 
 
 def ended(outcome: Outcome, reason: str, next_step: str = "") -> Ended:

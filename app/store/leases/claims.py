@@ -22,10 +22,13 @@ from agent.contract.outcome import Outcome
 from app.clock import Clock, elapsed
 from app.store.database.database import Database
 from app.store.database.retries import retried
-from app.store.leases import changes
+from app.store.leases import changes, quotas
+from app.store.leases.quotas import NO_QUOTAS, UNLIMITED, Allowance, Quotas
 from app.store.models import AttemptRow
 from app.store.queries import read_attempt
 from app.store.values import Attempt
+
+QUOTA_NEXT = "Comment `/heal` once the quota allows it."
 
 
 class NotClaimed(Exception):
@@ -55,13 +58,16 @@ class TriesExhausted(NotClaimed):
 class Terms:
     """The limits of a lease. It expires after `silence` seconds without a heartbeat; a try fails after `longest` seconds.
 
-    After `tries` failed tries, the attempt ends. An ended attempt can be forked for the duration `keep`.
+    After `tries` failed tries, the attempt ends. An ended attempt can be forked for the duration `keep`. `quotas` limit all
+    attempts of a day together, `most` limits one.
     """
 
     silence: float
     longest: float
     tries: int
     keep: timedelta = timedelta(days=14)
+    quotas: Quotas = NO_QUOTAS
+    most: Allowance = UNLIMITED
 
 
 class Claimed(NamedTuple):
@@ -83,6 +89,7 @@ async def claim(database: Database, clock: Clock, terms: Terms, attempt_id: str,
         refusal: str | None = None
         try:
             async with database.write() as session:
+                await quotas.lock(session)
                 row = await session.get(AttemptRow, attempt_id, with_for_update=True)
                 if row is None:
                     raise NotClaimed("there is no such attempt")
@@ -124,6 +131,11 @@ async def _assign(session: AsyncSession, row: AttemptRow, worker: str, now: date
     if row.tries >= terms.tries:
         await changes.end(session, row, changes.exhausted(row), now)
         return None
+    # A command's commit is not known yet, so its refusal could not be shown: `Lease.reserve` checks it.
+    if row.head_sha is not None and isinstance(left := await quotas.reserve(session, row, terms.quotas, terms.most, now), str):
+        await changes.end(session, row, changes.ended(Outcome.REFUSED, left, QUOTA_NEXT), now)
+        row.told = False
+        return left
     if row.status == "running":
         text = "Taken over: the previous worker stopped responding"
         await changes.add_event(session, row, Degraded(text=text, step="attempt", why="its lease expired"), now)

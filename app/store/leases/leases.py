@@ -20,7 +20,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.contract.budget import Usage
-from agent.contract.events import AnyEvent, Asked, Degraded
+from agent.contract.events import AnyEvent, Asked, Degraded, ModelCalled
 from agent.contract.outcome import Outcome
 from agent.contract.question import Waiting
 from app.clock import Clock, elapsed
@@ -28,9 +28,10 @@ from app.redaction import redact
 from app.store.database.database import Database
 from app.store.database.retries import retried
 from app.store.events import as_json, encode, is_kept
-from app.store.leases import changes
+from app.store.leases import changes, quotas
 from app.store.leases.claims import Claimed, HeadBusy, NotClaimed, Postponed, Terms, claim, take
 from app.store.leases.heartbeat import LeaseLost, RowLease, held
+from app.store.leases.quotas import Allowance, Quotas
 from app.store.models import AttemptRow, PullRequestRow
 from app.store.queries import read_attempt
 from app.store.text import storable
@@ -64,6 +65,9 @@ class Lease(RowLease):
                 if known is not None and await changes.has_event(session, row, encode(event), after=known):
                     return
                 known = row.event_count
+                if isinstance(event, ModelCalled):  # at once: what a lost try spent counts too
+                    row.tokens_in, row.tokens_out = row.tokens_in + event.tokens_in, row.tokens_out + event.tokens_out
+                    row.calls, row.cost = row.calls + 1, (row.cost or 0.0) + (event.cost or 0.0)
                 await changes.add_event(session, row, event, self._clock.now())
 
         await self._patiently(add)
@@ -72,8 +76,15 @@ class Lease(RowLease):
         """Set the commit of a command's attempt, and its number. Raises `HeadBusy`, which returns the attempt to the queue."""
         return await self._patiently(lambda: self._set_head(sha, branch))
 
+    async def reserve(self, narrowed: Callable[[Quotas], Quotas]) -> Allowance | str:
+        """What the attempt may spend within the repository's own, narrower quotas; a sentence if nothing is left of one.
+
+        Then the attempt does not count any more, unless it has spent something.
+        """
+        return await self._patiently(lambda: self._reserve(narrowed(self._terms.quotas)))
+
     async def spend(self, usage: Usage) -> None:
-        """Record the attempt's total usage so far."""
+        """Record the attempt's total usage so far, which may not include that of lost tries."""
         await self._patiently(lambda: self._spend(usage))
 
     async def record_pull_request(self, pull: PullRequestRecord, confidence: float | None = None) -> None:
@@ -151,9 +162,21 @@ class Lease(RowLease):
             raise HeadBusy from error
         return self.attempt
 
+    async def _reserve(self, within: Quotas) -> Allowance | str:
+        async with self._database.write() as session:
+            await quotas.lock(session)
+            row = await session.get_one(AttemptRow, self.attempt.id, with_for_update=True)
+            if (row.lease_token, row.status) != (self._token, self.status):
+                raise LeaseLost(f"attempt {self.attempt.id} is no longer ours")
+            left = await quotas.reserve(session, row, within, self._terms.most, self._clock.now())
+            if isinstance(left, str) and not row.tokens_in + row.tokens_out:
+                row.admitted_at = None
+            return left
+
     async def _spend(self, usage: Usage) -> None:
         async with self._fenced() as (_, row):
-            row.tokens_in, row.tokens_out, row.calls, row.cost = usage.tokens_in, usage.tokens_out, usage.calls, usage.cost
+            if usage.tokens_in + usage.tokens_out >= row.tokens_in + row.tokens_out:
+                row.tokens_in, row.tokens_out, row.calls, row.cost = usage.tokens_in, usage.tokens_out, usage.calls, usage.cost
 
     async def _record_pull_request(self, pull: PullRequestRecord, confidence: float | None) -> None:
         async with self._fenced() as (session, row):

@@ -12,7 +12,8 @@ import sys
 
 from agent.contract.events import AnyEvent
 from app.clock import SystemClock
-from app.service.run import open_heal
+from app.queue.queue import Queue
+from app.service.run import open_jobs
 from app.settings import load
 from app.store.leases.leases import Lease
 from app.store.store import open_store
@@ -28,8 +29,9 @@ async def main(attempt_id: str, kill_at: str = "") -> None:
 
     Lease.record = deadly  # type: ignore[method-assign]
     settings = load()
-    async with open_store(settings, SystemClock()) as store, open_heal(settings, store) as heal:
-        await heal(attempt_id)
+    queue = Queue.to("redis://127.0.0.1:1", settings)  # for commands only
+    async with open_store(settings, SystemClock()) as store, open_jobs(settings, store, queue) as jobs:
+        await jobs.heal(attempt_id)
 
 
 if __name__ == "__main__":

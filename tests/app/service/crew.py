@@ -15,19 +15,29 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from agent.contract.outcome import Outcome
+from app.queue.queue import Queue
 from app.service.run import stop_on_signals
-from app.service.worker import Heal, work, worker_name
+from app.service.worker import Heal, Jobs, work, worker_name
 from app.settings import Settings, load
 from app.store.store import Store
 
 
-def open_heal_for(mode: str, log: Path):  # type: ignore[no-untyped-def]
+def jobs(heal: Heal) -> Jobs:
+    """A worker's jobs without commands."""
+
+    async def decide(repository_id: int, pull_number: int) -> None:
+        raise AssertionError("no test of this crew comments")
+
+    return Jobs(heal, decide)
+
+
+def open_jobs_for(mode: str, log: Path):  # type: ignore[no-untyped-def]
     def note(line: str) -> None:
         with log.open("a") as file:
             file.write(line + "\n")
 
     @contextlib.asynccontextmanager
-    async def open_heal(settings: Settings, store: Store) -> AsyncIterator[Heal]:
+    async def open_jobs(settings: Settings, store: Store, queue: Queue) -> AsyncIterator[Jobs]:
         async def heal(attempt_id: str) -> None:
             async with store.lease(attempt_id, worker_name()) as lease:
                 note(f"begun {mode}")
@@ -38,10 +48,10 @@ def open_heal_for(mode: str, log: Path):  # type: ignore[no-untyped-def]
                 await lease.end(Outcome.HEALED, f"by {mode}")
                 note(f"ended {mode}")
 
-        yield heal
+        yield jobs(heal)
         note("closed")
 
-    return open_heal
+    return open_jobs
 
 
 async def main(folder: str, redis_url: str, mode: str, log: str) -> None:
@@ -53,7 +63,7 @@ async def main(folder: str, redis_url: str, mode: str, log: str) -> None:
         github_webhook_secret="hush",
     )
     with stop_on_signals() as stop:
-        await work(settings, open_heal_for(mode, Path(log)), stop)
+        await work(settings, open_jobs_for(mode, Path(log)), stop)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from app.settings import Settings
 from app.store.database.database import Database
 from app.store.models import DeliveryRow
 from app.store.store import Store
-from tests.app.requests import COMMAND, RUN, delivery, run_of
+from tests.app.requests import COMMAND, RUN, delivery, run_of, taken
 from webhooks.intake import Ignored, NotDurable, Receipt, RepositoryRef
 
 T = TypeVar("T")
@@ -88,15 +88,18 @@ async def test_a_head_that_another_process_was_faster_with_is_taken_up(store: St
     )
     assert results[0].attempt_id == first.attempt_id
     attempts = {attempt.id: attempt for attempt in await store.attempts()}
-    assert len(attempts) == 3
+    assert len(attempts) == 2
+    assert results[1].attempt_id is None, "a command waits for its author's permission"
     assert [request.run_id for request in attempts[str(first.attempt_id)].requests] == [1, 2]
 
 
 async def test_an_automatic_attempt_is_numbered_after_the_others_of_its_head(intake: StoreIntake, store: Store) -> None:
-    command = await intake.take(delivery(), replace(COMMAND, head_sha=RUN.head_sha))
+    command = await taken(store, COMMAND)
+    async with store.lease(command, "w1") as lease:
+        await lease.set_head(str(RUN.head_sha), "main")
     automatic = await intake.take(delivery(), RUN)
     numbers = {attempt.id: attempt.number for attempt in await store.attempts()}
-    assert (numbers[str(command.attempt_id)], numbers[str(automatic.attempt_id)]) == (1, 2)
+    assert (numbers[command], numbers[str(automatic.attempt_id)]) == (1, 2)
 
 
 async def test_the_newest_name_of_a_repository_stays_also_within_one_transaction(intake: StoreIntake, store: Store) -> None:

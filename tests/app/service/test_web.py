@@ -20,7 +20,7 @@ import structlog
 
 from app.service.run import dev
 from app.service.web import create_webhooks, serve
-from app.service.worker import Heal
+from app.service.worker import Jobs
 from app.settings import Settings, SettingsError, load
 from app.store.store import Store
 from tests.app.queue.test_redis import alive, server_pid
@@ -107,14 +107,14 @@ async def test_a_port_that_is_taken_is_named(settings: Settings) -> None:
 async def test_dev_begins_no_work_where_a_port_is_taken(settings: Settings, setting: str) -> None:
     begun: list[str] = []
 
-    def open_heal(_: Settings, __: Store) -> contextlib.AbstractAsyncContextManager[Heal]:
+    def open_jobs(*_: object) -> contextlib.AbstractAsyncContextManager[Jobs]:
         begun.append("work")
         raise AssertionError("nothing is opened for work")
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = settings.model_copy(update={setting: taken.getsockname()[1]})
         with pytest.raises(SettingsError, match="cannot listen on"):
-            await asyncio.wait_for(dev(settings, open_heal, asyncio.Event(), lambda _: None), 60)
+            await asyncio.wait_for(dev(settings, open_jobs, asyncio.Event(), lambda _: None), 60)
     assert begun == []
     assert not settings.data_dir.exists(), "no database either"
 
@@ -214,11 +214,11 @@ import asyncio
 from pathlib import Path
 from app.service.run import dev, stop_on_signals
 from app.settings import load
-from tests.app.service.crew import open_heal_for
+from tests.app.service.crew import open_jobs_for
 async def main():
     settings = load(data_dir={str(tmp_path / "data")!r}, github_webhook_secret="hush", port=0, pages_port=0)
     with stop_on_signals() as stop:
-        await dev(settings, open_heal_for("finish", Path({str(tmp_path / "log")!r})), stop, lambda url: print(url, flush=True))
+        await dev(settings, open_jobs_for("finish", Path({str(tmp_path / "log")!r})), stop, lambda url: print(url, flush=True))
 asyncio.run(main())
 """
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)

@@ -19,12 +19,13 @@ from app.service.worker import Heal, run_worker
 from app.settings import Settings
 from app.store.store import Store
 from tests.app.requests import RUN, run_of, taken
+from tests.app.service.crew import jobs
 from tests.app.waiting import until
 
 
 @contextlib.asynccontextmanager
 async def working(settings: Settings, store: Store, redis_url: str, heal: Heal) -> AsyncIterator[None]:
-    task = asyncio.create_task(run_worker(settings, store, redis_url, heal))
+    task = asyncio.create_task(run_worker(settings, store, redis_url, jobs(heal)))
     try:
         yield
     finally:

@@ -11,6 +11,7 @@ from agent.contract.outcome import Outcome
 from app.queue.queue import Queue
 from app.service.intake import StoreIntake
 from app.settings import Settings
+from app.store import commands
 from app.store.leases.leases import AttemptCancelled
 from app.store.models import DeliveryRow, RepositoryRow
 from app.store.store import Store
@@ -32,16 +33,15 @@ async def test_a_delivery_is_handled_once_also_when_it_arrives_ten_times_at_once
     guid = str(uuid.uuid4())
     results = await asyncio.gather(*(intake.take(delivery(guid), COMMAND) for _ in range(10)))
     assert sorted(result.duplicate for result in results) == [False] + [True] * 9
-    assert len({result.attempt_id for result in results}) == 1
-    assert len(await store.attempts()) == 1
+    assert len(await commands.pending(store, REPOSITORY.id, 3)) == 1
+    assert await store.attempts() == []
 
 
 async def test_a_comment_under_many_guids_at_once_is_one_command(store: Store, intake: StoreIntake) -> None:
     for comment in range(20, 25):
         command = replace(COMMAND, comment_id=comment)
-        results = await asyncio.gather(*(intake.take(delivery(), command) for _ in range(4)))
-        assert len({result.attempt_id for result in results}) == 1
-    assert len(await store.attempts()) == 5
+        await asyncio.gather(*(intake.take(delivery(), command) for _ in range(4)))
+    assert [each.comment_id for each in await commands.pending(store, REPOSITORY.id, 3)] == [*range(20, 25)]
 
 
 async def test_fifty_deliveries_at_once_are_all_taken(store: Store, intake: StoreIntake) -> None:
@@ -67,13 +67,19 @@ async def test_the_same_sha_in_another_repository_is_another_attempt(store: Stor
     assert await taken(store, RUN) != await taken(store, fork)
 
 
-async def test_each_command_makes_an_attempt_but_a_comment_only_one(store: Store) -> None:
+async def test_commands_of_one_pull_request_are_one_attempt_until_it_starts(store: Store) -> None:
     automatic = await taken(store, RUN)
     first = await taken(store, COMMAND)
     again = await taken(store, COMMAND)  # a replay under a new GUID
-    second = await taken(store, replace(COMMAND, comment_id=6))
-    assert first == again
-    assert len({automatic, first, second}) == 3
+    second = await taken(store, replace(COMMAND, comment_id=6, flaky=True))
+    assert first == again == second != automatic
+    attempt = await store.attempt(first)
+    assert attempt is not None
+    assert [(request.comment_id, request.flaky) for request in attempt.requests] == [(5, False), (6, True)]
+    elsewhere = await taken(store, replace(COMMAND, comment_id=7, pull_number=4))
+    async with store.lease(first, "w1"):
+        third = await taken(store, replace(COMMAND, comment_id=8))
+    assert len({first, elsewhere, third}) == 3
 
 
 async def test_ignored_and_refused_deliveries_are_noted(store: Store) -> None:

@@ -135,3 +135,10 @@ def test_every_key_is_documented() -> None:
     keys = [*Configuration.model_fields, *(f"{prefix}{name}" for prefix, part in parts.items() for name in part.model_fields)]
     assert [key for key in keys if f"| `{key}` |" not in page] == []
     assert [name for part in (Narrowed, Branches) for name in part.model_fields if f"`{name}`" not in page] == []
+
+
+def test_a_cost_of_nothing_does_not_remove_the_operators_limit() -> None:
+    _, budget = read("budget: {cost: 0}\n").narrow(Policy(), Budget(cost=2.0))
+    assert 0 < budget.cost <= 0.01
+    _, unlimited = read("budget: {cost: 0.5}\n").narrow(Policy(), Budget(cost=0.0))
+    assert unlimited.cost == 0.5

@@ -1,0 +1,139 @@
+"""Quotas: how many attempts, tokens and dollars a repository, a person and everybody together may use per day (UTC).
+
+An attempt counts on the day when it is admitted. While it runs, it counts with what it may spend at most, then with what it
+spent. So attempts that run at the same time do not exceed a quota together. `lock` makes workers count one after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from math import inf
+
+from sqlalchemy import ColumnElement, and_, case, func, or_, select, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.store.models import AttemptRow
+
+_LOCK = 0x5E1F_90A5  # any number, the same in every process; not that of the migrations
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The most of one thing, and the name of what raises it."""
+
+    most: float = inf
+    raised_by: str = ""
+
+    def narrowed(self, most: float | None, by: str) -> Limit:
+        return Limit(most, by) if most is not None and most < self.most else self
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """Limits per day."""
+
+    attempts: Limit = Limit()
+    tokens: Limit = Limit()
+    cost: Limit = Limit()  # US dollars
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    repository: Quota = Quota()
+    person: Quota = Quota()
+    everybody: Quota = Quota()
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What one attempt may spend at most."""
+
+    tokens: float
+    cost: float  # US dollars
+
+
+NO_QUOTAS = Quotas()
+UNLIMITED = Allowance(inf, inf)
+
+
+async def lock(session: AsyncSession) -> None:
+    """Let no other transaction count until this one ends. Take it before the locks of rows.
+
+    On SQLite, a transaction that writes is alone already.
+    """
+    if session.get_bind().dialect.name == "postgresql":
+        await session.execute(text("SELECT pg_advisory_xact_lock(:lock)").bindparams(lock=_LOCK))
+
+
+async def admit(session: AsyncSession, row: AttemptRow, quotas: Quotas, now: datetime) -> str | None:
+    """Count the attempt from now on, unless it is counted already; returns a sentence if a quota is used up."""
+    left = await _left(session, row, quotas, now)
+    if isinstance(left, str):
+        return left
+    row.admitted_at = row.admitted_at or now
+    return None
+
+
+async def reserve(session: AsyncSession, row: AttemptRow, quotas: Quotas, most: Allowance, now: datetime) -> Allowance | str:
+    """Admit the attempt and reserve what it may spend: `most`, or what is left of the quotas. A sentence if nothing is left.
+
+    An attempt that has begun to spend keeps its reservation.
+    """
+    if row.tokens_reserved is not None and (row.tries > 1 or row.reply is not None):
+        return Allowance(row.tokens_reserved, row.cost_reserved or most.cost)
+    left = await _left(session, row, quotas, now)
+    if isinstance(left, str):
+        return left
+    row.admitted_at = row.admitted_at or now
+    row.tokens_reserved = int(min(most.tokens, left.tokens))
+    # Without a limit for one attempt, a reservation would leave nothing to the others.
+    row.cost_reserved = 0.0 if most.cost == inf else min(most.cost, left.cost)
+    return Allowance(row.tokens_reserved, min(most.cost, left.cost))
+
+
+async def _left(session: AsyncSession, row: AttemptRow, quotas: Quotas, now: datetime) -> Allowance | str:
+    """What the other attempts of the day leave; a sentence if they leave nothing."""
+    day = (row.admitted_at or now).replace(hour=0, minute=0, second=0, microsecond=0)
+    left = UNLIMITED
+    for whose, which, quota in _scopes(row, quotas):
+        if quota == Quota():
+            continue
+        attempts, tokens, cost = await _used(session, row, day, which)
+        for limit, used, what in (
+            (quota.attempts, attempts, f"{quota.attempts.most:.0f} attempts"),
+            (quota.tokens, tokens, f"{quota.tokens.most:.0f} model tokens"),
+            (quota.cost, cost, f"${quota.cost.most:.2f}"),
+        ):
+            if used >= limit.most:
+                until = day + timedelta(days=1)
+                return f"The quota of {what} {whose} is used up until {until:%Y-%m-%d %H:%M} UTC; {limit.raised_by} raises it."
+        left = replace(left, tokens=min(left.tokens, quota.tokens.most - tokens), cost=min(left.cost, quota.cost.most - cost))
+    return left
+
+
+def _scopes(row: AttemptRow, quotas: Quotas) -> Iterator[tuple[str, tuple[ColumnElement[bool], ...], Quota]]:
+    yield "per repository and day", (AttemptRow.repository_id == row.repository_id,), quotas.repository
+    if row.person is not None:
+        yield "per person and day", (AttemptRow.person == row.person,), quotas.person
+    yield "per day", (), quotas.everybody
+
+
+async def _used(
+    session: AsyncSession, row: AttemptRow, day: datetime, which: tuple[ColumnElement[bool], ...]
+) -> tuple[int, int, float]:
+    """Attempts before this one, tokens and dollars of all others on that day."""
+    is_before: ColumnElement[bool] = AttemptRow.id != row.id
+    if row.admitted_at is not None:
+        at_once = and_(AttemptRow.admitted_at == row.admitted_at, AttemptRow.id < row.id)
+        is_before = or_(AttemptRow.admitted_at < row.admitted_at, at_once)
+    spent, cost = AttemptRow.tokens_in + AttemptRow.tokens_out, func.coalesce(AttemptRow.cost, 0.0)
+    tokens_reserved, cost_reserved = func.coalesce(AttemptRow.tokens_reserved, 0), func.coalesce(AttemptRow.cost_reserved, 0.0)
+    totals = select(
+        func.coalesce(func.sum(case((is_before, 1), else_=0)), 0),
+        func.coalesce(func.sum(case((spent > tokens_reserved, spent), else_=tokens_reserved)), 0),
+        func.coalesce(func.sum(case((cost > cost_reserved, cost), else_=cost_reserved)), 0.0),
+    ).where(AttemptRow.admitted_at >= day, AttemptRow.admitted_at < day + timedelta(days=1), AttemptRow.id != row.id, *which)
+    attempts, tokens, dollars = (await session.execute(totals)).one()
+    return int(attempts), int(tokens), float(dollars)

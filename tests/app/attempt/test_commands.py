@@ -1,0 +1,150 @@
+"""Commands on their way to an attempt, with a real Redis, a real worker and a stand-in of GitHub."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from sqlalchemy import select
+
+from app.attempt.commands import CommandDesk
+from app.queue.queue import Queue
+from app.service.intake import StoreIntake
+from app.service.worker import Jobs, run_worker
+from app.store.models import DeliveryRow
+from tests.app.plant import NAME, Plant
+from tests.app.requests import delivery
+from tests.app.waiting import until
+from webhooks.intake import RepairRequest
+
+
+class Site:
+    """A worker with one slot, whose attempts wait for `finish`; webhooks reach it as in the service."""
+
+    def __init__(self, plant: Plant, queue: Queue) -> None:
+        self.plant, self.intake = plant, StoreIntake(plant.store, queue)
+        self.desk = CommandDesk(plant.store, plant.deps.github, queue.enqueue)
+        self.slots: list[str] = []  # attempts that took one
+        self.finish = asyncio.Event()
+
+    async def heal(self, attempt_id: str) -> None:
+        self.slots.append(attempt_id)
+        await self.finish.wait()
+
+    async def comment(self, pull: int, login: str) -> RepairRequest:
+        comment = await self.plant.github.comment(NAME, pull, login, "/heal")
+        command = replace(
+            self.plant.request,
+            source="comment",
+            head_sha=None,
+            head_branch=None,
+            sender=login,
+            comment_id=comment.id,
+            pull_number=pull,
+            title=f"/heal by {login}",
+        )
+        await self.intake.take(delivery(), command)
+        return command
+
+    def lookups(self, login: str) -> int:
+        return sum(f"/collaborators/{login}/permission" in request for request in self.plant.github.requests)
+
+    async def refused(self) -> list[str]:
+        async with self.plant.store.database.read() as session:
+            return list(await session.scalars(select(DeliveryRow.reason).where(DeliveryRow.decision == "refused")))
+
+
+@asynccontextmanager
+async def working(plant: Plant, redis_url: str) -> AsyncIterator[Site]:
+    settings = plant.settings.model_copy(update={"worker_jobs": 1, "sweep_seconds": 0.2})
+    queue = Queue.to(redis_url, settings)
+    site = Site(plant, queue)
+    worker = asyncio.create_task(run_worker(settings, plant.store, redis_url, Jobs(site.heal, site.desk.decide)))
+    try:
+        yield site
+    finally:
+        site.finish.set()
+        worker.cancel()
+        await asyncio.wait({worker})
+        await queue.close()
+
+
+async def pull(plant: Plant, branch: str) -> int:
+    await plant.github.push(NAME, branch, {f"{branch}.txt": "x"})
+    return (await plant.github.open_pull(NAME, branch)).number
+
+
+async def test_thirty_strangers_take_no_slot_and_a_maintainer_goes_through(plant: Plant, redis_url: str) -> None:
+    plant.github.add_collaborator(NAME, "maria", "write")
+    number = await pull(plant, "topic")
+    async with working(plant, redis_url) as site:
+        for stranger in range(30):
+            await site.comment(number, f"stranger{stranger}")
+        await site.comment(number, "maria")
+        await until(lambda: bool(site.slots))
+        (attempt,) = await plant.store.attempts()
+        assert [request.sender for request in attempt.requests] == ["maria"]
+        assert site.slots == [attempt.id]
+
+        async def all_refused() -> bool:
+            return len(await site.refused()) == 30
+
+        await until(all_refused)
+        assert max(site.lookups(f"stranger{stranger}") for stranger in range(30)) == 1
+        assert len(plant.github.reactions(NAME)) < 31
+
+
+async def test_commands_are_decided_while_every_slot_is_taken_and_merged_until_one_is_free(
+    plant: Plant, redis_url: str
+) -> None:
+    plant.github.add_collaborator(NAME, "maria", "write")
+    first, second = await pull(plant, "one"), await pull(plant, "two")
+    async with working(plant, redis_url) as site:
+        await site.comment(first, "maria")
+        await until(lambda: bool(site.slots))
+        for _ in range(5):
+            await site.comment(second, "maria")
+
+        async def is_merged() -> bool:
+            attempts = await plant.store.attempts()
+            return sorted(len(attempt.requests) for attempt in attempts) == [1, 5]
+
+        await until(is_merged)
+        assert len(site.slots) == 1
+        assert site.lookups("maria") == 1, "it is remembered for a minute"
+
+
+async def test_a_used_up_quota_is_told_once_on_the_pull_request(plant: Plant, redis_url: str) -> None:
+    plant.github.add_collaborator(NAME, "maria", "write")
+    first, second = await pull(plant, "one"), await pull(plant, "two")
+    terms = plant.store._terms
+    quota = replace(terms.quotas.person, attempts=replace(terms.quotas.person.attempts, most=1))
+    plant.store._terms = replace(terms, quotas=replace(terms.quotas, person=quota))
+    async with working(plant, redis_url) as site:
+        await site.comment(first, "maria")
+        await until(lambda: bool(site.slots))
+        for _ in range(3):
+            await site.comment(second, "Maria")
+
+        async def all_refused() -> bool:
+            return len(await site.refused()) == 3
+
+        await until(all_refused)
+        await until(lambda: len(plant.github.comments(NAME, second)) > 3)
+        (told,) = plant.github.comments(NAME, second)[3:]
+        assert "The quota of 1 attempts per person and day is used up until " in told.body
+        assert "SELFHEAL_PERSON_ATTEMPTS_PER_DAY raises it." in told.body
+        assert len(await plant.store.attempts()) == 1
+
+
+async def test_a_command_waits_while_github_does_not_answer(plant: Plant, redis_url: str) -> None:
+    plant.github.add_collaborator(NAME, "maria", "write")
+    number = await pull(plant, "topic")
+    plant.github.faults.status("GET", f"/repos/{NAME}/collaborators/*", 502, times=2)
+    async with working(plant, redis_url) as site:
+        await site.comment(number, "maria")
+        await until(lambda: site.lookups("maria") >= 2)
+        assert await plant.store.attempts() == []
+        assert await site.refused() == []
