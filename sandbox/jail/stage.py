@@ -157,6 +157,7 @@ async def open_stage(folder: Path, binds: Sequence[tuple[Path, str]]) -> Stage:
             str(folder),
             *pairs,
             env=PATH,
+            umask=launch.UMASK,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
