@@ -162,8 +162,13 @@ def check_trust(settings: Settings) -> None:
 
 
 async def sandboxes_of(settings: Settings) -> Sandboxes:
-    """The service's sandboxes. Raises `SettingsError` as `check_trust` does, and `SandboxUnavailable`."""
+    """The service's sandboxes. Raises `SettingsError` (see `check_trust`, or for the data folder), and `SandboxUnavailable`."""
     check_trust(settings)
+    try:
+        for folder in (settings.data_dir.resolve(), settings.sandboxes):
+            await asyncio.to_thread(folder.mkdir, 0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"{PREFIX}DATA_DIR: the folder cannot be used: {error}") from error
     return await sandboxes_in(settings.sandboxes, settings, trusted=settings.trust_code)
 
 
