@@ -15,7 +15,7 @@ from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
@@ -29,6 +29,9 @@ _NO_SETTINGS = ("TEST_", "GUEST", "COMMAND")
 """Prefixes of `SELFHEAL_…` names that are not settings: variables for the tests, and for commands inside a sandbox."""
 
 
+_PLAIN_URL = re.compile(
+    r"(?P<scheme>https?)://(?P<host>\w[\w.-]*|\[[0-9a-f:.]+\])(?::(?P<port>\d{1,5}))?(?:/[!-~]*)?", re.ASCII | re.IGNORECASE
+)
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|HEADERS)$", re.IGNORECASE)
 
 
@@ -299,20 +302,22 @@ class Settings(BaseSettings):
 
 
 def safe_url(value: str) -> str:
-    """`value`, to which tokens are sent. Raises `ValueError` unless it is a plain https URL, or one of this machine."""
-    parts = urlsplit(value)
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("must not contain a user or a password")
-    if parts.query or parts.fragment or "?" in value or "#" in value:
+    """`value`, to which credentials are sent. Raises `ValueError` unless it is a plain https URL, or one of this machine."""
+    if "@" in value.partition("://")[2].partition("/")[0]:
+        raise ValueError("must not contain a user or a password; credentials have settings of their own")
+    if "?" in value or "#" in value:
         raise ValueError("must not contain a query (?) or a fragment (#)")
-    if value and parts.scheme != "https" and not _is_loopback(parts.hostname or ""):
-        raise ValueError("must begin with https://, because a token is sent there (http:// only for this machine)")
+    plain = _PLAIN_URL.fullmatch(value)
+    if plain is None or int(plain["port"] or 0) > 65535:
+        raise ValueError("must be of the form https://HOST, https://HOST:PORT or https://HOST/PATH")
+    if plain["scheme"] != "https" and not _is_loopback(plain["host"].strip("[]")):
+        raise ValueError("must begin with https://, because credentials are sent there (http:// only for this machine)")
     return value
 
 
 def _is_loopback(host: str) -> bool:
     try:
-        return host == "localhost" or ip_address(host).is_loopback
+        return host.lower() == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
 
@@ -376,10 +381,11 @@ def _unknown(env_file: str | None) -> Iterator[str]:
 
 
 def _sentence(problem: Any) -> str:
-    """One line about an invalid value, which is shown unless it is a secret."""
+    """One line about an invalid value, which is shown unless it is a secret, or a URL that may contain one."""
     field = str(problem["loc"][0]) if problem["loc"] else ""
     message = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input ")
-    given = "" if _is_secret(field) or problem["input"] is None else f", not {problem['input']!r:.80}"
+    is_hidden = _is_secret(field) or problem["input"] is None or any(mark in str(problem["input"]) for mark in "@?#")
+    given = "" if is_hidden else f", not {problem['input']!r:.80}"
     return f"{PREFIX}{field.upper()} {message[:1].lower()}{message[1:]}{given}"
 
 

@@ -29,6 +29,7 @@ _REMEDY = {
 }
 _SET_UP = """
 set -e
+umask 022
 stage=$1; shift
 mount -t tmpfs -o size=64m,mode=0755,nosuid,nodev stage "$stage"
 while [ $# -gt 0 ]; do
@@ -157,7 +158,6 @@ async def open_stage(folder: Path, binds: Sequence[tuple[Path, str]]) -> Stage:
             str(folder),
             *pairs,
             env=PATH,
-            umask=launch.UMASK,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -219,7 +219,11 @@ _OLLAMA = "http://localhost:11434"
 
 
 async def check_model(settings: Settings) -> AsyncIterator[Check]:
-    models = await models_of(settings)
+    try:
+        models = await models_of(settings)
+    except SettingsError as error:
+        yield Check("model", "server", "failed", str(error), "serve it over https, or unset the key if the server needs none")
+        return
     if models is None:
         why = "set to `none`" if settings.model == "none" else "not set, and no local Ollama with a coding model"
         yield Check("model", "none", "ok", f"{why}; Selfheal repairs without a model")
