@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import unquote
@@ -53,8 +53,9 @@ class Settings(BaseSettings):
     github_api_url: str = Field("https://api.github.com", description="URL of GitHub's or GitHub Enterprise Server's REST API.")
     github_download_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="Hosts in a private network from which logs may be downloaded, separated by commas: where a GitHub "
-        "Enterprise server redirects to. The server's own host is always allowed.",
+        description="Hosts in a private network from which logs and archives may be downloaded, because a GitHub Enterprise "
+        "server redirects there: names, addresses and networks (`logs.corp,10.1.0.0/16`), separated by commas. The server's "
+        "own host is always allowed.",
     )
     github_webhook_secret: SecretStr | None = Field(
         None, description="Secret that GitHub signs webhooks with. Required by the web process."
@@ -261,9 +262,20 @@ class Settings(BaseSettings):
     def _are_names(cls, value: Any, info: ValidationInfo) -> Any:
         if not isinstance(value, str):
             return value
-        if info.field_name in ("package_index_hosts", "pages_names", "github_download_hosts") and "/" in value:
+        if info.field_name in ("package_index_hosts", "pages_names") and "/" in value:
             raise ValueError("must be host names separated by commas, without http:// or paths")
         return [name.strip() for name in value.split(",") if name.strip()]
+
+    @field_validator("github_download_hosts")
+    @classmethod
+    def _are_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            try:
+                ip_network(each, strict=False)
+            except ValueError:
+                if not re.fullmatch(r"\w[\w.-]*", each, re.ASCII):
+                    raise ValueError("must be host names, addresses and networks, without https://, ports or paths") from None
+        return tuple(each.lower() for each in value)
 
     @cached_property
     def database(self) -> str:
@@ -310,12 +322,12 @@ def safe_url(value: str) -> str:
     plain = _PLAIN_URL.fullmatch(value)
     if plain is None or int(plain["port"] or 0) > 65535:
         raise ValueError("must be of the form https://HOST, https://HOST:PORT or https://HOST/PATH")
-    if plain["scheme"] != "https" and not _is_loopback(plain["host"].strip("[]")):
+    if plain["scheme"] != "https" and not is_loopback(plain["host"].strip("[]")):
         raise ValueError("must begin with https://, because credentials are sent there (http:// only for this machine)")
     return value
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     try:
         return host.lower() == "localhost" or ip_address(host).is_loopback
     except ValueError:
