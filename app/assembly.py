@@ -95,7 +95,8 @@ def embedder_of(settings: Settings, models: Models | None) -> Embedder | None:
 
 
 def _model(named: str, settings: Settings, first: str) -> ModelSettings:
-    """The model of that name; a URL after an `@` is the model's own server.
+    """The model of that name; a URL after an `@` is the model's own server. Raises `SettingsError` for a server to which a key
+    would be sent without encryption.
 
     The key and the server of `MODEL` are used only for models of the same provider: a key must not reach another provider.
     """
@@ -105,13 +106,34 @@ def _model(named: str, settings: Settings, first: str) -> ModelSettings:
     provider, kin = (each.partition("/")[0].removesuffix("_chat") for each in (name, first))  # `ollama/` is `ollama_chat/`
     is_same = provider == kin
     key = settings.model_api_key.get_secret_value() if settings.model_api_key and is_same else None
+    server = f"http{base}".rstrip("/") if base else settings.model_api_base if is_same else None
+    # LiteLLM reads the keys of other providers; without a key, "openai" sends none.
+    ambient = None if provider == "openai" else os.environ.get(f"{provider.upper()}_API_KEY")
+    if server and (key or ambient or "@" in server.partition("://")[2].partition("/")[0]):
+        _check_address(server, _setting_with(named, settings) if base else f"{PREFIX}MODEL_API_BASE")
     return ModelSettings(
         name=name,
-        api_base=f"http{base}".rstrip("/") if base else settings.model_api_base if is_same else None,
+        api_base=server,
         api_key=key,
         timeout=settings.model_timeout,
         context=settings.model_context,
     )
+
+
+def _setting_with(model: str, settings: Settings) -> str:
+    """The name of the setting with this model, or `--model`."""
+    named = {f"{PREFIX}{field.upper()}": getattr(settings, field) for field in Settings.model_fields if "model" in field}
+    return next(
+        (name for name, value in named.items() if model == value or (isinstance(value, tuple) and model in value)), "--model"
+    )
+
+
+def _check_address(url: str | None, name: str) -> None:
+    """Raises `SettingsError` for a URL to which credentials must not be sent. `name`: of the setting or variable."""
+    try:
+        safe_url(url or "https://none")
+    except ValueError as error:
+        raise SettingsError(f"{name} {error}") from error
 
 
 async def extensions_of() -> Extensions:
@@ -130,13 +152,7 @@ def e2b_of(settings: Settings) -> Account | None:
         if settings.sandbox == "e2b":
             raise SettingsError(f"{PREFIX}E2B_API_KEY must be set for {PREFIX}SANDBOX=e2b; get it from E2B's dashboard")
         return None
-    for name in ("E2B_API_URL", "E2B_SANDBOX_URL"):  # the SDK reads them
-        try:
-            safe_url(os.environ.get(name, ""))
-        except ValueError as error:
-            raise SettingsError(f"{name}: {error}") from error
-    if not re.fullmatch(r"[\w.-]*(?::\d+)?", os.environ.get("E2B_DOMAIN", ""), re.ASCII):
-        raise SettingsError("E2B_DOMAIN: must be a host name, such as e2b.app")
+    check_e2b_addresses()
     if settings.sandbox in ("auto", "e2b") and settings.max_seconds + CLOSING_SECONDS > settings.e2b_lifetime_seconds:
         raise SettingsError(
             f"{PREFIX}MAX_SECONDS: an attempt of {settings.max_seconds:.0f} s exceeds the lifetime of an E2B machine, "
@@ -152,6 +168,14 @@ def e2b_of(settings: Settings) -> Account | None:
     )
 
 
+def check_e2b_addresses() -> None:
+    """Raises `SettingsError` if a variable of E2B's SDK would send the key without encryption."""
+    for name in ("E2B_API_URL", "E2B_SANDBOX_URL"):
+        _check_address(os.environ.get(name), name)
+    if not re.fullmatch(r"[\w.-]*(?::\d+)?", os.environ.get("E2B_DOMAIN", ""), re.ASCII):
+        raise SettingsError("E2B_DOMAIN must be a host name, such as e2b.app")
+
+
 def check_trust(settings: Settings) -> None:
     """Raises `SettingsError` for a sandbox without isolation, unless `TRUST_CODE` is set."""
     if settings.sandbox == "process" and not settings.trust_code:
@@ -162,8 +186,13 @@ def check_trust(settings: Settings) -> None:
 
 
 async def sandboxes_of(settings: Settings) -> Sandboxes:
-    """The service's sandboxes. Raises `SettingsError` as `check_trust` does, and `SandboxUnavailable`."""
+    """The service's sandboxes. Raises `SettingsError` (see `check_trust`, or for the data folder), and `SandboxUnavailable`."""
     check_trust(settings)
+    try:
+        for folder in (settings.data_dir.resolve(), settings.sandboxes):
+            await asyncio.to_thread(folder.mkdir, 0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"{PREFIX}DATA_DIR: the folder cannot be used: {error}") from error
     return await sandboxes_in(settings.sandboxes, settings, trusted=settings.trust_code)
 
 

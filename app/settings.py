@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
@@ -29,6 +29,9 @@ _NO_SETTINGS = ("TEST_", "GUEST", "COMMAND")
 """Prefixes of `SELFHEAL_…` names that are not settings: variables for the tests, and for commands inside a sandbox."""
 
 
+_PLAIN_URL = re.compile(
+    r"(?P<scheme>https?)://(?P<host>\w[\w.-]*|\[[0-9a-f:.]+\])(?::(?P<port>\d{1,5}))?(?:/[!-~]*)?", re.ASCII | re.IGNORECASE
+)
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|HEADERS)$", re.IGNORECASE)
 
 
@@ -50,8 +53,9 @@ class Settings(BaseSettings):
     github_api_url: str = Field("https://api.github.com", description="URL of GitHub's or GitHub Enterprise Server's REST API.")
     github_download_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="Hosts in a private network from which logs may be downloaded, separated by commas: where a GitHub "
-        "Enterprise server redirects to. The server's own host is always allowed.",
+        description="Hosts in a private network from which logs and archives may be downloaded, because a GitHub Enterprise "
+        "server redirects there: names, addresses and networks (`logs.corp,10.1.0.0/16`), separated by commas. The server's "
+        "own host is always allowed.",
     )
     github_webhook_secret: SecretStr | None = Field(
         None, description="Secret that GitHub signs webhooks with. Required by the web process."
@@ -288,9 +292,20 @@ class Settings(BaseSettings):
     def _are_names(cls, value: Any, info: ValidationInfo) -> Any:
         if not isinstance(value, str):
             return value
-        if info.field_name in ("package_index_hosts", "pages_names", "github_download_hosts") and "/" in value:
+        if info.field_name in ("package_index_hosts", "pages_names") and "/" in value:
             raise ValueError("must be host names separated by commas, without http:// or paths")
         return [name.strip() for name in value.split(",") if name.strip()]
+
+    @field_validator("github_download_hosts")
+    @classmethod
+    def _are_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            try:
+                ip_network(each, strict=False)
+            except ValueError:
+                if not re.fullmatch(r"\w[\w.-]*", each, re.ASCII):
+                    raise ValueError("must be host names, addresses and networks, without https://, ports or paths") from None
+        return tuple(each.lower() for each in value)
 
     @cached_property
     def database(self) -> str:
@@ -329,20 +344,22 @@ class Settings(BaseSettings):
 
 
 def safe_url(value: str) -> str:
-    """`value`, to which tokens are sent. Raises `ValueError` unless it is a plain https URL, or one of this machine."""
-    parts = urlsplit(value)
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("must not contain a user or a password")
-    if parts.query or parts.fragment or "?" in value or "#" in value:
+    """`value`, to which credentials are sent. Raises `ValueError` unless it is a plain https URL, or one of this machine."""
+    if "@" in value.partition("://")[2].partition("/")[0]:
+        raise ValueError("must not contain a user or a password; credentials have settings of their own")
+    if "?" in value or "#" in value:
         raise ValueError("must not contain a query (?) or a fragment (#)")
-    if value and parts.scheme != "https" and not _is_loopback(parts.hostname or ""):
-        raise ValueError("must begin with https://, because a token is sent there (http:// only for this machine)")
+    plain = _PLAIN_URL.fullmatch(value)
+    if plain is None or int(plain["port"] or 0) > 65535:
+        raise ValueError("must be of the form https://HOST, https://HOST:PORT or https://HOST/PATH")
+    if plain["scheme"] != "https" and not is_loopback(plain["host"].strip("[]")):
+        raise ValueError("must begin with https://, because credentials are sent there (http:// only for this machine)")
     return value
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     try:
-        return host == "localhost" or ip_address(host).is_loopback
+        return host.lower() == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
 
@@ -406,10 +423,11 @@ def _unknown(env_file: str | None) -> Iterator[str]:
 
 
 def _sentence(problem: Any) -> str:
-    """One line about an invalid value, which is shown unless it is a secret."""
+    """One line about an invalid value, which is shown unless it is a secret, or a URL that may contain one."""
     field = str(problem["loc"][0]) if problem["loc"] else ""
     message = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input ")
-    given = "" if _is_secret(field) or problem["input"] is None else f", not {problem['input']!r:.80}"
+    is_hidden = _is_secret(field) or problem["input"] is None or any(mark in str(problem["input"]) for mark in "@?#")
+    given = "" if is_hidden else f", not {problem['input']!r:.80}"
     return f"{PREFIX}{field.upper()} {message[:1].lower()}{message[1:]}{given}"
 
 

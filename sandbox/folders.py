@@ -85,7 +85,7 @@ def make(parent: Path, label: str) -> SandboxFolder:
     prefix = re.sub("[^A-Za-z0-9]+", "-", label)[:40].strip("-") or "sandbox"
     while True:
         path = parent / f"{prefix}-{token_hex(6)}"
-        path.mkdir(mode=0o711)
+        disk.make_folder(path, 0o711)
         if (lock := try_lock(path, fcntl.LOCK_EX)) is not None:  # else a sweeper locked it first and removes it
             return SandboxFolder(path, lock)
 

@@ -21,7 +21,7 @@ from secrets import token_hex
 
 from sandbox import folders
 from sandbox.base import Command, Completed, Installed, Isolation, Limits, Packages, Promise, SandboxUnavailable, Workspace
-from sandbox.host import launch
+from sandbox.host import disk, launch
 from sandbox.host.job import Mount
 from sandbox.host.tree import Tree, check_tool_name
 from sandbox.install import toolchains
@@ -170,7 +170,7 @@ def isolation_here() -> Isolation:
 
 
 def _empty(path: Path, owner: int | None) -> Path:
-    path.mkdir(mode=0o755)
+    disk.make_folder(path, 0o755)
     if owner is not None:
         os.chown(path, owner, owner)
     return path

@@ -40,6 +40,7 @@ from app.github.errors import (
     RateLimited,
     TooLarge,
     Unavailable,
+    UnsafeDownload,
 )
 from app.github.repository import Repository
 from app.github.types import PUBLISHING, READING
@@ -236,6 +237,12 @@ def _ending_for(error: GitHubError, attempt: Attempt) -> NoRepair:
                 Outcome.REFUSED,
                 f"This commit is too large for Selfheal: {error}.",
                 "Remove large files from the repository (Git LFS keeps them out of its archive), then comment `/heal`.",
+            )
+        case UnsafeDownload():
+            return without_a_run(
+                Outcome.ERROR,
+                f"A download was refused: {error}.",
+                "Your code is not the cause. Ask whoever runs Selfheal to check where GitHub keeps its logs and archives.",
             )
         case _:
             return without_a_run(

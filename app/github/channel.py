@@ -25,7 +25,7 @@ from githubkit.auth import BaseAuthStrategy
 from githubkit.cache import MemCacheStrategy
 from githubkit.exception import GitHubException, RateLimitExceeded, RequestError, RequestFailed, RequestTimeout
 
-from app.github.download_address import pinned
+from app.github.download_address import requests_for
 from app.github.errors import BadCredentials, Conflict, Forbidden, GitHubError, Invalid, NotFound, RateLimited, Unavailable
 from app.github.retries import RetryPolicy, WritePacer
 from app.redaction import hide_token
@@ -58,13 +58,29 @@ class SharedTransport(httpx.AsyncBaseTransport):
 
     def __init__(self, api_url: str, retry_policy: RetryPolicy, download_hosts: Collection[str] = ()) -> None:
         self.api_url, self.retry_policy, self.download_hosts = api_url, retry_policy, download_hosts
-        self._client = httpx.AsyncClient(follow_redirects=False)
+        certificates = httpx.create_ssl_context()
+        self._client = httpx.AsyncClient(verify=certificates, follow_redirects=False)
+        self._direct = httpx.AsyncClient(verify=certificates, follow_redirects=False, trust_env=False)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         return await self._client.send(request, auth=None, stream=True, follow_redirects=False)
 
+    async def fetch(self, target: str) -> httpx.Response:
+        """Open a download without credentials. Raises `httpx.HTTPError`, and `GitHubError` for a target that is refused."""
+        requests = await requests_for(target, self.api_url, self.download_hosts, httpx.Timeout(self.retry_policy.timeout))
+        for number, request in enumerate(requests, 1):
+            # One that names an address must reach that address, and no proxy.
+            client = self._direct if "sni_hostname" in request.extensions else self._client
+            try:
+                return await client.send(request, auth=None, stream=True, follow_redirects=False)
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                if number == len(requests):
+                    raise
+        raise AssertionError("the last request returns or raises")
+
     async def close(self) -> None:
         await self._client.aclose()
+        await self._direct.aclose()
 
 
 class Channel:
@@ -159,7 +175,7 @@ class Channel:
                 continue
             response = answer.raw_response
             target = _redirect(response)
-            if target is None or not _same_origin(target, self._api_url) or redirects == _MAX_REDIRECTS:
+            if target is None or not _is_of_api(target, self._api_url) or redirects == _MAX_REDIRECTS:
                 return response
             redirects, url, params = redirects + 1, target, None
 
@@ -173,12 +189,13 @@ class Channel:
             target = _redirect(await self._send("GET", path))
             if target is None:
                 raise Unavailable(f"GitHub returned no download address for {path}")
-            timeout = httpx.Timeout(self.retry_policy.timeout)
-            request = await pinned(target, self._api_url, self._wire.download_hosts, timeout)
+            failure: GitHubError
             try:
-                response = await self._wire.handle_async_request(request)
+                response = await self._wire.fetch(target)
             except httpx.HTTPError as error:
-                failure: GitHubError = Unavailable(f"GET {path}: the download failed: {type(error).__name__}")
+                failure = Unavailable(f"GET {path}: the download failed: {type(error).__name__}")
+            except Unavailable as error:  # the host cannot be resolved
+                failure = error
             else:
                 if response.status_code == httpx.codes.OK:
                     break
@@ -259,9 +276,13 @@ def _redirect(response: httpx.Response) -> str | None:
     return urljoin(str(response.request.url), response.headers["location"])
 
 
-def _same_origin(url: str, other: str) -> bool:
-    a, b = httpx.URL(url), httpx.URL(other)
-    return (a.scheme, a.host, a.port) == (b.scheme, b.host, b.port)
+def _is_of_api(url: str, api_url: str) -> bool:
+    """Whether the URL is one of the API, which gets our token. Downloads of an Enterprise server are not below it."""
+    try:
+        a, b = httpx.URL(url), httpx.URL(api_url)
+    except httpx.InvalidURL:
+        return False
+    return (a.scheme, a.host, a.port) == (b.scheme, b.host, b.port) and a.path.startswith(f"{b.path.rstrip('/')}/")
 
 
 def _failure(error: Exception, what: str) -> GitHubError:

@@ -1,91 +1,107 @@
-"""Decides whether a download that GitHub redirects to may be fetched, and connects to the address that was checked.
+"""Decides whether a download that GitHub redirects to may be fetched, and connects to the addresses that were checked.
 
 A repository cannot choose the target, but a server that was taken over can. So the target must not lead from https to http, nor
-into the private network: there, a request alone can do harm. GitHub's own host is always allowed, as most Enterprise servers
-are private; so are the operator's `hosts`.
+into the private network: there, a request alone can do harm. GitHub's own addresses are always allowed, as most Enterprise
+servers are private; so are the operator's `hosts`: names, addresses and networks.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 import urllib.request
 from collections.abc import Collection
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 
 import httpx
 
-from app.github.errors import Forbidden, Unavailable
+from app.github.errors import Unavailable, UnsafeDownload
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Address = IPv4Address | IPv6Address
+_PUBLIC_V6, _NAT64 = IPv6Network("2000::/3"), IPv6Network("64:ff9b::/96")
+_RELAYS = (IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"))  # public for `ipaddress`, but of the local network
 
 
-async def pinned(target: str, api_url: str, hosts: Collection[str], timeout: httpx.Timeout) -> httpx.Request:
-    """A request for `target` that connects to a checked address. Raises `Forbidden` if it is refused, `Unavailable`."""
+async def requests_for(target: str, api_url: str, hosts: Collection[str], timeout: httpx.Timeout) -> tuple[httpx.Request, ...]:
+    """Requests for `target`, one for each checked address, to be tried in turn. Raises `UnsafeDownload`, `Unavailable`.
+
+    A request for GitHub's host or one of `hosts`, or through a proxy, names the host. A proxy resolves the name itself: what it
+    reaches is its decision, but nothing that this machine's resolver finds in a private network is asked of it.
+    """
     try:
         url, own = httpx.URL(target), httpx.URL(api_url)
     except httpx.InvalidURL as error:
         raise Unavailable("GitHub redirected a download to an invalid address") from error
     if url.scheme != "https" and (url.scheme != "http" or own.scheme == "https"):
-        raise Forbidden(f"GitHub redirected a download from https to {url.scheme[:20]}, which is not followed")
+        raise UnsafeDownload(f"GitHub redirected a download from https to {url.scheme[:20]}, which is not followed")
+    if url.userinfo:
+        raise UnsafeDownload("GitHub redirected a download to an address with a password, which is not followed")
     headers = {"User-Agent": "selfheal", "Accept-Encoding": "identity"}
     extensions: dict[str, Any] = {"timeout": timeout.as_dict()}
-    is_known = url.host == own.host or url.host in hosts
-    if is_known or _has_proxy(url):  # a proxy resolves the name itself, and decides what it reaches
-        if not is_known and (literal := _literal(url.host)) and _is_private(literal):
-            raise _refused(url.host)
-        return httpx.Request("GET", url, headers=headers, extensions=extensions)
-    found = await _addresses(url)
-    if any(_is_private(each) for each in found) and not set(found) <= set(await _addresses(own)):
-        raise _refused(url.host)
-    headers["Host"] = url.netloc.decode("ascii")
-    extensions["sni_hostname"] = url.host
-    # The name is not resolved a second time: it could then lead elsewhere.
-    address = str(found[0]) if found[0].version == 4 else f"[{found[0]}]"
-    return httpx.Request("GET", url.copy_with(host=address), headers=headers, extensions=extensions)
-
-
-def _refused(host: str) -> Forbidden:
-    return Forbidden(
-        f"GitHub redirected a download to {host[:100]}, which is in a private network; if that is where your server keeps its "
-        "logs, add this host to SELFHEAL_GITHUB_DOWNLOAD_HOSTS"
+    by_name = (httpx.Request("GET", url, headers=headers, extensions=extensions),)
+    if url.raw_host == own.raw_host or url.host in hosts:
+        return by_name
+    is_proxied = has_proxy(url)
+    found = await _addresses(url, timeout, optional=is_proxied)
+    allowed = [address for address in found if is_public(address) or _is_listed(address, hosts)]
+    if not allowed:
+        of_github = await _addresses(own, timeout, optional=True)
+        allowed = [address for address in found if address in of_github]
+    if found and not allowed:
+        raise UnsafeDownload(
+            f"GitHub redirects a download to {url.host[:100]} ({found[0]}), which is in a private network; if your server "
+            "keeps its logs there, add that host to SELFHEAL_GITHUB_DOWNLOAD_HOSTS"
+        )
+    if is_proxied:
+        return by_name
+    # The name is not resolved a second time: it could then lead elsewhere. A connection is used once, because it was verified
+    # for this name only.
+    headers |= {"Host": url.netloc.decode("ascii"), "Connection": "close"}
+    extensions["sni_hostname"] = url.raw_host.decode("ascii")
+    return tuple(
+        httpx.Request("GET", url.copy_with(host=str(address)), headers=headers, extensions=extensions) for address in allowed
     )
 
 
-async def _addresses(url: httpx.URL) -> list[Address]:
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port or 443, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise Unavailable(f"the host {url.host[:100]} cannot be resolved: {error.strerror}") from error
-    addresses = [ipaddress.ip_address(str(address[0]).partition("%")[0]) for *_, address in found]
-    return sorted(addresses, key=lambda address: address.version)  # many machines have no way to IPv6 addresses
-
-
-def _literal(host: str) -> Address | None:
-    try:
-        return ipaddress.ip_address(socket.inet_ntoa(socket.inet_aton(host)))  # also decimal, octal and short forms
-    except OSError:
-        pass
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
-
-
-def _is_private(address: Address) -> bool:
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
+def is_public(address: Address) -> bool:
+    """Whether the address is an ordinary one of the Internet; one that embeds another counts as that other."""
+    if isinstance(address, IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
         if inner is None and address in _NAT64:
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None:
-            return _is_private(inner)
-    return not address.is_global or address.is_multicast
+            inner = IPv4Address(int(address) & 0xFFFFFFFF)
+        return is_public(inner) if inner is not None else address in _PUBLIC_V6 and address.is_global
+    return address.is_global and not address.is_multicast and not any(address in network for network in _RELAYS)
 
 
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+def _is_listed(address: Address, hosts: Collection[str]) -> bool:
+    for each in hosts:
+        try:
+            if address in ip_network(each, strict=False):
+                return True
+        except ValueError:  # a name
+            continue
+    return False
 
 
-def _has_proxy(url: httpx.URL) -> bool:
+async def _addresses(url: httpx.URL, timeout: httpx.Timeout, *, optional: bool) -> tuple[Address, ...]:
+    """The host's addresses in the resolver's order, which puts those without a route last.
+
+    Raises `Unavailable` if there are none, unless they are `optional`.
+    """
+    host = url.raw_host.decode("ascii").strip("[]")
+    try:
+        async with asyncio.timeout(timeout.connect):
+            found = await asyncio.get_running_loop().getaddrinfo(host, url.port or 443, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:  # also a time-out, and a name with empty or long labels
+        if optional:
+            return ()
+        why = getattr(error, "strerror", None) or type(error).__name__
+        raise Unavailable(f"the host {host[:100]} cannot be resolved: {why}") from error
+    return tuple(dict.fromkeys(ip_address(str(address[0]).partition("%")[0]) for *_, address in found))
+
+
+def has_proxy(url: httpx.URL) -> bool:
+    """Whether the environment names a proxy for this URL."""
     proxies = urllib.request.getproxies()
     return bool(proxies.get(url.scheme) or proxies.get("all")) and not urllib.request.proxy_bypass(url.host)

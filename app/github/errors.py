@@ -8,7 +8,8 @@ GitHubError
 ├── Unavailable      network, time-out, 5xx, an invalid response
 ├── Conflict         the existing object is not ours to change
 ├── Invalid          GitHub rejects the content (422)         reasons: its own words
-└── TooLarge         a download exceeds our limit             limit: bytes
+├── TooLarge         a download exceeds our limit             limit: bytes
+└── UnsafeDownload   a download leads to where we do not go
 """
 
 from __future__ import annotations
@@ -64,6 +65,10 @@ class Invalid(GitHubError):
     def says(self, words: str) -> bool:
         """Whether one of GitHub's reasons contains `words`, ignoring case."""
         return any(words.lower() in reason.lower() for reason in (str(self), *self.reasons))
+
+
+class UnsafeDownload(GitHubError):
+    """A download leads away from https, or into a private network; the message says which host."""
 
 
 class TooLarge(GitHubError):

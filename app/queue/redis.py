@@ -220,7 +220,7 @@ def _folder(data_dir: Path) -> Path:
     try:
         private_files.make_folder(data_dir)
     except OSError as error:
-        raise RedisMissing(f"SELFHEAL_DATA_DIR: the folder cannot be created: {error}") from error
+        raise RedisMissing(f"SELFHEAL_DATA_DIR: the folder cannot be used: {error}") from error
     folder = _socket_folder(data_dir)
     folder.mkdir(mode=0o700, exist_ok=True)
     _check_private(folder, data_dir)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import structlog
 
+from app.private_files import of_database
 from app.settings import ENV_FILE, PREFIX, Settings
 from app.store.database import address
 from app.store.database.address import Sqlite, StoreError
@@ -31,7 +32,7 @@ class NotIsolated(SandboxUnavailable):
 def grounds_of(settings: Settings) -> HostAssets:
     """The files that hostile code would look for: data folder, home, database, keys, passwords."""
     data = settings.data_dir.resolve()
-    files = [SHADOW, *_database_files(settings), Path(ENV_FILE).resolve()]
+    files = [SHADOW, *database_files(settings), Path(ENV_FILE).resolve()]
     if settings.github_private_key_file is not None:
         files.append(settings.github_private_key_file.resolve())
     return HostAssets((data, Path.home()), files, settings.sandboxes)
@@ -60,8 +61,8 @@ async def require_isolation(settings: Settings, sandboxes: Sandboxes) -> None:
         _log.info("isolation proven", sandbox=sandboxes.isolation.name, seconds=round(time.monotonic() - began, 3))
 
 
-def _database_files(settings: Settings) -> list[Path]:
-    """SQLite's files; a database server's files are not on the worker."""
+def database_files(settings: Settings) -> list[Path]:
+    """SQLite's files, with those of the checkpoints; a database server's files are not on the worker."""
     try:
         where = address.read(settings.database)
     except StoreError:  # reported when it is opened
@@ -69,7 +70,7 @@ def _database_files(settings: Settings) -> list[Path]:
     if not isinstance(where, Sqlite):
         return []
     path = where.path.resolve()
-    return [path, path.with_name(f"{path.name}-wal")]
+    return [*of_database(path), *of_database(path.with_name("checkpoints.db"))]
 
 
 @asynccontextmanager

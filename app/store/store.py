@@ -201,7 +201,7 @@ async def open_store(settings: Settings, clock: Clock, *, migrate: bool = True) 
             await asyncio.to_thread(private_files.make_folder, settings.data_dir.resolve())
         database = await Database.open(settings.database, migrate=migrate)
     except OSError as error:
-        raise SettingsError(f"{PREFIX}DATA_DIR: the folder cannot be created: {error}") from error
+        raise SettingsError(f"{PREFIX}DATA_DIR: the folder cannot be used: {error}") from error
     except NoDatabase as error:
         raise SettingsError(str(error)) from error
     try:

@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 from e2b.template.main import TemplateBuilder
 from e2b_code_interpreter import AsyncTemplate
 
+from app.assembly import check_e2b_addresses
 from app.settings import ENV_FILE, SettingsError, load
 from sandbox.remote.wire import INTERPRETER
 
@@ -60,6 +61,7 @@ def recipe() -> TemplateBuilder:
 async def build(cpus: int, memory: int) -> str:
     """Build the template; returns its id. Errors from the SDK are not caught."""
     settings = load(env_file=ENV_FILE)
+    check_e2b_addresses()
     if settings.e2b_api_key is None:
         raise SettingsError("set SELFHEAL_E2B_API_KEY to a key from E2B's dashboard")
     built = await AsyncTemplate.build(

@@ -142,7 +142,8 @@ class ContainerInstallBackend:
     @property
     def proxy_folder(self) -> Path:
         """The folder of the proxy's socket, created when needed."""
-        self._proxy_folder.mkdir(mode=0o711, exist_ok=True)
+        self._proxy_folder.mkdir(exist_ok=True)
+        self._proxy_folder.chmod(0o711)  # whatever the umask is: the container has a user of its own
         return self._proxy_folder
 
     async def use(self, interpreter: Interpreter) -> str:

@@ -1,4 +1,5 @@
-"""Removes and walks trees that hostile code may have made: any depth, any names, any permissions, any number of files.
+"""Makes folders that a sandbox's uid can reach; removes and walks trees that hostile code may have made: any depth, any names,
+any permissions, any number of files.
 
 Everything here blocks.
 """
@@ -23,6 +24,19 @@ rm -rf --one-file-system -- "$1" 2>/dev/null && exit
 find "$1" -xdev -type d ! -perm -700 -exec chmod u+rwx {} \\; 2>/dev/null
 exec rm -rf --one-file-system -- "$1" 2>/dev/null
 """
+
+
+def make_folder(path: Path, mode: int) -> None:
+    """Create a folder with exactly this mode, whatever the process's umask is: the sandbox's uid must reach it."""
+    path.mkdir(mode)
+    with suppress(FileNotFoundError):  # a sweeper has removed it; whoever locks it notices
+        path.chmod(mode)
+
+
+def make_readable(tree: Path) -> None:
+    """Let every user read our own files in this tree, whatever the process's umask was when they were written."""
+    for path, what in walk(tree):
+        os.chmod(path, 0o755 if stat.S_ISDIR(what.st_mode) else 0o644)
 
 
 def remove(path: Path) -> bool:

@@ -16,6 +16,7 @@ from typing import IO
 from sandbox.base import SandboxUnavailable
 
 CHUNK = 1 << 18
+UMASK = 0o022  # of every program: the worker's own must neither change tests nor hide files from the sandbox's uid
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,7 @@ async def run(launch: Launch) -> ProcessResult:
                 stderr=pipes[1][1],
                 pass_fds=launch.descriptors,
                 start_new_session=True,
+                umask=UMASK,
             )
         except OSError as error:
             raise SandboxUnavailable(f"{launch.argv[0]} cannot be started: {error.strerror}") from error

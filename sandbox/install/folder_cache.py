@@ -42,7 +42,7 @@ def create(cache: Path, key: str) -> CacheEntry:
     cache.mkdir(0o755, parents=True, exist_ok=True)
     while True:
         folder = cache / f"{_NEW}{key}-{time.time_ns():020d}-{token_hex(6)}"
-        folder.mkdir(0o755)
+        disk.make_folder(folder, 0o755)
         if (entry := _hold(folder)) is not None:  # otherwise another worker has just removed it
             return entry
 

@@ -29,6 +29,7 @@ _REMEDY = {
 }
 _SET_UP = """
 set -e
+umask 022
 stage=$1; shift
 mount -t tmpfs -o size=64m,mode=0755,nosuid,nodev stage "$stage"
 while [ $# -gt 0 ]; do

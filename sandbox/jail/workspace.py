@@ -15,6 +15,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from sandbox.base import Command, Completed, Installed, Packages
+from sandbox.host import disk
 from sandbox.host.folder_workspace import FolderWorkspace, run_watched
 from sandbox.host.job import Job, Mount, environment, job_of
 from sandbox.host.tree import FOLDER
@@ -162,7 +163,7 @@ class JailInstallBackend:
     def proxy_folder(self) -> Path:
         """The folder of the proxy's socket, which only the installer's commands see."""
         path = self._context.folder / f"way-{token_hex(4)}"
-        path.mkdir(mode=0o711)
+        disk.make_folder(path, 0o711)
         return path
 
     async def use(self, interpreter: Interpreter) -> str:

@@ -136,7 +136,10 @@ def _variable(token: str) -> Iterator[None]:
 @contextmanager
 def _file(path: Path, token: str) -> Iterator[None]:
     try:
-        path.write_text(token)
+        # Private where the folder is, as the worker's own files there.
+        mode = 0o644 if path.parent.stat().st_mode & 0o077 else 0o600
+        with open(path, "x", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            file.write(token)
     except OSError:  # a folder that the worker cannot write to contains none of its files
         yield
         return

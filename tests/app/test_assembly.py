@@ -8,6 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.assembly import e2b_of, github_of, models_of, sandboxes_of
+from app.cli.doctor.checks import check_model
 from app.settings import SettingsError, load
 
 
@@ -60,9 +61,9 @@ async def test_every_model_of_the_settings_is_reached_at_its_own_server_and_a_ke
     models = await models_of(
         load(
             model="openai/small",
-            model_api_base="http://gpu:8000/v1",
+            model_api_base="https://gpu:8000/v1",
             model_api_key="k",
-            model_strong="openai/large@http://gpu:8001/v1",
+            model_strong="openai/large@https://gpu:8001/v1",
             model_review="anthropic/claude",
             model_fallbacks="ollama_chat/qwen, openai/spare",
         )
@@ -72,10 +73,52 @@ async def test_every_model_of_the_settings_is_reached_at_its_own_server_and_a_ke
     small, large, critic = (
         models.settings(role, rung) for role, rung in (("repair", ""), ("repair", "openai/large"), ("review", ""))
     )
-    assert (small.api_base, small.api_key) == ("http://gpu:8000/v1", "k")
-    assert (large.name, large.api_base, large.api_key) == ("openai/large", "http://gpu:8001/v1", "k")
+    assert (small.api_base, small.api_key) == ("https://gpu:8000/v1", "k")
+    assert (large.name, large.api_base, large.api_key) == ("openai/large", "https://gpu:8001/v1", "k")
     assert (critic.api_base, critic.api_key) == (None, None)
 
 
 async def test_without_a_model_there_is_none() -> None:
     assert await models_of(load(model="none")) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"model": "openai/a", "model_api_base": "http://gpu:8000/v1", "model_api_key": "k"}, "MODEL_API_BASE"),
+        ({"model": "openai/a", "model_api_base": "https://gpu:8000/v1?key=k", "model_api_key": "k"}, "MODEL_API_BASE"),
+        ({"model": "openai/a", "model_api_base": "http://ann:k@gpu/v1"}, "MODEL_API_BASE"),
+        ({"model": "openai/a@http://gpu/v1", "model_api_key": "k"}, "MODEL"),
+        ({"model": "openai/a", "model_api_key": "k", "model_fallbacks": "openai/b@http://gpu/v1"}, "MODEL_FALLBACKS"),
+        ({"model": "openai/a", "model_review": "anthropic/c@http://proxy"}, "MODEL_REVIEW"),
+    ],
+)
+async def test_no_key_of_a_model_is_sent_without_encryption(
+    given: dict[str, str], named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant")
+    with pytest.raises(SettingsError, match=rf"^SELFHEAL_{named} must"):
+        await models_of(load(**given))
+    (check,) = [each async for each in check_model(load(**given))]
+    assert (check.status, named in check.seen) == ("failed", True)
+
+
+async def test_a_model_of_the_own_network_or_machine_needs_no_https(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given in (
+        {"model": "ollama_chat/qwen", "model_api_base": "http://ollama:11434"},
+        {"model": "openai/a@http://gpu/v1"},
+        {"model": "openai/a", "model_api_base": "http://localhost:8000/v1", "model_api_key": "k"},
+    ):
+        assert await models_of(load(**given)) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("E2B_API_URL", "http://e2b.corp"), ("E2B_SANDBOX_URL", "https://a:b@e2b.corp"), ("E2B_DOMAIN", "e2b.corp/x?")],
+)
+def test_the_key_of_e2b_is_sent_by_https_only(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=rf"^{name}\b.* must"):
+        e2b_of(load(e2b_api_key="e2b_secret"))
+    monkeypatch.setenv(name, {"E2B_DOMAIN": "e2b.corp"}.get(name, "http://localhost:3000"))
+    assert e2b_of(load(e2b_api_key="e2b_secret")) is not None

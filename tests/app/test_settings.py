@@ -140,7 +140,9 @@ def test_a_file_that_is_no_text_is_told_by_its_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "url",
     ["http://ghe.corp/api/v3", "https://user@ghe.corp/api/v3", "https://a:b@ghe.corp", "https://ghe.corp/api?x=1", "https://ghe.corp/#a",
-     "http://127.0.0.1.evil.example", "http://localhost.evil.example", "http://127.0.0.1@evil.example"],
+     "http://127.0.0.1.evil.example", "http://localhost.evil.example", "http://127.0.0.1@evil.example", "http://2130706433",
+     "https://", "https:///api", "https://ghe corp/a", "https://ghe.corp\\.evil.example", "https://ghe.corp/a\nb", "https://ghe.corp:x",
+     "https://ghe.corp:70000", "https://[ghe", "https://ghe.corp?", "https://ghe.corp/#"],
 )  # fmt: skip
 def test_github_is_reached_by_https_only_and_without_a_password(url: str) -> None:
     with pytest.raises(SettingsError, match=r"SELFHEAL_GITHUB_API_URL.*must"):
@@ -148,7 +150,14 @@ def test_github_is_reached_by_https_only_and_without_a_password(url: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "url", ["https://ghe.corp/api/v3", "http://127.0.0.1:3000", "http://localhost:3000/api", "http://[::1]:80"]
+    "url", ["https://ghe.corp/api/v3", "http://127.0.0.1:3000", "http://LOCALHOST:3000/api", "http://[::1]:80"]
 )
 def test_a_server_of_this_machine_needs_no_https(url: str) -> None:
     assert load(github_api_url=url).github_api_url == url
+
+
+@pytest.mark.parametrize("url", ["https://ann:hunter2@ghe.corp", "ann:hunter2@ghe.corp", "https://ghe.corp/?token=hunter2"])
+def test_a_password_in_a_url_is_not_shown(url: str) -> None:
+    with pytest.raises(SettingsError, match="SELFHEAL_GITHUB_API_URL must") as refusal:
+        load(github_api_url=url)
+    assert "hunter2" not in str(refusal.value)

@@ -7,7 +7,7 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
@@ -21,9 +21,9 @@ from redis.exceptions import RedisError
 from agent.models.provider import Provider, load
 from agent.models.values import Misconfigured, ModelError, ModelSettings
 from app.assembly import models_of, sandboxes_of
-from app.private_files import open_to_others
+from app.private_files import is_shared, open_to_others, owned_by_others
 from app.queue.redis import RedisMissing, embedded, running_redis, server_binary
-from app.service.isolation import grounds_of
+from app.service.isolation import database_files, grounds_of
 from app.settings import PREFIX, Settings, SettingsError, unread_names
 from app.store.database.address import StoreError
 from app.store.database.condition import condition
@@ -63,6 +63,7 @@ async def check_settings(settings: Settings, env_file: str | None) -> AsyncItera
     yield _webhook_secret(settings)
     yield _takeover(settings)
     yield await asyncio.to_thread(_folder, settings.data_dir.resolve())
+    yield await asyncio.to_thread(_privacy, settings)
 
 
 def _webhook_secret(settings: Settings) -> Check:
@@ -107,15 +108,33 @@ def _folder(folder: Path) -> Check:
         room = f"{free / (1 << 20):.1f} MiB free, {NO_ROOM >> 20} MiB needed to start"
         fix = f"free disk space, or set {PREFIX}DATA_DIR to a larger disk"
         return Check("settings", "data folder", "failed", f"the disk of {there} is full ({room})", fix)
-    if exposed := open_to_others(folder):
-        seen = f"other users may read {', '.join(str(path) for path in exposed[:3])}"
-        fix = f"start the service, which closes what it owns, or: chmod -R go= {shlex.quote(str(folder))}"
-        return Check("settings", "data folder", "failed", seen, fix)
     seen = f"{folder} {'is writable' if there == folder else 'can be created'}, {free / (1 << 30):.1f} GiB free"
     if free < LEAST_FREE:
         fix = f"free disk space, or set {PREFIX}DATA_DIR to a larger disk"
         return Check("settings", "data folder", "warning", seen, fix)
     return Check("settings", "data folder", "ok", seen)
+
+
+def _privacy(settings: Settings) -> Check:
+    """Check that other users can neither read nor open the data folder and the database's files. Blocks."""
+    folder, me = settings.data_dir.resolve(), os.geteuid()
+    named = shlex.quote(str(folder))
+    if is_shared(folder):
+        fix = f"set {PREFIX}DATA_DIR to an empty folder, or one below it; or make it private: chmod go= {named}"
+        return Check("settings", "private files", "failed", f"others use {folder} too, so the service does not start", fix)
+    if foreign := owned_by_others(folder):
+        fix = f"run this as the user who runs the service; if you did, as root: chown -R {me} {named}"
+        return Check("settings", "private files", "failed", f"another user than {me} owns {_first(foreign)}", fix)
+    if exposed := open_to_others(folder, database_files(settings)):
+        paths = " ".join(shlex.quote(str(each)) for each in exposed)
+        fix = f"start the service, which closes what it owns, or: chmod go= {paths}"
+        return Check("settings", "private files", "failed", f"other users may read or write {_first(exposed)}", fix)
+    seen = f"only user {me} can read {folder}" if folder.exists() else "the data folder will be private"
+    return Check("settings", "private files", "ok", seen)
+
+
+def _first(paths: Sequence[Path]) -> str:
+    return ", ".join(str(path) for path in paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
 
 
 _DATABASE_SECONDS = 8.0
@@ -200,7 +219,11 @@ _OLLAMA = "http://localhost:11434"
 
 
 async def check_model(settings: Settings) -> AsyncIterator[Check]:
-    models = await models_of(settings)
+    try:
+        models = await models_of(settings)
+    except SettingsError as error:
+        yield Check("model", "server", "failed", str(error), "serve it over https, or unset the key if the server needs none")
+        return
     if models is None:
         why = "set to `none`" if settings.model == "none" else "not set, and no local Ollama with a coding model"
         yield Check("model", "none", "ok", f"{why}; Selfheal repairs without a model")

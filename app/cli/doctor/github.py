@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+
+import httpx
 
 from app.assembly import github_of
 from app.cli.doctor.checks import Check
 from app.clock import Clock
 from app.github.client import GitHub
-from app.github.errors import BadCredentials, GitHubError, NotFound
+from app.github.download_address import has_proxy, requests_for
+from app.github.errors import BadCredentials, GitHubError, NotFound, Unavailable, UnsafeDownload
 from app.github.retries import RetryPolicy
 from app.github.types import PUBLISHING, READING, RERUNNING, Access, AppFacts, InstallationFacts
-from app.settings import PREFIX, Settings, SettingsError
+from app.settings import PREFIX, Settings, SettingsError, is_loopback
 
 PATIENCE = RetryPolicy(tries=2, first_delay=0.2, longest_delay=0.5, longest_rate_limit=1.0, timeout=6.0)
+INSIDE = ("localhost", "127.0.0.1", "2130706433", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254")
 SKEW = 30.0  # seconds; GitHub rejects tokens issued more than a minute ahead of its clock
 CONSEQUENCES: Mapping[str, str] = {
     "actions": "cannot read failing jobs and their logs, so no failure can be reproduced",
@@ -59,8 +64,31 @@ async def check_github(settings: Settings, clock: Clock) -> AsyncIterator[Check]
             yield Check("github", "clock", "failed", f"{seen}, so GitHub rejects its tokens", fix)
         else:
             yield Check("github", "clock", "ok", f"{abs(ahead):.0f} s from GitHub's")
+        yield await _downloads(settings)
         async for check in _app_checks(github, settings):
             yield check
+
+
+async def _downloads(settings: Settings) -> Check:
+    """Check that a redirect of GitHub to this machine, or to a cloud's metadata, would not be followed, however it is spelled.
+
+    That depends on the resolver and the settings. No request is sent.
+    """
+    own, hosts, timeout = (
+        httpx.URL(settings.github_api_url).host,
+        settings.github_download_hosts,
+        httpx.Timeout(PATIENCE.timeout),
+    )
+    reached = []
+    for host in INSIDE:
+        with suppress(UnsafeDownload, Unavailable):
+            await requests_for(f"https://{host}/", settings.github_api_url, hosts, timeout)
+            reached.append(host)
+    if reached and not is_loopback(own):
+        fix = f"remove what names this machine or its network from {PREFIX}GITHUB_DOWNLOAD_HOSTS"
+        return Check("github", "downloads", "failed", f"redirects to {', '.join(reached)} would be followed", fix)
+    proxied = "; the proxy decides about names that only it can resolve" if has_proxy(httpx.URL("https://logs.example")) else ""
+    return Check("github", "downloads", "ok", f"only from {', '.join((own, *hosts))} and public addresses{proxied}")
 
 
 async def _app_checks(github: GitHub, settings: Settings) -> AsyncIterator[Check]:

@@ -103,7 +103,8 @@ async def _create(cache: Path, recipe: Recipe, make: Maker, lasts: Callable[[], 
     try:
         tree = fresh.folder / TREE
         await asyncio.to_thread(recipe.write, fresh.folder)
-        await asyncio.to_thread(tree.mkdir, 0o755)
+        await asyncio.to_thread(disk.make_readable, fresh.folder)
+        await asyncio.to_thread(disk.make_folder, tree, 0o755)
         if await make(fresh.folder) and await asyncio.to_thread(_seal, fresh.folder):
             if lasts():
                 fresh = await asyncio.to_thread(folder_cache.keep, fresh, bound)

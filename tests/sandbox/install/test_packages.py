@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -223,6 +224,24 @@ async def test_attempts_that_need_the_same_share_one_environment_with_its_byteco
                 assert ended.stdout == b""
     assert seen[0] == seen[1]
     assert seen[0].endswith("True")
+
+
+async def test_a_strict_umask_of_the_worker_hides_nothing_from_the_code_and_does_not_reach_it(
+    index: Index, tmp_path: Path
+) -> None:
+    index.add_wheel("answering")
+    before = os.umask(0o077)
+    try:
+        async with make("local", tmp_path / "data", index.access).open("strict") as sandbox:
+            await sandbox.unpack(tarball({"requirements.txt": b"answering\n"}))
+            await sandbox.install(Packages(requirement_files=("requirements.txt",)))
+            tool = await sandbox.provide("tool.sh", b"umask")
+            shown = await sandbox.base.run(Command(("sh", "-c", f"cat /etc/hosts >&2; sh {tool}"), 20.0))
+            assert shown.stdout.strip() == b"0022", shown.stderr
+            assert (await python(sandbox, LOOK)).endswith("True")
+    finally:
+        os.umask(before)
+    assert list(tmp_path.glob("data/**/environments/*")), "it was made where no other user reads"
 
 
 @pytest.mark.long

@@ -51,7 +51,7 @@ async def looked(settings: Settings, wrong: float = 0.0) -> dict[str, Check]:
 async def test_an_app_with_all_it_needs_is_fine(standin: StandIn) -> None:
     found = await looked(settings_of(standin))
     assert {check.status for check in found.values()} == {"ok"}, found
-    assert found.keys() == {"reachable", "clock", "credentials", "permissions", "events", "installations"}
+    assert found.keys() == {"reachable", "clock", "downloads", "credentials", "permissions", "events", "installations"}
     assert "acme" in found["installations"].seen
 
 
@@ -138,3 +138,10 @@ async def test_nobody_there_is_told_with_the_address() -> None:
 async def test_an_app_that_is_installed_nowhere_is_a_warning(standin: StandIn) -> None:
     standin.world.installations.clear()
     assert (await looked(settings_of(standin)))["installations"].status == "warning"
+
+
+async def test_a_download_host_that_is_this_machine_is_told(standin: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(github, "is_loopback", lambda host: False)  # the local GitHub is on this machine too
+    found = (await looked(settings_of(standin, github_download_hosts="169.254.0.0/16")))["downloads"]
+    assert (found.status, "169.254.169.254" in found.seen) == ("failed", True)
+    assert "SELFHEAL_GITHUB_DOWNLOAD_HOSTS" in found.fix
