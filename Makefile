@@ -1,6 +1,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo screenshots bench test test-ci test-all coverage mutations chaos check format docs lock clean
+.PHONY: help setup demo screenshots bench test test-ci test-all coverage mutations chaos fuzz check format docs lock clean
 
 BIN := .venv/bin
 # Without bytecode each process compiles our modules again; the tests start thousands.
@@ -46,6 +46,9 @@ mutations: .venv/.ready-for-tests ## count the seeded bugs that the tests find (
 
 chaos: .venv/.ready-for-tests ## kill, freeze, fill and flood the service (SCENARIOS="kill-* storm": only these; all take a quarter of an hour)
 	@$(BIN)/python -m tests.chaos.run $(SCENARIOS) $(CHAOS_ARGS)
+
+fuzz: .venv/.ready-for-tests ## try hostile input for half an hour (FUZZ_ARGS="--minutes 5 --only logs,diffs": shorter, and only these)
+	@$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
 check: setup ## check formatting, lint, types and import layers
 	@$(BIN)/ruff format --check .

@@ -52,6 +52,7 @@ IN_CI = (
     "attacks",
     "chaos/test_chaos.py::test_without_leases_it_is_noticed",
     "deploy/test_image.py",
+    "fuzz",
     "sandbox",
     "story/test_bad_input.py",
     "story/test_demo.py::test_the_demo_opens_a_verified_pull_request",

@@ -187,7 +187,7 @@ def on_installation(event: InstallationEvent) -> InstallationChange:
     named, installation = event.repositories or [], event.installation
     is_gone = event.action == "deleted"
     return InstallationChange(
-        event.action,
+        _line(event.action),
         installation.id,
         installation.account.login if installation.account else "",
         added=_refs([*([] if is_gone else named), *event.repositories_added]),

@@ -13,6 +13,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 TOOLS: Mapping[str, tuple[str, ...]] = {
@@ -25,8 +26,9 @@ TOOLS: Mapping[str, tuple[str, ...]] = {
 }
 """The tools and the names of their arguments, in order."""
 MOST = 3  # calls per message
-_LINE = re.compile(r"^[\s>*`-]*TOOL:?\s+`?(?P<name>\w+)\b(?P<rest>.*?)`?\s*$", re.MULTILINE)
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})[\w+-]*[ \t]*\n(?P<code>.*?)\n\s*\1", re.DOTALL)
+# No part of a pattern goes past the end of a line without need: blank lines without end would cost their number squared.
+_LINE = re.compile(r"^[ \t>*`-]*+TOOL:?[ \t]++`?(?P<name>\w++)(?P<rest>[^\n]*+)", re.MULTILINE)
+_FENCE = re.compile(r"\s*+(`{3,}+|~{3,}+)[\w+-]*+[ \t]*+\r?\n(?P<code>.*?)\n[ \t]*+\1", re.DOTALL)
 _ALIASES = {
     "query": "text", "pattern": "text", "file": "path", "start": "first", "end": "last", "start_line": "first",
     "end_line": "last", "first_line": "first", "last_line": "last", "function": "name", "function_name": "name",
@@ -42,13 +44,12 @@ class ToolCall:
 
 def read_calls(text: str) -> tuple[ToolCall, ...]:
     """The first `MOST` calls in a message, in their order."""
-    calls = [*_lines(text), *(_json(text) if not _LINE.search(text) else ())]
-    return tuple(calls[:MOST])
+    return tuple(islice(_lines(text) if _LINE.search(text) else _json(text), MOST))
 
 
 def _lines(text: str) -> Iterator[ToolCall]:
     for found in _LINE.finditer(text):
-        name, rest = found["name"], found["rest"].strip()
+        name, rest = found["name"], found["rest"].strip().removesuffix("`").strip()
         names = TOOLS.get(name, ())
         if name == "run_snippet":
             fenced = _FENCE.match(text, found.end())

@@ -177,6 +177,12 @@ def test_a_push_and_a_close_are_told() -> None:
     assert (closed.merged, closed.closed, closed.before) == (True, True, None)
 
 
+def test_an_action_of_any_length_gives_a_short_answer() -> None:
+    change = decided("installation", {"action": "x" * 70_000, "installation": {"id": 11, "account": None}})
+    assert isinstance(change, InstallationChange)
+    assert len(change.action) == 200
+
+
 def test_installations_are_told() -> None:
     payload = {
         "action": "created",

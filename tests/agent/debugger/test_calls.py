@@ -43,3 +43,10 @@ def test_only_the_first_few_calls_of_a_message_count() -> None:
 @pytest.mark.parametrize("text", ["", "I think it is the parser.", '{"cause": "x"}', "{" * 5000, "TOOLBOX is empty", "[]"])
 def test_no_call_is_no_call(text: str) -> None:
     assert read_calls(text) == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["\n" * 200_000, "TOOL run_snippet\n```\n" + "\n" * 200_000, "TOOL run_snippet\n```\n" * 20_000]
+)
+def test_an_answer_of_any_shape_is_read_in_one_pass(text: str) -> None:
+    assert len(read_calls(text)) <= 3  # these took minutes
