@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-Sha = Annotated[str, msgspec.Meta(max_length=64)]
+Sha = Annotated[str, msgspec.Meta(pattern=r"\A(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]
 
 
 class Account(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from agent.contract.proposal import Edits
 from agent.guard import Finding
 from agent.source.distributions import distribution_of, normalised
+from agent.source.ini import read_ini
 
 
 class _Entry(NamedTuple):
@@ -91,8 +92,7 @@ def _entries(path: str, text: str) -> Iterator[_Entry]:
     elif name == "package.json":
         yield from _of_table("", json.loads(text or "{}"))
     elif name in ("setup.cfg", "tox.ini"):
-        parser = configparser.RawConfigParser(strict=False)
-        parser.read_string(text)
+        parser = read_ini(text)
         for section in parser.sections():
             for key, value in parser.items(section):
                 if key in ("install_requires", "deps") or section == "options.extras_require":

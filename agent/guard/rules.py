@@ -28,6 +28,7 @@ from agent.guard.deciding_files import deciding_file_findings
 from agent.guard.exits import exiting_may_pass, reports_only_an_exit_code, verdicts_are_printed
 from agent.guard.python import changes_only_requirements, code_findings, same_tree
 from agent.guard.requirements import new_names, requirement_findings
+from agent.source.ini import read_ini
 from agent.source.languages import LANGUAGES
 from agent.source.protected import BUILD_SETTINGS, CI_FILES, INSTRUCTIONS, LINT_SETTINGS, LOCKS, START_UP, TEST_SETTINGS
 from agent.source.test_files import is_snapshot, is_test
@@ -210,8 +211,7 @@ def _flat(prefix: str, table: Mapping[str, object]) -> Iterable[tuple[str, objec
 
 
 def _ini_keys(text: str) -> dict[str, object]:
-    parser = configparser.RawConfigParser(strict=False)
-    parser.read_string(text)
+    parser = read_ini(text)
     return {f"{section}.{key}": value for section in parser.sections() for key, value in parser.items(section)}
 
 

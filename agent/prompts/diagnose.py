@@ -22,7 +22,7 @@ from agent.source.test_files import is_test
 FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_100, 2_400  # tokens, as `estimate_tokens` counts them
 HINTS, MEMORY, TRIED = 900, 700, 700  # characters: of a hint, of an earlier repair, of a failed change's lines
 MOST_SHOWN, SHOWN = 3, 1_000  # locations that an answer may ask for, their tokens
-_SHOW = re.compile(r"^[\s*`-]*SHOW:?\s+`?([\w./-]+\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|kt)(?:::[\w.]+|:\d+))", re.MULTILINE)
+_SHOW = re.compile(r"^[ \t*`-]*+SHOW:?[ \t]++`?([\w./-]+\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|kt)(?:::[\w.]+|:\d+))", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

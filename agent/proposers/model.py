@@ -214,7 +214,7 @@ async def _sources(
 
 def _labelled(answer: str) -> dict[str, str]:
     """The labelled sentences of an answer, by their labels in lower case: "cause", "change"."""
-    found = re.finditer(r"^[\s*#>-]*(Cause|Change)[\s*]*:[\s*]*(.+)$", answer[:4000], re.MULTILINE | re.IGNORECASE)
+    found = re.finditer(r"^[ \t*#>-]*+(Cause|Change)[ \t*]*+:[\s*]*+(.+)$", answer[:4000], re.MULTILINE | re.IGNORECASE)
     return {match[1].lower(): " ".join(match[2].split())[:600] for match in found}
 
 

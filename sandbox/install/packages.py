@@ -41,7 +41,7 @@ INSTALLER_ENVIRONMENT = {
     "PIP_PROGRESS_BAR": "off",
     "PIP_ROOT_USER_ACTION": "ignore",
 }
-_BUILT = re.compile(r"^\s*Built ([\w.-]+?)(?:==| @ )|^\s*Building wheel for ([\w.-]+) ", re.MULTILINE)
+_BUILT = re.compile(r"^[ \t]*+Built ([\w.-]+?)(?:==| @ )|^[ \t]*+Building wheel for ([\w.-]+) ", re.MULTILINE)
 
 WHEELS, UV, PIP = "/wheels", "/installer/uv", "/installer/pip/pip"
 UV_OPTIONS = ("--no-cache", "--link-mode=copy", "--compile-bytecode")

@@ -40,6 +40,7 @@ from tests.webhooks.test_triggers import CHECK, COMMENT, PULL, RUN, SUITE
 # Makes a tree as its input says, below its working folder; what a kernel or a limit refuses is left out.
 GROW = """
 import json, os, socket, sys
+NEW = os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW  # some trees are made outside of a sandbox: never write through a link
 top = os.open(".", os.O_RDONLY)
 for what, name, number in json.load(sys.stdin):
     name = name.encode("utf-8", "surrogateescape")
@@ -51,19 +52,20 @@ for what, name, number in json.load(sys.stdin):
                 below = os.open(name, os.O_RDONLY, dir_fd=here)
                 os.close(here)
                 here = below
-            open(os.open("leaf", os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK, dir_fd=here), "w").close()
+            open(os.open("leaf", NEW, dir_fd=here), "w").close()
         elif what == "many":
             for at in range(number):
-                os.close(os.open(name + b"%d" % at, os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK, dir_fd=here))
+                os.close(os.open(name + b"%d" % at, NEW, dir_fd=here))
         elif what == "folder":
             os.mkdir(name, dir_fd=here)
-            os.close(os.open(name + b"/inside", os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK, dir_fd=here))
+            os.close(os.open(name + b"/inside", NEW, dir_fd=here))
             os.chmod(name, number, dir_fd=here)
         elif what == "file":
-            os.close(os.open(name, os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK, dir_fd=here))
-            os.chmod(name, number, dir_fd=here)
+            file = os.open(name, NEW, dir_fd=here)
+            os.fchmod(file, number)
+            os.close(file)
         elif what == "hole":
-            file = os.open(name, os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK, dir_fd=here)
+            file = os.open(name, NEW, dir_fd=here)
             os.ftruncate(file, number)
             os.close(file)
         elif what == "link":

@@ -217,6 +217,8 @@ def test_names_from_outside_become_one_short_printable_line() -> None:
         json.dumps(changed(RUN, "workflow_run.id", "1")).encode(),
         json.dumps(changed(RUN, "workflow_run.id", 2**80)).encode(),
         json.dumps(changed(RUN, "workflow_run.head_sha", "a" * 1000)).encode(),
+        json.dumps(changed(RUN, "workflow_run.head_sha", "\0")).encode(),
+        json.dumps(changed(RUN, "workflow_run.head_sha", "a" * 40 + "\n")).encode(),
     ],
 )
 def test_malformed_payloads_are_said_so(body: bytes) -> None:

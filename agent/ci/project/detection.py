@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from agent.ci.project.asking import Answers
 from agent.ci.project.tables import read_toml, strings, table_at
 from agent.contract.verdicts import Check
+from agent.source.ini import read_ini
 from sandbox.base import KIB, LimitExceeded, Packages, Workspace
 
 READ_LIMIT = 512 * KIB  # bytes of one file that is read
@@ -43,8 +44,8 @@ class Project:
 
     paths: frozenset[str]
     pyproject: Mapping[str, object]
-    setup_cfg: configparser.ConfigParser
-    tox: configparser.ConfigParser
+    setup_cfg: configparser.RawConfigParser
+    tox: configparser.RawConfigParser
     texts: Mapping[str, str]  # path → text of the files that were read: configuration of runners, test files, scripts
     answers: Answers = field(default_factory=Answers, compare=False)  # answers of tools that were asked in the sandbox
 
@@ -165,10 +166,8 @@ async def _text(workspace: Workspace, path: str) -> str:
         return ""
 
 
-def _ini(text: str) -> configparser.ConfigParser:
-    parser = configparser.ConfigParser(interpolation=None, strict=False)
+def _ini(text: str) -> configparser.RawConfigParser:
     try:
-        parser.read_string(text)
+        return read_ini(text)
     except configparser.Error:
-        return configparser.ConfigParser(interpolation=None)
-    return parser
+        return configparser.RawConfigParser()

@@ -24,7 +24,7 @@ _OURS = re.compile(
     r"|[Cc]onnection (?:refused|reset|timed out)|the current Python version|requires a different Python|Requires-Python"
     r"|fatal error: \S+\.h: No such file|failed: No such file or directory|pkg-config|_config executable"
 )
-_BUILD = re.compile(r"^(?:error: |ERROR: |\s*[×x] )?(?:The build backend returned an error|Failed to build )", re.MULTILINE)
+_BUILD = re.compile(r"^(?:error: |ERROR: |[ \t]*+[×x] )?(?:The build backend returned an error|Failed to build )", re.MULTILINE)
 _BECAUSE = re.compile(r"\bBecause\s.+?(?=\n\s*\n|\nhint:|\Z)", re.DOTALL)
 
 

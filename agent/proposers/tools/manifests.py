@@ -15,6 +15,7 @@ from pathlib import PurePosixPath
 from agent.ci.project.tables import read_toml, table_at
 from agent.edits.changes import lines
 from agent.source.distributions import named
+from agent.source.ini import read_ini
 
 DEVELOPMENT = ("test", "tests", "testing", "dev", "develop", "development", "ci")
 _REQUIREMENTS = re.compile(
@@ -239,9 +240,7 @@ def _is_only_change(before: str, after: str, target: RequirementList, distributi
 
 
 def _ini(text: str) -> configparser.RawConfigParser:
-    parser = configparser.RawConfigParser(strict=False)
     try:
-        parser.read_string(text)
+        return read_ini(text)
     except configparser.Error:
         return configparser.RawConfigParser()
-    return parser

@@ -82,15 +82,16 @@ async def reserve(session: AsyncSession, row: AttemptRow, quotas: Quotas, most: 
     An attempt that has begun to spend keeps its reservation.
     """
     if row.tokens_reserved is not None and (row.tries > 1 or row.reply is not None):
-        return Allowance(row.tokens_reserved, row.cost_reserved or most.cost)
+        return Allowance(row.tokens_reserved or most.tokens, row.cost_reserved or most.cost)
     left = await _left(session, row, quotas, now)
     if isinstance(left, str):
         return left
     row.admitted_at = row.admitted_at or now
-    row.tokens_reserved = int(min(most.tokens, left.tokens))
+    allowed = Allowance(min(most.tokens, left.tokens), min(most.cost, left.cost))
     # Without a limit for one attempt, a reservation would leave nothing to the others.
-    row.cost_reserved = 0.0 if most.cost == inf else min(most.cost, left.cost)
-    return Allowance(row.tokens_reserved, min(most.cost, left.cost))
+    row.tokens_reserved = 0 if most.tokens == inf else int(allowed.tokens)
+    row.cost_reserved = 0.0 if most.cost == inf else allowed.cost
+    return allowed
 
 
 async def _left(session: AsyncSession, row: AttemptRow, quotas: Quotas, now: datetime) -> Allowance | str:

@@ -12,6 +12,7 @@ import pytest
 from agent import prompts
 from agent.models.values import Role
 from agent.prompts import BrokenPrompt, render
+from agent.prompts.diagnose import asked_for
 
 EVERYTHING = {
     "failures": "F", "excerpts": [], "cause": "", "hints": "", "guidance": "", "memories": "", "lessons": "", "refuted": "",
@@ -68,3 +69,9 @@ def test_a_broken_edit_is_named(folder: Path, text: str) -> None:
     os.utime(path, ns=(1, 10**18 + len(text)))
     with pytest.raises(BrokenPrompt, match=r"review\.yaml"):
         render("review", **EVERYTHING)
+
+
+@pytest.mark.timeout(20)  # a pattern whose time is quadratic needs minutes
+def test_an_answer_of_blanks_costs_little_and_names_what_it_asks_for() -> None:
+    answer = "\n" * 300_000 + " *`- " * 60_000 + "\n  - SHOW: `pkg/a.py::run`\n"
+    assert asked_for(answer) == ["pkg/a.py::run"]

@@ -17,7 +17,7 @@ class IniConfig(Config):
 
     def __init__(
         self,
-        parser: configparser.ConfigParser,
+        parser: configparser.RawConfigParser,
         core: str,
         posargs: tuple[str, ...] | None,
         env: Mapping[str, str],

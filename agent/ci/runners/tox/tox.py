@@ -20,6 +20,7 @@ from agent.ci.runners.tox.ini import IniConfig
 from agent.ci.runners.tox.toml import TomlConfig
 from agent.ci.runners.tox.values import names
 from agent.ci.shell.words import words as shell_words
+from agent.source.ini import read_ini
 from sandbox.base import Packages
 
 _ENVIRONMENTS = 30  # maximum for one command line
@@ -76,9 +77,9 @@ def read_config(context: ShellContext, file: str = "", posargs: tuple[str, ...] 
                     return TomlConfig(content, posargs, env, python)
                 continue
             text = legacy
-        parser, section = configparser.ConfigParser(interpolation=None), "tox:tox" if name == "setup.cfg" else "tox"
+        section = "tox:tox" if name == "setup.cfg" else "tox"
         try:
-            parser.read_string(text)
+            parser = read_ini(text, strict=True)
         except configparser.Error as wrong:
             raise Unfollowed(f"its configuration is not valid: {str(wrong).splitlines()[0][:120]}") from wrong
         if name != "setup.cfg" or parser.has_section(section):
