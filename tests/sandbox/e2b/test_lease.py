@@ -33,7 +33,7 @@ async def test_a_lease_is_asked_for_and_renewed_whatever_happens_once(
         await until(lambda: e2b.machine.ends - time.time() > LEASE_SECONDS - 60)
     renewed = e2b.requests.count(RENEW)
     assert renewed >= 2
-    assert e2b.requests[-1] == "DELETE /sandboxes/*"
+    assert e2b.requests.count("DELETE /sandboxes/*") == 1  # a last renewal may still be on its way and arrive later
 
 
 async def test_a_lease_is_not_renewed_beyond_what_the_plan_allows(
