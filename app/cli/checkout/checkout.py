@@ -207,7 +207,7 @@ def _current_text(root: Path, path: str) -> str | None:
     """A file's text, or None if it does not exist. Raises `CheckoutChanged` for links and for files that are not text."""
     file = Path(os.path.normpath(root / path))
     # Never write through a link: a link that points outside the checkout was not part of the sandbox.
-    if not file.is_relative_to(root) or file.is_symlink() or file.parent.resolve() != file.parent:
+    if not file.is_relative_to(root) or file.is_symlink() or os.path.realpath(file.parent) != str(file.parent):
         raise CheckoutChanged(path)
     try:
         return file.read_bytes().decode()
