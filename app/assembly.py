@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from agent.contract.budget import Budget
 from agent.contract.task import Policy
-from app.redaction import hide_exact
+from app.redaction import hide_exact, no_plain_words
 from app.settings import PREFIX, Settings, SettingsError, safe_url
 from sandbox.base import MIB, Limits, Sandboxes
 from sandbox.e2b.plan import Account
@@ -82,7 +82,7 @@ def models_named(settings: Settings, name: str) -> Models:
 
 def _hide(settings: Settings) -> Callable[[str], str]:
     """Removes the installation's secrets from prompts, such as those in a model's earlier answers. Code keeps plain words."""
-    return partial(hide_exact, secrets=tuple(secret for secret in settings.secrets if not secret.isalpha()))
+    return partial(hide_exact, secrets=no_plain_words(settings.secrets))
 
 
 def embedder_of(settings: Settings, models: Models | None) -> Embedder | None:

@@ -118,6 +118,11 @@ def holds_secret(text: str, secrets: Collection[str]) -> bool:
 
 
 @lru_cache(maxsize=256)
+def no_plain_words(secrets: Collection[str]) -> tuple[str, ...]:
+    """The secrets without short words, such as the password `postgres`: code may contain these without knowing the secret."""
+    return tuple(secret for secret in secrets if len(secret) >= 16 or not secret.isalpha())
+
+
 def is_secret_name(name: str) -> bool:
     """Whether a field of that name holds a secret, whatever its value looks like."""
     return _SECRET_NAME.search(name) is not None

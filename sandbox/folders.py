@@ -17,7 +17,7 @@ from secrets import token_hex
 
 from sandbox.base import Limits
 from sandbox.host import disk
-from sandbox.host.folder_locks import acquire, is_in_use, lock_if_abandoned, try_lock
+from sandbox.host.folder_locks import acquire, is_left_over, lock_if_abandoned, try_lock
 from sandbox.install import folder_cache
 from sandbox.jail import cgroup
 
@@ -106,7 +106,7 @@ def sweep(parent: Path) -> None:
 
 def abandoned(parent: Path) -> list[Path]:
     """Dead workers' folders below `parent`: those that no sweep has removed. Blocks."""
-    return [path for path in sorted(parent.glob("*/")) if not is_in_use(path)]
+    return [path for path in sorted(parent.glob("*/")) if is_left_over(path)]
 
 
 def leftovers(folder: Path) -> list[Path]:

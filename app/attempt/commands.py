@@ -23,6 +23,7 @@ from app.store.commands import Command
 from app.store.store import Store
 
 _LOOKUPS = 4  # at once
+_LOOKUP_SECONDS = 20.0
 _REMEMBERED_SECONDS = 60.0
 _MOST_REMEMBERED = 10_000  # people
 _MOST_REACTIONS = 5  # to strangers' commands that are decided together: writes to GitHub are limited
@@ -73,9 +74,12 @@ class CommandDesk:
             return known[1]
         try:
             repository = self._github.repository(request.installation_id, request.repository, READING)
-            permission = await repository.permission(request.sender or "")
+            async with asyncio.timeout(_LOOKUP_SECONDS):  # the lane is everybody's
+                permission = await repository.permission(request.sender or "")
         except GitHubError as error:
             return error
+        except TimeoutError:
+            return Unavailable(f"no answer in {_LOOKUP_SECONDS:.0f} s")
         self._known[key] = time.monotonic(), permission
         self._known.move_to_end(key)
         if len(self._known) > _MOST_REMEMBERED:
@@ -102,7 +106,7 @@ class CommandDesk:
         log.info("commands refused", repository=request.repository.full_name, reason=admitted.refusal)
         repository = self._github.repository(request.installation_id, request.repository, PUBLISHING)
         try:
-            await publish.quota_refusal(request.pull_number or 0, admitted.refusal, repository)
+            await publish.quota_refusal(request.pull_number or 0, admitted.refusal, self._store.clock.now().date(), repository)
         except GitHubError as error:
             log.warning("refusal not told", comment=permitted[0].comment_id, error=str(error))
 

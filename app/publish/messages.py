@@ -6,6 +6,7 @@ Pure functions of values; all untrusted text goes through a `Quoter`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import date
 
 from agent.contract import words
 from agent.contract.outcome import Evidence, NoRepair, Outcome, ReflectionLog, Repair
@@ -18,7 +19,6 @@ from app.publish.proof import headline, log_markdown, size, spent, tried_markdow
 BODY_LIMIT = 65_536
 """In bytes. GitHub counts characters, so its limit is never stricter."""
 
-QUOTA_MARKER = "<!-- selfheal:quota -->"
 _TRAILER = "Selfheal-Attempt: "  # begins the last line of Selfheal's commit messages
 _SUBJECT = 72  # characters of a pull request's title and of a commit's first line
 _ASKED_DIFF = 12_000  # characters of a diff to approve; the command line shows all of it
@@ -48,6 +48,10 @@ def pull_marker(attempt_id: str) -> str:
 
 def comment_marker(attempt_id: str) -> str:
     return f"<!-- selfheal:comment:{attempt_id} -->"
+
+
+def quota_marker(day: date) -> str:
+    return f"<!-- selfheal:quota:{day} -->"
 
 
 def is_ours(commit_message: str) -> bool:

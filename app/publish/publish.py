@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import date
 from typing import Literal
 
 from agent.contract.outcome import NoRepair, Outcome, Repair
@@ -21,7 +22,7 @@ from app.github.types import CheckOutput, CheckReport, Commit, Conclusion, PullR
 from app.publish import messages
 from app.publish.messages import Publication
 from app.publish.outcomes import OUTCOME_TEXTS
-from app.redaction import holds_secret
+from app.redaction import holds_secret, no_plain_words
 from webhooks.triggers import OWN_BRANCHES
 
 CHECK = "Selfheal"
@@ -108,9 +109,9 @@ async def explanation(publication: Publication, result: NoRepair, repository: Re
     await _answer(publication, repository, messages.no_repair_comment(publication, result))
 
 
-async def quota_refusal(pull_number: int, refusal: str, repository: Repository) -> None:
-    """Tell on a pull request that a quota refuses its commands; repeating it changes nothing. Raises `GitHubError`."""
-    marker = messages.QUOTA_MARKER
+async def quota_refusal(pull_number: int, refusal: str, day: date, repository: Repository) -> None:
+    """Tell on a pull request that a quota refuses its commands, in one comment a day. Raises `GitHubError`."""
+    marker = messages.quota_marker(day)
     await repository.find_or_create_comment(pull_number, marker, f"{marker}\n{refusal}")
 
 
@@ -123,7 +124,7 @@ def branch_name(publication: Publication, number: int = 1) -> str:
 
 def _leaking_path(publication: Publication, repair: Repair) -> str | None:
     """The first changed file whose name or new text contains a secret of this installation that was not in it before."""
-    secrets = publication.secrets
+    secrets = no_plain_words(publication.secrets)
     for change in repair.edits:
         is_old = holds_secret(change.before or "", secrets)
         if not is_old and holds_secret(f"{change.path}\n{change.after or ''}", secrets):

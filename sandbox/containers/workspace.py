@@ -187,8 +187,10 @@ class ContainerInstallBackend:
         seen = (*self._workspace.mounts(writable=False), Mount(self._env_volume, ENVIRONMENTS))
         environment = self._workspace.image.environment(prepared=True)
         measured = await self._resources.run(Job(("du", "-sk", WORK, ENVIRONMENTS), seen, environment, "/", MEASURE_SECONDS))
+        # Nobody can tell what a folder without permissions contains.
+        is_hidden = b"ermission denied" in measured.stderr
         sizes = [line.split()[0] for line in measured.stdout.decode(errors="replace").splitlines() if line.split()]
-        if sum(int(size) for size in sizes if size.isdecimal()) * KIB > self._resources.limits.disk:
+        if is_hidden or sum(int(size) for size in sizes if size.isdecimal()) * KIB > self._resources.limits.disk:
             raise LimitExceeded("disk", self._resources.limits.disk)
 
 

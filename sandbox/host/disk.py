@@ -7,6 +7,7 @@ Everything here blocks.
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -16,12 +17,12 @@ from pathlib import Path
 REMOVE_SECONDS = 120.0
 MAX_DEPTH, MAX_ENTRIES = 100, 1_000_000
 """Bounds of a tree that is kept. Far above any real environment."""
-# Without root, an owner may not remove what is in a folder without permissions, but may change them. `find` does so before it
+# Without root, an owner may not remove what is in a folder without permissions, but may change them. `chmod` does so before it
 # enters a folder. Both programs handle trees of any depth.
 _PATH = {"PATH": "/usr/bin:/bin"}
 _REMOVE = """
 rm -rf --one-file-system -- "$1" 2>/dev/null && exit
-find "$1" -xdev -type d ! -perm -700 -exec chmod u+rwx {} \\; 2>/dev/null
+chmod -R u+rwx -- "$1" 2>/dev/null
 exec rm -rf --one-file-system -- "$1" 2>/dev/null
 """
 
@@ -41,14 +42,14 @@ def make_readable(tree: Path) -> None:
 
 def remove(path: Path) -> bool:
     """Remove a tree; returns whether nothing is left. Never raises: what is left is for the next sweep."""
-    with suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run(
-            ["/bin/sh", "-c", _REMOVE, "sh", str(path)],
-            env=_PATH,
-            timeout=REMOVE_SECONDS,
-            check=False,
-            stderr=subprocess.DEVNULL,
-        )
+    with suppress(OSError):
+        command = ["/bin/sh", "-c", _REMOVE, "sh", str(path)]
+        removing = subprocess.Popen(command, env=_PATH, stderr=subprocess.DEVNULL, start_new_session=True)
+        try:
+            removing.wait(REMOVE_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(removing.pid, signal.SIGKILL)  # with `rm`: nobody removes a folder that is no longer locked
+            removing.wait()
     return not os.path.lexists(path)
 
 

@@ -49,6 +49,17 @@ def is_in_use(folder: Path) -> bool:
     return folder.is_dir()
 
 
+def is_left_over(folder: Path) -> bool:
+    """Whether no live worker has locked the folder; one that cannot be opened, such as another user's, counts. Blocks."""
+    try:
+        lock = try_lock(folder, fcntl.LOCK_EX)
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    if lock is not None:
+        os.close(lock)
+    return lock is not None
+
+
 T = TypeVar("T")
 
 

@@ -62,8 +62,14 @@ def _state(name: str, cache: Path) -> CacheState:
             made.append(entry.lstat().st_mtime)
         except OSError:  # another process has just removed it
             continue
-    size = sum(disk.size(entry, sys.maxsize) for entry in entries)
+    size = sum(map(_size, entries))
     return CacheState(name, cache, len(made), size, min(made, default=None), max(made, default=None))
+
+
+def _size(entry: Path) -> int:
+    """Bytes; 0 for a tree that cannot be read."""
+    size = disk.size(entry, sys.maxsize)
+    return size if size <= sys.maxsize else 0
 
 
 def clear(packages: Path, name: str) -> Cleared:
@@ -76,7 +82,7 @@ def clear(packages: Path, name: str) -> Cleared:
             in_use += entry.is_dir()
             continue
         try:
-            entry_size = disk.size(entry, sys.maxsize)
+            entry_size = _size(entry)
             if disk.remove(entry):
                 removed, size = removed + 1, size + entry_size
             else:

@@ -14,7 +14,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from sandbox.host import disk
-from sandbox.host.folder_locks import is_in_use, lock_if_abandoned, try_lock
+from sandbox.host.folder_locks import is_left_over, lock_if_abandoned, try_lock
 
 BOUND = 5 * 1024**3  # bytes of all entries together; an entry in use is never removed
 _NEW = "new-"
@@ -82,7 +82,7 @@ def remove_unfinished(cache: Path) -> None:
 
 def unfinished(cache: Path) -> list[Path]:
     """The unfinished folders that no live worker uses."""
-    return [folder for folder in sorted(cache.glob(f"{_NEW}*")) if not is_in_use(folder)]
+    return [folder for folder in sorted(cache.glob(f"{_NEW}*")) if is_left_over(folder)]
 
 
 def prune(cache: Path, bound: int | None = None) -> None:

@@ -65,7 +65,7 @@ async def configured(hosts: Sequence[str] = (), strategy: IndexStrategy = "first
     found = indexes_of(settings)
     urls = tuple(takewhile(is_usable_inside, found) if strategy == "first" else filter(is_usable_inside, found))
     derived = {host_of(url) for url in urls}
-    if public_index() in urls:
+    if any(url.rstrip("/") == public_index() for url in urls):
         derived.add(f"{public_files()}:{PORTS['https']}")
     named = frozenset(host if ":" in host else f"{host}:{PORTS['https']}" for host in hosts)
     return IndexAccess(urls, named or frozenset(derived), _certificates(settings.get("cert")))

@@ -89,19 +89,20 @@ class Stage:
 
     async def shell(self, script: str, *arguments: str) -> None:
         """Run one of Selfheal's own short scripts inside. Raises `SandboxUnavailable` with its error output."""
-        await self._output(script, arguments)
+        await self._output(script, arguments, "mount the sandbox's files")
 
     async def used_bytes(self, folders: Sequence[str]) -> int:
         """Space on disk of folders, of any depth and with any permissions; 512 bytes more for each file and folder.
 
         Raises `SandboxUnavailable`, also if this takes too long.
         """
-        return int(await self._output(_USED, folders))
+        return int(await self._output(_USED, folders, "measure what the sandbox wrote"))
 
-    async def _output(self, script: str, arguments: Sequence[str]) -> bytes:
+    async def _output(self, script: str, arguments: Sequence[str], purpose: str) -> bytes:
         ended = await launch.run(launch.Launch((*self.enter, "/bin/sh", "-ec", script, "sh", *arguments), PATH, SECONDS))
         if ended.returncode:
-            raise SandboxUnavailable(f"cannot mount the sandbox's files: {ended.stderr.decode(errors='replace').strip()}")
+            why = f"it took more than {SECONDS:.0f} s" if ended.timed_out else ended.stderr.decode(errors="replace").strip()
+            raise SandboxUnavailable(f"cannot {purpose}: {why}")
         return ended.stdout
 
     async def bind(self, source: Path, name: str) -> str:

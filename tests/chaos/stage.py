@@ -293,7 +293,7 @@ async def _postgres(opened: contextlib.AsyncExitStack) -> Postgres:
 async def small_disk(folder: Path, mib: int) -> AsyncIterator[None]:
     """A file system of its own for `folder`. Raises `NotHere` where this process may not mount any."""
     folder.mkdir(parents=True)
-    mount = ("mount", "-t", "tmpfs", "-o", f"size={mib}m", "chaos", str(folder))
+    mount = ("mount", "-t", "tmpfs", "-o", f"mode=0700,size={mib}m", "chaos", str(folder))
     if await (await asyncio.create_subprocess_exec(*mount, stderr=DEVNULL)).wait() != 0:
         raise NotHere("a small file system cannot be mounted here; that takes root")
     try:

@@ -21,11 +21,12 @@ WRONG: tuple[Any, ...] = (
     None, True, "", "x", 0, -1, 2**63, 10**400, 1e308, float("inf"), [], {}, [None], {"x": None}, [[["x"]]], "\0", "\ud800", "${{ github.sha }}",
     "a" * 70_000, [1] * 3_000,
 )  # fmt: skip
+_MOST = 2_000_000  # characters of a case
 _NUMBER = re.compile(r"\d+")
 _WORD = re.compile(r"[\w./-]+")
 
 
-def text(chance: random.Random, samples: Sequence[str], most: int = 2_000_000) -> str:
+def text(chance: random.Random, samples: Sequence[str], most: int = _MOST) -> str:
     """One of the samples, changed in one to six places; at most `most` characters."""
     found = chance.choice(samples)
     for _ in range(chance.choice((1, 1, 1, 2, 3, 6))):
@@ -42,7 +43,7 @@ def _change(chance: random.Random, old: str, samples: Sequence[str]) -> str:
             del lines[at : at + chance.choice((1, 1, 5))]
         case 1:  # one line, or a few, many times
             few = lines[at : at + chance.choice((1, 2, 10))]
-            lines[at:at] = few * chance.choice((1, 2, 50, 2_000))
+            lines[at:at] = few * _times(few, chance.choice((1, 2, 50, 2_000)))
         case 2:
             other = lines[chance.randrange(len(lines))]
             lines[at], lines[lines.index(other)] = other, lines[at]
@@ -69,15 +70,16 @@ def _change(chance: random.Random, old: str, samples: Sequence[str]) -> str:
         case 10:
             return _one(chance, _WORD, old, chance.choice((*HUGE, *NASTY, chance.choice(_WORD.findall(old) or [""]))))
         case 11:
-            return _one(
-                chance,
-                _WORD,
-                old,
-                (chance.choice(_WORD.findall(old) or ["x"]) + chance.choice(" ./-,:")) * chance.choice((2, 40, 3_000)),
-            )
+            word = chance.choice(_WORD.findall(old) or ["x"]) + chance.choice(" ./-,:")
+            return _one(chance, _WORD, old, word * _times([word], chance.choice((2, 40, 3_000))))
         case _:
             return old[:here] + old[here + chance.choice((1, 3, 40, 500)) :]
     return "\n".join(lines)
+
+
+def _times(texts: Sequence[str], times: int) -> int:
+    """At most so many times that a few million characters come out: more is for the limits of files, not for their readers."""
+    return min(times, 1 + _MOST // sum(len(text) + 1 for text in texts))
 
 
 def _one(chance: random.Random, pattern: re.Pattern[str], old: str, new: str) -> str:

@@ -131,8 +131,9 @@ async def _assign(session: AsyncSession, row: AttemptRow, worker: str, now: date
     if row.tries >= terms.tries:
         await changes.end(session, row, changes.exhausted(row), now)
         return None
-    # A command's commit is not known yet, so its refusal could not be shown: `Lease.reserve` checks it.
-    if row.head_sha is not None and isinstance(left := await quotas.reserve(session, row, terms.quotas, terms.most, now), str):
+    # A command's commit is not known yet, so its refusal could not be shown: `Lease.reserve` checks it, as that of a later try.
+    is_checked = row.head_sha is None or row.tokens_reserved is not None
+    if not is_checked and isinstance(left := await quotas.reserve(session, row, terms.quotas, terms.most, now), str):
         await changes.end(session, row, changes.ended(Outcome.REFUSED, left, QUOTA_NEXT), now)
         row.told = False
         return left

@@ -79,7 +79,7 @@ class Lease(RowLease):
     async def reserve(self, narrowed: Callable[[Quotas], Quotas]) -> Allowance | str:
         """What the attempt may spend within the repository's own, narrower quotas; a sentence if nothing is left of one.
 
-        Then the attempt does not count any more, unless it has spent something.
+        Then the attempt does not count any more.
         """
         return await self._patiently(lambda: self._reserve(narrowed(self._terms.quotas)))
 
@@ -169,7 +169,7 @@ class Lease(RowLease):
             if (row.lease_token, row.status) != (self._token, self.status):
                 raise LeaseLost(f"attempt {self.attempt.id} is no longer ours")
             left = await quotas.reserve(session, row, within, self._terms.most, self._clock.now())
-            if isinstance(left, str) and not row.tokens_in + row.tokens_out:
+            if isinstance(left, str):
                 row.admitted_at = None
             return left
 

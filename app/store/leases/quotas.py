@@ -77,15 +77,15 @@ async def admit(session: AsyncSession, row: AttemptRow, quotas: Quotas, now: dat
 
 
 async def reserve(session: AsyncSession, row: AttemptRow, quotas: Quotas, most: Allowance, now: datetime) -> Allowance | str:
-    """Admit the attempt and reserve what it may spend: `most`, or what is left of the quotas. A sentence if nothing is left.
+    """Admit the attempt and reserve what it may spend in all its tries: `most`, or what is left of the quotas.
 
-    An attempt that has begun to spend keeps its reservation.
+    A sentence if nothing is left. An attempt that has called a model may then end without a further call.
     """
-    if row.tokens_reserved is not None and (row.tries > 1 or row.reply is not None):
-        return Allowance(row.tokens_reserved or most.tokens, row.cost_reserved or most.cost)
     left = await _left(session, row, quotas, now)
     if isinstance(left, str):
-        return left
+        if not row.calls:
+            return left
+        left = Allowance(0, 0.0)
     row.admitted_at = row.admitted_at or now
     allowed = Allowance(min(most.tokens, left.tokens), min(most.cost, left.cost))
     # Without a limit for one attempt, a reservation would leave nothing to the others.
@@ -103,13 +103,14 @@ async def _left(session: AsyncSession, row: AttemptRow, quotas: Quotas, now: dat
             continue
         attempts, tokens, cost = await _used(session, row, day, which)
         for limit, used, what in (
-            (quota.attempts, attempts, f"{quota.attempts.most:.0f} attempts"),
+            (quota.attempts, attempts, f"{quota.attempts.most:.0f} attempt{'' if quota.attempts.most == 1 else 's'}"),
             (quota.tokens, tokens, f"{quota.tokens.most:.0f} model tokens"),
             (quota.cost, cost, f"${quota.cost.most:.2f}"),
         ):
             if used >= limit.most:
                 until = day + timedelta(days=1)
-                return f"The quota of {what} {whose} is used up until {until:%Y-%m-%d %H:%M} UTC; {limit.raised_by} raises it."
+                used_up = f"The quota of {what} {whose} is used up until {until:%Y-%m-%d %H:%M} UTC."
+                return f"{used_up} To raise it, change {limit.raised_by}."
         left = replace(left, tokens=min(left.tokens, quota.tokens.most - tokens), cost=min(left.cost, quota.cost.most - cost))
     return left
 

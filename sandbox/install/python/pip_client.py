@@ -81,8 +81,10 @@ class PipClient:
             return await self._download(asked, _first_index_only(settings), into)
         lock = self.scratch / "pylock.toml"
         lock.unlink(missing_ok=True)  # uv would prefer the versions in it
-        resolving = (*_UV_OPTIONS, "--output-file", str(lock), "--python", self.interpreter.path, "--constraint", constraints)
+        resolving = (*_UV_OPTIONS, "--output-file", str(lock), "--python", self.interpreter.path)
         variables = _uv_variables(settings, indexes) | {"UV_CACHE_DIR": str(self.scratch / "uv")}
+        # uv's option `--constraint` would replace the operator's constraints.
+        variables["UV_CONSTRAINT"] = " ".join((constraints, *variables.get("UV_CONSTRAINT", "").split()))
         if (await self._run((str(uv), "pip", "compile", *resolving, requirements), variables)).returncode:
             return False
         pins, links = _pinned(tomllib.loads(await asyncio.to_thread(lock.read_text)), indexes)

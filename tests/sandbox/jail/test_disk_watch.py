@@ -19,6 +19,9 @@ HIDDEN = {
     "in a folder that nobody may read": f"mkdir a; exec 5<a; cd a; chmod 0300 .; {WRITE.format('x')}",
     "in deleted files": "python3 -c 'import os, time\nfor n in range(40):\n f = os.open(\"x\", os.O_RDWR | os.O_CREAT); "
     "os.unlink(\"x\"); os.write(f, bytes(20000000))\ntime.sleep(60)'",
+    "in deleted files of a process that hides them": "python3 -c 'import ctypes, os, time\nctypes.CDLL(None).prctl(4, 0)\n"
+    "for n in range(40):\n f = os.open(\"x\", os.O_RDWR | os.O_CREAT); os.unlink(\"x\"); os.write(f, bytes(20000000))\n"
+    "time.sleep(60)'",
     "in many empty files": "python3 -c 'for n in range(30000): open(str(n), \"w\")'; sleep 60",
 }  # fmt: skip
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -12,7 +14,8 @@ from agent.contract.events import ModelCalled
 from agent.contract.outcome import Outcome
 from app.clock import Clock
 from app.store.leases.claims import NotClaimed
-from app.store.leases.quotas import Allowance, Limit, Quota, Quotas
+from app.store.leases.heartbeat import LeaseLost
+from app.store.leases.quotas import UNLIMITED, Allowance, Limit, Quota, Quotas
 from app.store.store import Store
 from tests.app.requests import COMMAND, RUN, MovableClock, run_of, taken
 from webhooks.intake import RepositoryRef
@@ -62,7 +65,7 @@ async def test_a_repositorys_attempts_of_a_day_end_at_midnight_utc_and_others_go
     assert results == [
         None,
         None,
-        "The quota of 2 attempts per repository and day is used up until 2026-01-02 00:00 UTC; MORE raises it.",
+        "The quota of 2 attempts per repository and day is used up until 2026-01-02 00:00 UTC. To raise it, change MORE.",
     ]
     assert await run(limits, await taken(limits, replace(RUN, repository=RepositoryRef(8, "octo/other")))) is None
     clock.advance(60)
@@ -93,7 +96,7 @@ async def test_all_attempts_of_a_day_count_together(store: Store) -> None:
     limits = limited(store, everybody=attempts(1))
     assert await run(limits, await taken(limits, RUN)) is None
     other = await taken(limits, replace(RUN, repository=RepositoryRef(8, "octo/other")))
-    assert "1 attempts per day is used up" in (await run(limits, other) or "")
+    assert "1 attempt per day is used up" in (await run(limits, other) or "")
 
 
 async def test_workers_that_claim_at_once_do_not_exceed_a_quota(store: Store) -> None:
@@ -140,3 +143,32 @@ async def test_the_allowance_is_what_is_left_and_a_repository_can_only_lower_it(
         refused = await lease.reserve(lambda quotas: replace(quotas, repository=attempts(2)))
         assert "2 attempts per repository" in str(refused)
         await lease.end(Outcome.REFUSED, str(refused))
+
+
+async def test_a_later_try_stays_within_the_repositorys_own_quota(store: Store, clock: MovableClock) -> None:
+    limits = limited(store, repository=Quota(tokens=Limit(1500, "MORE")))
+
+    def lower(quotas: Quotas) -> Quotas:
+        return replace(quotas, repository=replace(quotas.repository, tokens=Limit(100, "YML")))
+
+    (attempt_id,) = await some(limits, 1)
+    for worker in ("w1", "w2"):
+        with suppress(LeaseLost):
+            async with limits.lease(attempt_id, worker) as lease:
+                assert await lease.reserve(lower) == Allowance(100, 2.0)
+                clock.advance(limits._terms.silence + 1)  # the first worker dies here
+                if worker == "w2":
+                    clock.advance(-1)
+                    await lease.end(Outcome.GAVE_UP, "no idea")
+
+
+async def test_an_attempt_without_a_limit_keeps_to_the_quota_and_may_end_when_others_used_it_up(store: Store) -> None:
+    quotas = Quotas(repository=Quota(cost=Limit(5.0, "MORE")))
+    limits = Store(store.database, store.clock, replace(store._terms, quotas=quotas, most=UNLIMITED))
+    first, second = await some(limits, 2)
+    async with limits.lease(first, "w1") as lease:
+        assert await lease.reserve(lambda quotas: quotas) == Allowance(inf, 5.0)
+        await lease.record(ModelCalled(text="", model="m", role="repair", tokens_in=9, tokens_out=9, seconds=1.0, cost=1.0))
+        await run(limits, second, Usage(10, 10, 1, 6.0))
+        assert await lease.reserve(lambda quotas: quotas) == Allowance(0, 0.0)
+        await lease.end(Outcome.GAVE_UP, "no idea")
