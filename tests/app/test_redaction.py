@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from app.redaction import redact
+from app.redaction import no_plain_words, redact
 from tests.app.tokens import SECRETS
 
 
@@ -90,3 +90,7 @@ def test_the_shortest_of_them_are_hidden_too() -> None:
     assert redact("xoxb-" + "a1" * 4) == redact("xapp-" + "a1" * 4) == "[redacted]"
     assert redact("hunter", ["hunter", "a much longer secret"]) == "[redacted]"
     assert redact("pwd=abcd") == "pwd=[redacted]"
+
+
+def test_a_plain_word_is_no_secret_of_code_but_a_long_one_is() -> None:
+    assert no_plain_words(("postgres", "p0stgres", "correcthorsebatterystaple")) == ("p0stgres", "correcthorsebatterystaple")

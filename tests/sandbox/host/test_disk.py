@@ -17,6 +17,7 @@ from sandbox.install import folder_cache
 from sandbox.install.python import environments
 from sandbox.install.python.interpreters import own
 from sandbox.install.python.requirements import RequirementLines
+from tests.app.waiting import until
 
 
 def deep(top: Path, depth: int, name: str = "d") -> None:
@@ -146,3 +147,20 @@ async def test_a_sandbox_whose_folder_stays_is_closed_all_the_same(hostile_path:
     monkeypatch.undo()
     folders.sweep(hostile_path)
     assert folders.abandoned(hostile_path) == []
+
+
+async def test_what_takes_too_long_is_stopped_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (programs := tmp_path / "bin").mkdir()
+    started = tmp_path / "started"
+    (rm := programs / "rm").write_text(f"#!/bin/sh\necho $$ > {started}\nexec /bin/sleep 100\n")
+    rm.chmod(0o755)
+    monkeypatch.setattr(disk, "_PATH", {"PATH": f"{programs}:/usr/bin:/bin"})
+    monkeypatch.setattr(disk, "REMOVE_SECONDS", 2.0)
+    (tree := tmp_path / "tree").mkdir()
+    assert not disk.remove(tree)
+    process = Path("/proc") / started.read_text().strip() / "stat"
+
+    def is_gone() -> bool:
+        return not process.exists() or process.read_text().rpartition(")")[2].split()[0] in "ZX"
+
+    await until(is_gone)

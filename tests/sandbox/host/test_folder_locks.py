@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import folders
-from sandbox.host.folder_locks import lock_if_abandoned, try_lock
+from sandbox.host.folder_locks import is_left_over, lock_if_abandoned, try_lock
 from sandbox.install import folder_cache
 
 
@@ -59,3 +59,17 @@ def test_without_a_free_descriptor_one_folder_is_made_and_then_it_fails(tmp_path
     folders.sweep(tmp_path / "open")
     folder_cache.remove_unfinished(tmp_path / "shelf")
     assert not [*(tmp_path / "open").iterdir(), *(tmp_path / "shelf").iterdir()], "nobody holds them"
+
+
+def test_a_folder_of_another_user_is_left_over_and_one_in_use_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_left_over(tmp_path)
+    lock = try_lock(tmp_path, fcntl.LOCK_EX)
+    assert not is_left_over(tmp_path)
+    assert lock is not None
+    os.close(lock)
+
+    def refused(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "open", refused)  # root may open everything
+    assert is_left_over(tmp_path)

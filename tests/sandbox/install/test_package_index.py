@@ -136,3 +136,14 @@ async def test_a_connection_on_which_nobody_speaks_is_cut(tmp_path: Path, monkey
     async with drop_by_drop(0, 0) as host, IndexProxy(frozenset({host})).serve(tmp_path / "s"):
         answer = await ask(tmp_path / "s", f"CONNECT {host} HTTP/1.1\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200")
+
+
+async def test_the_public_index_brings_its_host_of_files_also_with_a_slash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.delenv("PIP_EXTRA_INDEX_URL", raising=False)
+    hosts = set[frozenset[str]]()
+    for slash in ("", "/"):
+        monkeypatch.setenv("PIP_INDEX_URL", package_index.public_index() + slash)
+        hosts.add((await package_index.configured()).hosts)
+    assert len(hosts) == 1
+    assert any(package_index.public_files() in host for host in hosts.pop())

@@ -152,3 +152,12 @@ async def test_a_build_without_a_usable_first_index_fails_and_takes_nothing_from
         with pytest.raises(InstallFailed):
             await sandbox.install(Packages(requirements=("sourceful",)))
     assert not [path for path in second.requests if path.endswith(".whl")]
+
+
+async def test_the_operators_constraints_hold(
+    indexes: tuple[Index, Index], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexes[0].add_wheel("private", "answer = 'ours'", "3.0")
+    (constraints := tmp_path / "operators.txt").write_text("private<2\n")
+    monkeypatch.setenv("PIP_CONSTRAINT", str(constraints))
+    assert await downloaded(tmp_path, "private", "public") == ({"private-1.0", "public-1.0"}, ())
