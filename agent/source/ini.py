@@ -19,3 +19,11 @@ def read_ini(text: str, *, strict: bool = False) -> configparser.RawConfigParser
     parser = configparser.RawConfigParser(strict=strict)
     parser.read_string(text)
     return parser
+
+
+def read_valid_ini(text: str) -> configparser.RawConfigParser:
+    """The parsed INI file; an empty one if it is not valid."""
+    try:
+        return read_ini(text)
+    except configparser.Error:
+        return configparser.RawConfigParser()

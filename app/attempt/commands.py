@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
-from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT
+from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, MOST_REACTIONS
 from app.github.client import GitHub
 from app.github.errors import BadCredentials, GitHubError, RateLimited, Unavailable
 from app.github.types import PUBLISHING, READING, Permission
@@ -26,7 +26,6 @@ _LOOKUPS = 4  # at once
 _LOOKUP_SECONDS = 20.0
 _REMEMBERED_SECONDS = 60.0
 _MOST_REMEMBERED = 10_000  # people
-_MOST_REACTIONS = 5  # to strangers' commands that are decided together: writes to GitHub are limited
 log = structlog.get_logger(__name__)
 
 
@@ -64,7 +63,7 @@ class CommandDesk:
                     await commands.refuse(self._store, [command], why)
         if permitted:
             await self._admit(permitted)
-        for command in list(strangers.values())[:_MOST_REACTIONS]:
+        for command in list(strangers.values())[:MOST_REACTIONS]:
             await self._react(command)
 
     async def _permission(self, command: Command) -> Permission | GitHubError:

@@ -28,7 +28,7 @@ from app.store.values import Attempt
 
 STEP_SECONDS = 5.0  # minimum time between two updates of the check run, and timeout of one
 AWAY_SECONDS = 30.0  # delay before the next try when GitHub does not answer
-_MOST_REACTIONS = 5  # writes to GitHub are limited
+MOST_REACTIONS = 5  # to commands that are handled together: writes to GitHub are limited
 GITHUB_WAIT = timedelta(hours=6)  # total time that an attempt waits for GitHub
 
 log = structlog.get_logger()
@@ -53,7 +53,7 @@ def publication_of(attempt: Attempt, secrets: tuple[str, ...]) -> Publication:
 
 async def react(attempt: Attempt, repository: Repository, reaction: Reaction) -> None:
     """Acknowledge its newest commands with a reaction; if that fails, the attempt continues."""
-    for comment_id in [request.comment_id for request in attempt.requests if request.comment_id is not None][-_MOST_REACTIONS:]:
+    for comment_id in [request.comment_id for request in attempt.requests if request.comment_id is not None][-MOST_REACTIONS:]:
         try:
             await repository.react(comment_id, reaction)
         except GitHubError as error:  # such as a comment that was deleted

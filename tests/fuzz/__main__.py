@@ -55,7 +55,7 @@ def _chance(seed: int, target: str, number: int) -> random.Random:
 
 
 def _serve(name: str, seed: int, first: int, until: float, cases: int | None, said: Connection, stacks: str) -> None:
-    """The process of one target: tells each case before it tries it, and how it failed."""
+    """The process of one target: reports each case before it tries it, and how it failed."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the service logs to it
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     with open(stacks, "w") as file:
@@ -68,7 +68,7 @@ async def _try_all(target: Target, seed: int, first: int, until: float, cases: i
         number = first
         while time.monotonic() < until and (cases is None or number < first + cases):
             case = target.make(_chance(seed, target.name, number))
-            said.send(("begun", number))
+            said.send(("trying", number))
             try:
                 await attempt(case)
             except Exception as error:  # noqa: BLE001 - any is a finding
@@ -110,29 +110,29 @@ class Run:
         """One process that tries cases from `number` on; returns the number of the next one."""
         context = multiprocessing.get_context("fork")
         left = None if self.cases is None else self.first + self.cases - number
-        told, said = context.Pipe(duplex=False)
-        with told, tempfile.NamedTemporaryFile("r", prefix="fuzz-stacks-") as stacks:
+        received, said = context.Pipe(duplex=False)
+        with received, tempfile.NamedTemporaryFile("r", prefix="fuzz-stacks-") as stacks:
             process = context.Process(target=_serve, args=(self.name, self.seed, number, self.until, left, said, stacks.name))
             process.start()
             said.close()
-            begun, how = time.monotonic(), ""
+            since, how = time.monotonic(), ""
             while not how:
                 now = time.monotonic()
                 if now - self.shown > PROGRESS:
                     print(self._progress(number), flush=True)
                     self.shown = now
-                if not told.poll(0.5):
-                    how = f"takes longer than {PATIENCE:.0f} s" if now - begun > PATIENCE else ""
+                if not received.poll(0.5):
+                    how = f"takes longer than {PATIENCE:.0f} s" if now - since > PATIENCE else ""
                     continue
                 try:
-                    what, *more = told.recv()
+                    what, *more = received.recv()
                 except EOFError:
                     break
                 if what == "failed":
                     self.failures.add(self.name, *more)
                 else:
-                    self.slowest = max(self.slowest, (now - begun, number))
-                    (number,), begun = more, now
+                    self.slowest = max(self.slowest, (now - since, number))
+                    (number,), since = more, now
                 if what == "ended":  # only closing is left
                     process.join(PATIENCE)
                     break

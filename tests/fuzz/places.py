@@ -332,18 +332,18 @@ async def _receiving() -> AsyncIterator[Attempt]:
                     "type": "http", "method": "POST", "path": "/webhooks/github", "root_path": "", "query_string": b"", "headers": headers,
                     "state": dict(state or {}),
                 }  # fmt: skip
-                told: list[Any] = []
+                messages: list[Any] = []
 
                 async def receive() -> Any:
                     return asked.pop(0) if asked else {"type": "http.disconnect"}
 
                 async def send(message: Any) -> None:
-                    told.append(message)
+                    messages.append(message)
 
                 await route.handle(scope, receive, send)
-                status, answer = told[0]["status"], json.loads(told[1]["body"])
+                status, answer = messages[0]["status"], json.loads(messages[1]["body"])
                 assert status in _ANSWERS, (status, answer)
-                assert len(told[1]["body"]) < 2_000, "a long answer"
+                assert len(messages[1]["body"]) < 2_000, "a long answer"
                 assert case["is_right"] or status != 202 or "content" in str(case["headers"]), status
 
             yield post

@@ -195,8 +195,8 @@ def _read_answer(answer: str) -> None:
             edits.sentence.encode()
         else:
             diff(edits).encode()
-    for told in (read_diagnosis(answer, "m"), read_review(answer), read_calls(answer), read_tests(answer), asked_for(answer)):
-        repr(told)
+    for parsed in (read_diagnosis(answer, "m"), read_review(answer), read_calls(answer), read_tests(answer), asked_for(answer)):
+        repr(parsed)
 
 
 answers = reading("answers", _answer, _read_answer)

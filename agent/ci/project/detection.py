@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from agent.ci.project.asking import Answers
 from agent.ci.project.tables import read_toml, strings, table_at
 from agent.contract.verdicts import Check
-from agent.source.ini import read_ini
+from agent.source.ini import read_valid_ini
 from sandbox.base import KIB, LimitExceeded, Packages, Workspace
 
 READ_LIMIT = 512 * KIB  # bytes of one file that is read
@@ -55,8 +55,8 @@ class Project:
         return cls(
             paths=frozenset(texts),
             pyproject=read_toml(texts.get("pyproject.toml", "")) or {},
-            setup_cfg=_ini(texts.get("setup.cfg", "")),
-            tox=_ini(texts.get("tox.ini", "")),
+            setup_cfg=read_valid_ini(texts.get("setup.cfg", "")),
+            tox=read_valid_ini(texts.get("tox.ini", "")),
             texts=texts,
         )
 
@@ -164,10 +164,3 @@ async def _text(workspace: Workspace, path: str) -> str:
         return (await workspace.read(path, LOCK_LIMIT if path.endswith(".lock") else READ_LIMIT)).decode("utf-8", "replace")
     except (FileNotFoundError, LimitExceeded, ValueError):
         return ""
-
-
-def _ini(text: str) -> configparser.RawConfigParser:
-    try:
-        return read_ini(text)
-    except configparser.Error:
-        return configparser.RawConfigParser()

@@ -6,7 +6,6 @@ but the one requirement may differ.
 
 from __future__ import annotations
 
-import configparser
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pathlib import PurePosixPath
 from agent.ci.project.tables import read_toml, table_at
 from agent.edits.changes import lines
 from agent.source.distributions import named
-from agent.source.ini import read_ini
+from agent.source.ini import read_valid_ini
 
 DEVELOPMENT = ("test", "tests", "testing", "dev", "develop", "development", "ci")
 _REQUIREMENTS = re.compile(
@@ -100,7 +99,7 @@ def _toml_lists(path: str, text: str) -> Iterator[RequirementList]:
 
 
 def _ini_lists(path: str, text: str) -> Iterator[RequirementList]:
-    parser = _ini(text)
+    parser = read_valid_ini(text)
     if parser.has_option("options", "install_requires"):
         value = parser.get("options", "install_requires").splitlines()
         yield _requirement_list(path, "options.install_requires", value, for_tests=False)
@@ -237,10 +236,3 @@ def _is_only_change(before: str, after: str, target: RequirementList, distributi
     gone = [row for row in lines(before) if row.strip()]
     kept = [row for row in lines(after) if row.strip()]
     return len(kept) - len(gone) in (0, 1)
-
-
-def _ini(text: str) -> configparser.RawConfigParser:
-    try:
-        return read_ini(text)
-    except configparser.Error:
-        return configparser.RawConfigParser()
