@@ -13,7 +13,7 @@ from agent.contract.task import Task
 from sandbox.base import Installed
 
 if TYPE_CHECKING:
-    from agent.ci.job.selection import ChosenJob, FailedJob
+    from agent.ci.job.selection import RequestedJob
     from agent.ci.plan import Plan
 
 
@@ -24,11 +24,10 @@ class Case:
     id: str  # the checkpoints' thread
     label: str  # for people
     archive: AsyncIterator[bytes]  # gzipped tar with one top folder
-    jobs: tuple[FailedJob | ChosenJob, ...] = ()
+    jobs: tuple[RequestedJob, ...] = ()
     configuration: Configuration = NO_CONFIGURATION
     command: str | None = None  # a test command that the user gave
     hints: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # what job selection skipped, and why
     heals_flakiness: bool = False  # someone asked to repair flaky failures too
     image: str | None = None  # the failed job's image, if the sandbox was opened with it
     model: str | None = None  # LiteLLM name that the user chose; None: the installation's models

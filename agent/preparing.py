@@ -46,7 +46,6 @@ async def prepare(
     planned = await plan(
         sandbox.base, jobs=case.jobs, configuration=case.configuration, command=case.command, image=case.image, sandbox=sandbox
     )
-    planned = replace(planned, notes=(*case.notes, *planned.notes))
     await emit(StepDone(step="unpack", text=_understood(planned), seconds=time.monotonic() - started))
     if not planned.is_open:
         return _ended(planned)

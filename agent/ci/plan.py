@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 
 from agent.checks.services import available_services
 from agent.ci.expressions.hash_files import MatchedFiles
+from agent.ci.job.choice import Kind, choose_job
 from agent.ci.job.leg import FailingStep, Leg, StepOutcome, TraversalResult
-from agent.ci.job.refusals import needs_services
+from agent.ci.job.refusals import needs_services, unreadable_workflow
 from agent.ci.job.replay import Replayer
-from agent.ci.job.selection import ChosenJob, FailedJob, select_leg
+from agent.ci.job.selection import AnyJob, ChosenJob, RequestedJob, select_leg
 from agent.ci.job.traversal import read_steps
 from agent.ci.project import detection, ecosystems
 from agent.ci.project.asking import ask
@@ -90,7 +91,7 @@ class Plan:
 async def plan(
     workspace: Workspace,
     *,
-    jobs: tuple[FailedJob | ChosenJob, ...] = (),
+    jobs: tuple[RequestedJob, ...] = (),
     configuration: Configuration = NO_CONFIGURATION,
     command: str | None = None,
     image: str | None = None,
@@ -178,7 +179,10 @@ class _Planner:
             reading.tool,
         )  # fmt: skip
 
-    async def add_job(self, asked: FailedJob | ChosenJob, root: str, image: str | None) -> None:
+    async def add_job(self, asked: RequestedJob, root: str, image: str | None) -> None:
+        if isinstance(asked, AnyJob):
+            await self._add_any_job(asked, root, image)
+            return
         leg = await asyncio.to_thread(select_leg, asked, self.project, root)
         if isinstance(leg, WorkflowProblem):
             where = f"workflow {asked.workflow_path or '?'}"
@@ -190,12 +194,32 @@ class _Planner:
                 job = one_line(asked.name, 100)
                 self.notes.append(f"{where}, job {job}: {str(leg).rstrip('.')}; the tests were detected instead")
             return
+        self._add_leg(leg, await asyncio.to_thread(read_steps, leg, self.project, self.files, until=self.until), image)
+
+    async def _add_any_job(self, asked: AnyJob, root: str, image: str | None) -> None:
+        choice = await asyncio.to_thread(choose_job, asked, self.project, self.files, root, until=self.until)
+        chosen = next(iter(choice.jobs), None)
+        if chosen is not None and chosen.kind >= Kind.OTHER_TESTS and self._detects_tests():
+            chosen = None
+        self.notes += [f"skipped an unreadable workflow: {problem}" for problem in choice.unreadable]
+        self.notes += [note] if (note := choice.note(chosen)) else []
+        if chosen is not None:
+            self._add_leg(chosen.leg, chosen.result, image)
+        elif choice.unreadable:
+            self.refused = unreadable_workflow(choice.unreadable[0])
+
+    def _add_leg(self, leg: Leg, result: TraversalResult, image: str | None) -> None:
         if leg.image is not None and leg.image != image:
             other = one_line(leg.image, 100)
             self.notes.append(f"the job runs in the image {other} in CI, but on the sandbox's own system here")
-        result = await asyncio.to_thread(read_steps, leg, self.project, self.files, until=self.until)
         self.packages = merge(self.packages, result.packages)
         self.take(leg, result)
+
+    def _detects_tests(self) -> bool:
+        return (
+            detection.detect_check(self.project) is not None
+            or ecosystems.detect(self.project.paths, self.project.texts) is not None
+        )
 
     def take(self, leg: Leg, result: TraversalResult) -> None:
         self.legs.append(PlannedLeg(leg, result))

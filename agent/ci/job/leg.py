@@ -27,6 +27,7 @@ class Leg:
     workflow: Workflow
     job: Job
     source: str  # for people: "workflow ci.yml, job tests (3.12)"
+    path: str = ""  # of the workflow file
     run: Run = field(default_factory=Run)
     matrix: Mapping[str, Value] = field(default_factory=dict)
     inputs: Mapping[str, Value] = field(default_factory=dict)  # inputs of a called workflow
@@ -38,6 +39,7 @@ class Leg:
     image: str | None = None  # image of its container
     python: str | None = None  # Python version of that image
     is_windows: bool = False  # whether the job runs on Windows in CI
+    is_red: bool = False  # whether CI reports that it failed
 
 
 class Target(Enum):
@@ -144,6 +146,7 @@ class TraversalResult:
     packages: Packages
     notes: tuple[str, ...] = ()
     runtimes: Mapping[str, str] = field(default_factory=dict)  # other languages: name → requested version
+    checks: tuple[Check, ...] = ()  # of the steps that were reached
 
     @property
     def check(self) -> Check | None:

@@ -74,7 +74,9 @@ class StepRecorder:
             if str(step.number) not in reached
         ]
         noted = tuple(dict.fromkeys([*self.notes, *notes]))
-        return TraversalResult(end, (*self.steps.values(), *rest), packages, noted, dict(self.runtimes))
+        return TraversalResult(
+            end, (*self.steps.values(), *rest), packages, noted, dict(self.runtimes), tuple(one.check for one in self.tried)
+        )
 
 
 def _spares(earlier: Check, check: Check) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from typing import TypeAlias
 
 from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, value_of
 from agent.ci.expressions.values import text
@@ -20,7 +21,7 @@ from agent.ci.project.detection import Project
 from agent.ci.workflows.document import WorkflowProblem
 from agent.ci.workflows.model import Workflow
 from agent.ci.workflows.naming import Evaluate, JobLeg, find_leg, name_of, pick
-from agent.ci.workflows.reuse import resolve_job
+from agent.ci.workflows.reuse import ResolvedJob, resolve_job
 from agent.ci.workflows.workflow_file import read_workflow
 from agent.guest.text import one_line
 
@@ -52,8 +53,20 @@ class ChosenJob:
     run: Run = field(default_factory=Run)
 
 
-def read_image(asked: FailedJob | ChosenJob) -> str | None:
-    """The image that a job runs in, from its workflow file only."""
+@dataclass(frozen=True, slots=True)
+class AnyJob:
+    """The job that a maintainer would replay: neither CI nor a person names one."""
+
+    run: Run = field(default_factory=Run)
+
+
+RequestedJob: TypeAlias = FailedJob | ChosenJob | AnyJob
+
+
+def read_image(asked: RequestedJob) -> str | None:
+    """The image that a job runs in, from its workflow file only; None if the files must show which job it is."""
+    if isinstance(asked, AnyJob):
+        return None
     leg = select_leg(asked, Project.of_texts({}), ".")
     return None if isinstance(leg, WorkflowProblem) else leg.image
 
@@ -65,12 +78,10 @@ def select_leg(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg
     workflow = read_workflow(asked.workflow)
     if isinstance(workflow, WorkflowProblem):
         return workflow
-    run = asked.run if isinstance(asked, FailedJob) else replace(asked.run, event=_event(workflow))
+    run = asked.run if isinstance(asked, FailedJob) else replace(asked.run, event=event_of(workflow))
     run = replace(run, workflow=workflow.name or asked.workflow_path, root=root)
 
-    def evaluate(template: str, contexts: Mapping[str, Value]) -> Value:
-        scope = build_scope(run)
-        return value_of(template, Scope({**scope.contexts, **contexts}))
+    evaluate = evaluator(run)
 
     def choose(workflow: Workflow, inputs: Mapping[str, Value]) -> JobLeg | WorkflowProblem:
         if isinstance(asked, FailedJob):
@@ -82,8 +93,27 @@ def select_leg(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg
     )
     if isinstance(found, WorkflowProblem):
         return found
+    if isinstance(asked, ChosenJob):
+        return replace(leg_of(found, run), failed_step=asked.step)
+    leg = leg_of(found, run, asked.name)
+    return replace(leg, failed_step=asked.failed_step, conclusions=asked.conclusions, is_red=True)
+
+
+def evaluator(run: Run) -> Evaluate:
+    """Evaluates templates outside of steps. The result may raise `ExpressionError`."""
+
+    def evaluate(template: str, contexts: Mapping[str, Value]) -> Value:
+        scope = build_scope(run)
+        return value_of(template, Scope({**scope.contexts, **contexts}))
+
+    return evaluate
+
+
+def leg_of(found: ResolvedJob, run: Run, shown: str = "") -> Leg:
+    """The leg to replay; `shown` is the name that GitHub shows, if it is known."""
+    evaluate = evaluator(run)
     target = found.target
-    shown = asked.name if isinstance(asked, FailedJob) else _shown((*found.calls, target), evaluate, found.inputs)
+    shown = shown or _shown((*found.calls, target), evaluate, found.inputs)
     render = partial(_rendered, evaluate, {"matrix": target.leg.values, "inputs": found.inputs})
     try:
         wanted, needs = _services(target, evaluate, found.inputs), ""
@@ -96,6 +126,7 @@ def select_leg(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg
         workflow=found.workflow,
         job=target.job,
         source=f"workflow {found.path or '?'}, job {one_line(shown, 100)}",
+        path=found.path,
         run=replace(run, job=target.job.id),
         matrix=target.leg.values,
         inputs=found.inputs,
@@ -104,8 +135,6 @@ def select_leg(asked: FailedJob | ChosenJob, project: Project, root: str) -> Leg
         image=image,
         python=_python(image) if image is not None else None,
         is_windows=system.lower().startswith("windows"),
-        failed_step=asked.failed_step if isinstance(asked, FailedJob) else asked.step,
-        conclusions=asked.conclusions if isinstance(asked, FailedJob) else (),
         notes=(*(one.note for one in (*found.calls, target) if one.note), *wanted.notes, *differs),
     )
 
@@ -125,7 +154,7 @@ def _python(image: str) -> str | None:
     return python_version(tag) if name == "python" else None
 
 
-def _event(workflow: Workflow) -> str:
+def event_of(workflow: Workflow) -> str:
     """The most common event that starts the workflow."""
     return next((event for event in ("push", "pull_request", *workflow.events) if event in workflow.events), "push")
 

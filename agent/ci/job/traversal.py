@@ -39,8 +39,11 @@ from agent.ci.job.refusals import (
 )
 from agent.ci.job.renderer import Renderer, RunNeeded, StepFrame, unknown_outputs
 from agent.ci.job.steps import CompositeStep, CurrentStep, InstallStep, RunStep, SetupStep, StepMeaning, StepReader
+from agent.ci.logs.machine_signs import by_sandbox
+from agent.ci.project.commands import names_tests
 from agent.ci.project.detection import Project
 from agent.ci.workflows.model import WorkflowStep
+from agent.contract.verdicts import Check, CheckRun
 from agent.report.endings import Ending, stopped_before
 
 Stop = CheckStep | Ending | NoCheck  # the failing step, why it cannot be reached, or no check at all
@@ -222,6 +225,9 @@ class _Traversal:
                 if (doubt := self._open_condition(current)) is not None:
                     self._leave_out_uncertain(current, doubt)
                     return None
+                if self.target.is_any_red and (lacks := self._lacks(tried.check, done.run)):
+                    self._leave_out_set_up(current, lacks)
+                    return None
                 if not self.target.is_any_red:
                     return stopped_before(replace(done.run, stopped_at=done.run.stopped_at or current.title))
                 return self._fails(replace(tried, seen=done.run), current)
@@ -264,6 +270,21 @@ class _Traversal:
         )
         current.frame.conclude(current.step, unknown_outputs(current.step))
 
+    def _lacks(self, check: Check, run: CheckRun) -> str:
+        """What a failing set-up step lacks here but not in CI; "" if the step checks something, or may show the failure."""
+        if check.reader != "exit" or names_tests(check.command):
+            return ""
+        left = next((step for step in self.recorder.steps.values() if step.does == "left out"), None)
+        return by_sandbox(run.output.splitlines(), run.exit_code) or (
+            f"what step {left.number}, `{left.title}`, provides" if left is not None else ""
+        )
+
+    def _leave_out_set_up(self, current: CurrentStep, lacks: str) -> None:
+        self.missed = self.missed or step_unavailable(current.title, lacks)
+        self.recorder.record(current, "left out", f"it fails here without {lacks}")
+        self.recorder.notes.append(f"step {current.number}, `{current.title}`, fails here without {lacks}, so it is left out")
+        current.frame.conclude(current.step, unknown_outputs(current.step))
+
     def _fails(self, tried: CheckStep, current: CurrentStep) -> Stop:
         stop = self._require_services(tried)
         if stop is tried:
@@ -271,10 +292,11 @@ class _Traversal:
         return stop
 
     def _stop_without_failure(self, tried: Sequence[CheckStep]) -> Stop:
-        """Nothing failed: take the first step with tests, unless a step that could have failed was left out."""
-        if self.missed is not None or not tried:
-            return self.missed or NoCheck()
-        return self._require_services(next((one for one in tried if one.check.runs_tests), tried[-1]))
+        """Nothing failed: take the first step with tests. If CI reports a failure, a step that was left out may show it."""
+        tests = next((one for one in tried if one.check.runs_tests or names_tests(one.check.command)), None)
+        if self.missed is not None and (self.leg.is_red or tests is None):
+            return self.missed
+        return self._require_services(tests or tried[-1]) if tried else NoCheck()
 
     def _require_services(self, tried: CheckStep) -> Stop:
         """The step, or why the servers that it may need are not available."""

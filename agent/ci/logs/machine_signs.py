@@ -87,6 +87,24 @@ npm (?:warn|WARN) .{0,200}(?:ECONNRESET|ETIMEDOUT|EAI_AGAIN|network)
 WARNING: .{0,200}HTTP error (?:5\d\d|429)
 """)
 
+# A request that cannot leave the sandbox, in the words of clients and languages; anywhere in a line.
+_NO_NETWORK = re.compile(
+    r"EAI_AGAIN|ENOTFOUND|ENETUNREACH|getaddrinfo|(?i:could not resolve (?:host|proxy)|name resolution)"
+    r"|(?i:name or service not known|network is unreachable|failed to (?:establish a new connection|lookup address))"
+    r"|(?i:no such host|dns error|no route to host)|\(from versions: none\)"  # the last one is pip's
+)
+_NO_PROGRAM = re.compile(r"(?i)command not found|: not found$|executable file not found|No such file or directory: '[\w.+-]+'$")
+
+
+def by_sandbox(lines: Sequence[str], exit_code: int | None) -> str:
+    """What a set-up step lacks here that a runner has, for people; "" if its output shows nothing of the kind."""
+    near = lines[-NEAR:]
+    if any(map(_NO_NETWORK.search, near)):
+        return "the network"
+    if exit_code == 127 or any(_NO_PROGRAM.search(line.strip()) for line in near[-3:]):
+        return "a program that is not installed here"
+    return ""
+
 
 def by_runner(errors: Iterable[str]) -> tuple[Cause, str] | None:
     """The cause that the runner's own errors give."""

@@ -32,6 +32,11 @@ RUNNER_FILES = {
 }
 _VALUED = ("--group", "--extra", "--with", "--package", "--python", "-p", "--project", "--directory", "--env-file")
 
+# Words of commands that test, although no reader knows their results.
+_TESTING = re.compile(
+    r"(?<![\w-])(?:[a-z]*tests?|tox|nox|ctest|ava|jasmine|karma|playwright test|phpunit|rspec|gradlew? check)(?![\w-])"
+)
+
 
 class Reading(NamedTuple):
     """What a piece of shell text runs."""
@@ -52,6 +57,11 @@ def read_command(text: str, script: Callable[[str], str] = lambda path: "") -> R
     if best.reader == "exit" and (inner := _runner_in(text)) is not None:
         return Reading(inner, inner)  # inside a string, or in unread text
     return best
+
+
+def names_tests(text: str) -> bool:
+    """Whether a command says that it tests."""
+    return _TESTING.search(text) is not None
 
 
 def only_looks(text: str) -> bool:
@@ -115,6 +125,8 @@ def _classify(words: list[str], script: Callable[[str], str]) -> Reading | None:
     inner = ""
     if name in RUNNER_FILES:
         inner = next((text for path in RUNNER_FILES[name] if (text := script(path))), "")
+    elif (own := assignments(words)[1][:1]) and "/" in own[0] and not own[0].endswith(".py"):
+        inner = script(own[0].removeprefix("./"))
     elif name.endswith(".sh") or (name == "python" and arguments and arguments[0].endswith(".py")):
         inner = script((name if name.endswith(".sh") else arguments[0]).removeprefix("./"))
     runner = _runner_in(inner)

@@ -21,6 +21,7 @@ READ_LIMIT = 512 * KIB  # bytes of one file that is read
 LOCK_LIMIT = 4096 * KIB  # the same for a lock file, which is usually long
 TEST_FILES_READ = 40
 CONFIGURATION_FILES_READ = 60
+SCRIPTS_READ = 20
 # Common names of the extras and groups that tests need.
 TEST_NAMES = ("test", "tests", "testing", "dev", "develop", "development", "ci")
 
@@ -35,6 +36,7 @@ _CONFIGURES = re.compile(
     r"|package\.json|go\.mod|Cargo\.toml|pom\.xml|build\.gradle(?:\.kts)?|\.python-version|\.pre-commit-config\.yaml|action\.ya?ml)$"
     r"|^\.github/(?:workflows/[^/]+|actions/(?:[^/]+/){1,3}action)\.ya?ml$"
 )
+_SCRIPT = re.compile(r"^(?:[^/]+/){0,2}[^/]+\.sh$|^(?:scripts?|bin|ci|tools)/[\w-]+$")
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|tests)\.py$")
 
 
@@ -69,7 +71,7 @@ async def read_project(workspace: Workspace) -> Project:
     """Raises `SandboxError`."""
     paths = frozenset(entry.path for entry in await workspace.files() if not entry.link)
     tests = sorted(path for path in paths if _TEST_FILE.search(path))[:TEST_FILES_READ]
-    scripts = sorted(path for path in paths if path.endswith(".sh") and path.count("/") <= 2)[:20]
+    scripts = sorted(path for path in paths if _SCRIPT.search(path))[:SCRIPTS_READ]
     named = sorted((path for path in paths if _CONFIGURES.search(path)), key=lambda path: (path.count("/"), path))[
         :CONFIGURATION_FILES_READ
     ]

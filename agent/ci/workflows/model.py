@@ -91,6 +91,12 @@ class Workflow:
     env: StringMap = field(default_factory=dict)
     defaults: RunDefaults = RunDefaults()
     call_inputs: tuple[Input, ...] = ()
+    only_tags: bool = False  # whether only pushed tags start it, not pushed branches
+
+    @property
+    def runs_on_commits(self) -> bool:
+        """Whether a push to some branch, or a pull request, starts it."""
+        return "pull_request" in self.events or ("push" in self.events and not self.only_tags)
 
     def job(self, job_id: str) -> Job | None:
         return next((job for job in self.jobs if job.id == job_id), None)

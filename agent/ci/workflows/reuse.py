@@ -5,21 +5,24 @@ The caller passes in the function that reads files. Workflows of other repositor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from posixpath import normpath
 from typing import TypeAlias
 
 from agent.ci.expressions import ExpressionError, Unknown, Value
 from agent.ci.expressions.values import text
 from agent.ci.workflows.document import WorkflowProblem
+from agent.ci.workflows.matrix import MatrixLeg
 from agent.ci.workflows.model import Input, Job, Workflow
-from agent.ci.workflows.naming import Evaluate, JobLeg, find_leg, pick
+from agent.ci.workflows.naming import Evaluate, JobLeg, find_leg, legs_of, pick
 from agent.ci.workflows.workflow_file import read_workflow
 
 NESTING_LIMIT = 10  # nested workflows, including the first one, as GitHub allows
 _FOLDER = ".github/workflows/"
 _KINDS: Mapping[type, str] = {bool: "boolean", int: "number", float: "number"}
+
+_NO_JOB = JobLeg(Job(""), MatrixLeg({}))  # of a workflow whose jobs are still to be listed
 
 # The text of a file by its path from the repository's root, None if there is none.
 ReadFile: TypeAlias = Callable[[str], str | None]
@@ -74,6 +77,40 @@ def resolve_job(
         workflow, inputs = inner, given
         target = _inside(workflow, target, evaluate, inputs)
     return target if isinstance(target, WorkflowProblem) else ResolvedJob(target, workflow, paths[-1], inputs, tuple(calls))
+
+
+def every_job(
+    workflow: Workflow, path: str, evaluate: Evaluate, read: ReadFile, guess: Callable[[Job], MatrixLeg | None]
+) -> Iterator[ResolvedJob]:
+    """Every leg of every job that `workflow` runs, in the order of the file, through the workflows that it calls.
+
+    `guess` makes a leg where only GitHub knows the matrix. What is invalid, or cannot be read here, is left out.
+    """
+    yield from _every(ResolvedJob(_NO_JOB, workflow, normpath(path), {}), (), evaluate, read, guess)
+
+
+def _every(
+    within: ResolvedJob, paths: tuple[str, ...], evaluate: Evaluate, read: ReadFile, guess: Callable[[Job], MatrixLeg | None]
+) -> Iterator[ResolvedJob]:
+    paths = (*paths, within.path)
+    for job in within.workflow.jobs:
+        made, note = legs_of(job, evaluate, within.inputs), ""
+        if isinstance(made, Unknown):
+            note = f"Only GitHub knows the matrix of '{job.id}'; its values are guessed."
+            made = (leg,) if (leg := guess(job)) is not None else ()
+        for leg in () if isinstance(made, WorkflowProblem) else made:
+            target = JobLeg(job, leg, note=note)
+            if job.uses is None:
+                yield replace(within, target=target)
+                continue
+            called = called_path(job)
+            if isinstance(called, WorkflowProblem) or called in paths or len(paths) >= NESTING_LIMIT:
+                continue
+            inner = read_called(called, read)
+            given = inner if isinstance(inner, WorkflowProblem) else inputs_of(target, inner, evaluate, within.inputs)
+            if not isinstance(inner, WorkflowProblem) and not isinstance(given, WorkflowProblem):
+                calls = (*within.calls, target)
+                yield from _every(ResolvedJob(_NO_JOB, inner, called, given, calls), paths, evaluate, read, guess)
 
 
 def called_path(job: Job) -> str | WorkflowProblem:

@@ -61,6 +61,7 @@ def _workflow(root: Keys) -> Workflow:
         raise WorkflowError("The workflow must contain at least one job.", root.line)
     _check_needs({job.id: job for job in jobs})
     on = root.get("on")
+    push = _keys(_keys(on).get("push"))
     # A dispatch's inputs are only checked.
     call_inputs, _ = (_inputs(_keys(_keys(on).get(event))) for event in ("workflow_call", "workflow_dispatch"))
     return Workflow(
@@ -70,6 +71,7 @@ def _workflow(root: Keys) -> Workflow:
         env=_texts(root.get("env")),
         defaults=_defaults(root),
         call_inputs=call_inputs,
+        only_tags=any(map(push.get, ("tags", "tags-ignore"))) and not any(map(push.get, ("branches", "branches-ignore"))),
     )
 
 

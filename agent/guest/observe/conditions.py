@@ -78,9 +78,11 @@ def _parts(name: str) -> tuple[str, str, str]:
 
 def set_clock(epoch: float) -> str:
     """Set the clock to `epoch` (seconds since 1970). Returns why that is impossible, or ""."""
-    if importlib.util.find_spec("time_machine") is not None:
-        # time-machine writes into the C structures of the real functions, and would crash on ours.
-        return "the clock cannot be set because time-machine is installed, which sets it too"
+    # time-machine writes into the C structures of the real functions and would crash on ours; freezegun derives a class from
+    # the real one, which our metaclass prevents. Tests that need a clock set it anyway where one of them is installed.
+    for name in ("time_machine", "freezegun"):
+        if importlib.util.find_spec(name) is not None:
+            return f"the clock cannot be set because {name.replace('_', '-')} is installed, which sets it too"
     offset = epoch - time.time()
     _shift_time(offset)
     _shift_datetime(offset)

@@ -25,7 +25,7 @@ from agent.edits.changes import diff
 from app.cli import terminal
 from app.cli.checkout import checkout, local_engine
 from app.cli.checkout.local_engine import Screen
-from app.cli.checkout.workflow_jobs import FoundJob, JobSelection, job_of
+from app.cli.checkout.workflow_jobs import JobSelection, job_of
 from app.cli.terminal import plain
 from app.publish.outcomes import OUTCOME_TEXTS
 from app.publish.proof import headline, spent, sureness
@@ -34,7 +34,7 @@ from app.settings import Settings
 
 async def run(root: Path, settings: Settings, *, selection: JobSelection, flaky: bool, apply: bool, json: bool) -> bool:
     """Repair the checkout at `root`; True if a verified repair was found (and, with `apply`, written). Raises `NoSuchJob`."""
-    job = (await job_of(root, selection)).job if selection.names_a_job else None
+    job = await job_of(root, selection)
     screen = Screen(terminal.console(stderr=True), time.monotonic())
 
     async def heal(case: Case) -> Repair | NoRepair:
@@ -46,7 +46,7 @@ async def run(root: Path, settings: Settings, *, selection: JobSelection, flaky:
         return result
 
     async with screen.working("Repairing"):
-        result = await local_engine.on_checkout(root, FoundJob(job), selection.test, heal)
+        result = await local_engine.on_checkout(root, job, selection.test, heal)
     applied, problem = False, None
     if isinstance(result, Repair) and apply:
         try:

@@ -18,6 +18,7 @@ from platformdirs import user_cache_path
 from rich.console import Console
 
 from agent.case import Case, without_a_run
+from agent.ci.job.selection import RequestedJob
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.contract.events import AnyEvent, Degraded, Ended, StepStarted
@@ -25,7 +26,6 @@ from agent.contract.outcome import NoRepair, Outcome
 from agent.engine import Engine
 from app.assembly import budget_of, extensions_of, limits_of, models_of, sandboxes_in
 from app.cli.checkout.checkout import CheckoutUnreadable, packed
-from app.cli.checkout.workflow_jobs import FoundJob
 from app.cli.terminal import plain
 from app.settings import Settings
 from sandbox.base import Isolation, Limits, Sandbox, SandboxError, Sandboxes, SandboxUnavailable
@@ -102,7 +102,9 @@ async def engine(settings: Settings, screen: Screen) -> Engine:
     )
 
 
-async def on_checkout(root: Path, chosen: FoundJob, command: str | None, work: Callable[[Case], Awaitable[T]]) -> T | NoRepair:
+async def on_checkout(
+    root: Path, job: RequestedJob | None, command: str | None, work: Callable[[Case], Awaitable[T]]
+) -> T | NoRepair:
     """The result of `work` on the checkout at `root`, or the reason why the work cannot be done."""
     configuration = _configuration(root)
     if isinstance(configuration, NoRepair):
@@ -111,8 +113,7 @@ async def on_checkout(root: Path, chosen: FoundJob, command: str | None, work: C
         id=uuid4().hex,
         label=root.name,
         archive=packed(root),
-        jobs=() if chosen.job is None else (chosen.job,),
-        notes=tuple(f"skipped an unreadable workflow: {problem}" for problem in chosen.skipped),
+        jobs=() if job is None else (job,),
         configuration=configuration,
         command=command,
     )

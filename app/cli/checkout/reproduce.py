@@ -15,10 +15,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from agent.case import Case, without_a_run
+from agent.case import Case
 from agent.checks.oracle import EXIT
 from agent.ci.job.leg import StepOutcome
-from agent.ci.job.refusals import unreadable_workflow
 from agent.contract import words
 from agent.contract.outcome import ConfirmedFailure, NoRepair
 from agent.engine import Reproduction
@@ -37,18 +36,15 @@ _STYLES = {"fails": "bold red", "runs": "", "installs": "cyan", "sets up": "cyan
 
 async def run(root: Path, settings: Settings, *, selection: JobSelection, json: bool) -> bool:
     """Reproduce the failure of the checkout at `root`; True if it fails here too. Raises `NoSuchJob`."""
-    chosen = await job_of(root, selection)
+    job = await job_of(root, selection)
     started = time.monotonic()
     screen = Screen(terminal.console(stderr=True), started)
 
     async def reproduce(case: Case) -> Reproduction:
-        if chosen.skipped and chosen.job is None and not case.configuration.test:
-            ending = unreadable_workflow(chosen.skipped[0])
-            return Reproduction(without_a_run(ending.outcome, ending.reason, ending.next_step, *chosen.skipped[1:]), None)
         return await (await local_engine.engine(settings, screen)).reproduce(case, emit=screen.emit)
 
     async with screen.working("Reproducing"):
-        found = await local_engine.on_checkout(root, chosen, selection.test, reproduce)
+        found = await local_engine.on_checkout(root, job, selection.test, reproduce)
     seen = Reproduction(found, None) if isinstance(found, NoRepair) else found
     report = ReproductionReport(seen, time.monotonic() - started)
     if json:

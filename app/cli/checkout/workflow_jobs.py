@@ -1,4 +1,4 @@
-"""Finds the job to replay in a checkout's workflows: the one selected on the command line, or the first that runs tests."""
+"""Finds the job to replay in a checkout's workflows, as selected on the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from agent.ci.expressions import Unknown
-from agent.ci.job.selection import ChosenJob, select_leg
+from agent.ci.job.selection import AnyJob, ChosenJob, RequestedJob, select_leg
 from agent.ci.project.detection import Project
 from agent.ci.workflows.document import WorkflowProblem
 from agent.ci.workflows.model import Job
@@ -43,27 +43,19 @@ WORKFLOWS = ".github/workflows"
 _TESTS = re.compile(r"\b(?:pytest|unittest|tox|nox|jest|vitest|mocha)\b|\btests?\b")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundJob:
-    """The job, and the workflows that were skipped because they cannot be read, each with file, line and reason."""
-
-    job: ChosenJob | None = None
-    skipped: tuple[str, ...] = ()
-
-
-async def job_of(root: Path, selection: JobSelection) -> FoundJob:
-    """Like `find_job`, with the checkout's commit added to the job."""
-    found = await asyncio.to_thread(find_job, root, selection)
-    return found if found.job is None else replace(found, job=replace(found.job, run=await commit(root)))
-
-
-def find_job(root: Path, selection: JobSelection) -> FoundJob:
-    """The selected job, or by default the first that runs tests, if there is one. Raises `NoSuchJob`."""
+async def job_of(root: Path, selection: JobSelection) -> RequestedJob | None:
+    """The selected job with the checkout's commit; without a selection, any; None for a command. Raises `NoSuchJob`."""
     if selection.test is not None:
-        return FoundJob()
+        return None
+    run = await commit(root)
+    return replace(await asyncio.to_thread(find_job, root, selection), run=run) if selection.names_a_job else AnyJob(run)
+
+
+def find_job(root: Path, selection: JobSelection) -> ChosenJob:
+    """The selected job. Raises `NoSuchJob`."""
     texts = _workflows(root)
     paths = [path for path in texts if _is(path, selection.workflow)]
-    if selection.names_a_job and not paths:
+    if not paths:
         if files := sorted(path for path in texts if _is(path, None)):
             raise NoSuchJob(f"the checkout has no workflow {selection.workflow!r}; available: {', '.join(files)}")
         raise NoSuchJob(f"the checkout has no workflow in {WORKFLOWS}")
@@ -76,16 +68,8 @@ def find_job(root: Path, selection: JobSelection) -> FoundJob:
             continue
         if selection.job is None and selection.workflow is None and not {"push", "pull_request"} & set(workflow.events):
             continue
-        testing = next((job.id for job in workflow.jobs if _tests(job)), None)
-        chosen = ChosenJob(
-            texts[path],
-            path,
-            selection.job or testing or (None if selection.names_a_job else ""),
-            selection.matrix,
-            selection.step,
-        )
-        if chosen.job == "":
-            continue
+        job = selection.job or next((job.id for job in workflow.jobs if _tests(job)), None)
+        chosen = ChosenJob(texts[path], path, job, selection.matrix, selection.step)
         leg = select_leg(chosen, project, ".")
         if not isinstance(leg, WorkflowProblem):
             if selection.step is not None and isinstance(
@@ -93,11 +77,9 @@ def find_job(root: Path, selection: JobSelection) -> FoundJob:
             ):
                 names = "; ".join(title_of(step)[:100] for step in leg.job.steps)
                 raise NoSuchJob(f"{path}: {found} Available: {names}")
-            return FoundJob(chosen, tuple(problems))
+            return chosen
         problems.append(f"{path}: {leg}")
-    if selection.names_a_job:
-        raise NoSuchJob("\n".join(problems) or "no workflow in the checkout has a matching job")
-    return FoundJob(None, tuple(problems))
+    raise NoSuchJob("\n".join(problems) or "no workflow in the checkout has a matching job")
 
 
 def _workflows(root: Path) -> dict[str, str]:
