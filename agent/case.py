@@ -25,6 +25,7 @@ class Case:
     label: str  # for people
     archive: AsyncIterator[bytes]  # gzipped tar with one top folder
     jobs: tuple[RequestedJob, ...] = ()
+    notes: tuple[str, ...] = ()  # what the archive lacks, for people
     configuration: Configuration = NO_CONFIGURATION
     command: str | None = None  # a test command that the user gave
     hints: tuple[str, ...] = ()

@@ -46,11 +46,13 @@ async def prepare(
     planned = await plan(
         sandbox.base, jobs=case.jobs, configuration=case.configuration, command=case.command, image=case.image, sandbox=sandbox
     )
+    planned = replace(planned, notes=(*case.notes, *planned.notes))
     await emit(StepDone(step="unpack", text=_understood(planned), seconds=time.monotonic() - started))
     if not planned.is_open:
         return _ended(planned)
     try:
         run = next((job.run for job in case.jobs if isinstance(job, FailedJob)), Run())
+        run = replace(run, tag=next((job.run.tag for job in case.jobs), ""))
         if said := await commit_workspace(sandbox, run):
             planned = replace(planned, notes=(*planned.notes, said))
     except LimitExceeded as error:
@@ -88,6 +90,7 @@ async def prepare(
         approximated=planned.notes,
         packages=planned.packages,
         reported_ids=tuple(dict.fromkeys(id_ for job in failed for id_ in job.reported_ids)),
+        failed_in_ci=bool(failed),
         seed=next((job.seed for job in failed if job.seed is not None), None),
         clock=next((job.started for job in failed if job.started is not None), None),
         replayed=planned.seen,

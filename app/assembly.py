@@ -72,6 +72,15 @@ async def models_of(settings: Settings) -> Models | None:
     )
 
 
+async def check_models(settings: Settings) -> None:
+    """Raises `SettingsError` if a configured model can never answer, which would otherwise show only after the search."""
+    from agent.models.provider import unknown_provider
+
+    for model in (settings.model, settings.model_strong, *settings.model_fallbacks):
+        if model not in (None, "none") and (why := await asyncio.to_thread(unknown_provider, model.partition("@http")[0])):
+            raise SettingsError(f"the model {why}")
+
+
 def models_named(settings: Settings, name: str) -> Models:
     """The named model for every role, with its key and server from the settings."""
     from agent.models.router import Models

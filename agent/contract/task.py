@@ -42,6 +42,7 @@ class Task:
     approximated: tuple[str, ...] = ()  # differences from CI, for the evidence
     packages: Packages = field(default_factory=Packages)  # what is installed; installed again if a change touches its manifest
     reported_ids: tuple[str, ...] = ()  # tests that failed in CI, as its log names them; hints, never verdicts
+    failed_in_ci: bool = False  # whether CI reports a failed job
     seed: int | None = None  # random seed of the run in CI, from its log
     clock: datetime | None = None  # start of the run in CI
     replayed: tuple[CheckRun, ...] = ()  # failing runs from a replay, in fresh workspaces: at most one for each check

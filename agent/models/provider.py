@@ -180,6 +180,16 @@ def load() -> Any:
     return litellm
 
 
+def unknown_provider(model: str) -> str:
+    """Why LiteLLM has no provider for a model of this name, "" if it has one. Takes seconds, as `load`."""
+    litellm = load()
+    try:
+        litellm.get_llm_provider(model)
+    except litellm.BadRequestError:
+        return f"{model[:100]!r} has no provider that LiteLLM knows. Write PROVIDER/NAME, such as `ollama/qwen2.5-coder`"
+    return ""
+
+
 def _retry_after(error: Exception) -> float | None:
     headers = getattr(error, "litellm_response_headers", None) or getattr(getattr(error, "response", None), "headers", None)
     try:

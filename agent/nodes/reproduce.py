@@ -106,7 +106,7 @@ async def _not_red(work: Work, rounds: list[Round]) -> BaselineOrEnd:
     ran = any(check.is_python and run.verdicts for check, run in zip(work.task.checks, rounds[0], strict=True))
     if ran and (flaky_ids(rounds) or all(run.ending == "finished" for runs in rounds for run in runs)):
         return {"rounds_ref": await work.context.keep(tuple(rounds))}
-    return {"ending": pack(why_not_red(rounds))}
+    return {"ending": pack(why_not_red(rounds, failed_in_ci=work.task.failed_in_ci))}
 
 
 def _for_want(work: Work, red: list[VerdictId], base: Round) -> Ending | None:
@@ -142,7 +142,7 @@ def _for_want_of_network(work: Work, red: list[VerdictId], base: Round, rounds: 
     return endings.needs_network(red, signs[0], rounds) if reported_in(task.reported_ids, red) else None
 
 
-def why_not_red(rounds: Sequence[Round], probed: int = 0) -> Ending:
+def why_not_red(rounds: Sequence[Round], probed: int = 0, *, failed_in_ci: bool) -> Ending:
     """`probed` counts the runs under other conditions."""
     if counts := flaky_ids(rounds):
         ids = sorted(counts, key=lambda id_: (-counts[id_], id_))
@@ -157,4 +157,4 @@ def why_not_red(rounds: Sequence[Round], probed: int = 0) -> Ending:
         return endings.nothing_failed(rounds[0])
     if any(run.exit_code not in (None, 0, 5) and not run.verdicts for run in rounds[0]):
         return endings.could_not_start(next(run for run in rounds[0] if run.exit_code not in (None, 0, 5) and not run.verdicts))
-    return endings.not_reproduced(rounds[0], len(rounds), probed)
+    return endings.not_reproduced(rounds[0], len(rounds), probed, failed_in_ci=failed_in_ci)

@@ -23,14 +23,17 @@ class Ending:
     flakiness: Flakiness | None = None
 
 
-def not_reproduced(base: Round, rounds: int, probed: int = 0) -> Ending:
+def not_reproduced(base: Round, rounds: int, probed: int = 0, *, failed_in_ci: bool) -> Ending:
     """`probed` counts the runs with other test orders, seeds and clocks."""
     passed = words.counted(sum(len(run.green) for run in base), "result")
     more = f" {words.counted(probed, 'more run')} with other test orders, seeds and clocks passed too." if probed else ""
     return Ending(
         Outcome.NOT_REPRODUCED,
         f"Nothing failed here: {passed} of {_checks(base)} passed {words.in_runs(rounds)}.{more}",
-        "Compare the sandbox with the environment where the check fails: services, secrets, versions, time or test order.",
+        "Compare the sandbox with the environment where the check fails: services, secrets, versions, time or test order."
+        if failed_in_ci
+        else "If another check fails, name its job with `--job` or its command with `--test`, or under `test:` in "
+        "`.github/selfheal.yml`.",
     )
 
 

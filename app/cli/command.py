@@ -5,7 +5,9 @@ Exit codes: 0 success, 1 failure or a negative answer, 2 usage error or an inval
 
 from __future__ import annotations
 
+import errno
 import gc
+import os
 import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
@@ -56,11 +58,19 @@ def run(
 
     refusals: tuple[type[Exception], ...] = (SettingsError, *wrong)
     try:
-        return stopping.run(work, new_loop)
+        answer = stopping.run(work, new_loop)
+        sys.stdout.flush()  # an error now has a message; at the interpreter's end it has none
+        return answer
     except refusals as error:
         wrong_use(str(error))
     except expected as error:
         end(str(error), 1)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered would fail again
+        where = error.filename or "the answer"
+        end(f"{where} cannot be written: {error.strerror}. Free some space, or write elsewhere, then run the command again.", 1)
     except KeyboardInterrupt:
         typer.echo("selfheal: stopped; everything was cleaned up", err=True)
         raise typer.Exit(stopping.STOPPED) from None

@@ -83,8 +83,8 @@ _NOTHING = {
     "jlumbroso/free-disk-space": "the sandbox is not a hosted runner",
 }
 _NO_HISTORY = (
-    "history and tags are missing, as in a shallow clone: `git describe` finds nothing, and versions derived "
-    "from tags become 0.1.dev… or similar"
+    "history is missing, as in a shallow clone, and of the tags all but the newest: `git describe` finds that one, or nothing "
+    "if it is unknown"
 )
 _VARIANT = re.compile(r"pypy|graalpy|3\.\d+t\b", re.IGNORECASE)  # other interpreters that setup-python can install
 

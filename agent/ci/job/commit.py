@@ -1,4 +1,6 @@
-"""The workspace as `actions/checkout` leaves it: a git repository of one commit, without history and without tags.
+"""The workspace as `actions/checkout` leaves it: a git repository of one commit, without history.
+
+Its newest tag, if known, is on that commit, so that tools which derive the version from tags find one.
 
 The sandbox's own git commits the archive's files before any code of the repository runs: git on the host never sees them, and a
 checkout's own `.git`, whose configuration may hold tokens, is never copied.
@@ -23,7 +25,7 @@ _SCRIPT = f"""
 [ ! -e .git ] || exit {_ALREADY}
 git --version >/dev/null 2>&1 || exit {_NO_GIT}
 set -e
-branch=$1 origin=$2
+branch=$1 origin=$2 tag=$3
 if [ -n "$branch" ]; then git check-ref-format "refs/heads/$branch" || branch=; fi
 git init -q --template=
 git config core.checkStat minimal
@@ -40,6 +42,7 @@ else
     git update-ref --no-deref HEAD "$commit"
     git update-ref -d refs/heads/main
 fi
+if [ -n "$tag" ] && git check-ref-format "refs/tags/$tag"; then git tag -a -m "$tag" -- "$tag" || :; fi
 [ -n "$origin" ] || exit 0
 git config remote.origin.url "$origin"
 git config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'
@@ -64,7 +67,7 @@ async def commit_workspace(sandbox: Sandbox, run: Run) -> str:
     """
     branch = "" if run.event in PULLS else run.branch
     origin = f"https://github.com/{run.repository}" if _REPOSITORY.fullmatch(run.repository) else ""
-    argv = ("/bin/sh", "-c", _SCRIPT, "commit", branch, origin)
+    argv = ("/bin/sh", "-c", _SCRIPT, "commit", branch, origin, run.tag)
     try:
         ended = await sandbox.amend(Command(argv, SECONDS, env=_ENVIRONMENT))
     except DeadlinePassed:

@@ -32,6 +32,7 @@ class Run:
     root: str = "."  # path of the repository, as the steps see it
     id: str = ""  # GitHub's id of the run
     attempt: str = ""  # number of the attempt: "1" for the first
+    tag: str = ""  # the newest one that the commit contains
 
 
 def build_scope(run: Run, files: Files = no_files, *, action_path: str = "", **known: Mapping[str, Value]) -> Scope:

@@ -131,6 +131,10 @@ def provisions(words: Sequence[str]) -> bool:
         return False
     if name in _SYSTEM or name in _FETCHES:
         return True
+    if name in (".", "source"):  # the sandbox's environment is active already; `$VENV` is set by snok/install-poetry
+        return re.fullmatch(r"\S*/bin/activate|\$\{?VENV\}?", "".join(rest[:1])) is not None
+    if name in ("npx", "bunx"):
+        name, rest = "".join(rest[:1]), rest[1:]
     if name == "git":
         return rest[:1] != [] and rest[0] in _GIT
     if name.startswith("python") and list(words[1:2]) == ["-m"]:

@@ -200,7 +200,3 @@ class Result(unittest.TextTestResult):
     def _report(self, name: str, verdict: str, seconds: float, failure: dict[str, Any] | None) -> None:
         self.reported.add(name)
         self.sender.send("verdict", id=name, verdict=verdict, seconds=seconds, failure=failure)
-
-
-if __name__ == "__main__":
-    sys.exit(run())

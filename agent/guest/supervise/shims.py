@@ -22,7 +22,7 @@ case ":$PYTHONPATH:" in *:{guest}:*) ;; *) PYTHONPATH="${{PYTHONPATH:+$PYTHONPAT
     while [ "$count" -gt 0 ]; do
         argument=$1; shift
         case "$previous:$argument" in
-            -m:unittest | -[!-]*m:unittest) argument={package}.observe.unittest_run ;;
+            -m:unittest | -[!-]*m:unittest) argument={unittest} PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{modules} ;;
             :-I*) argument={isolated}${{argument#-I}} PYTHONPATH={guest} ;;
         esac
         set -- "$@" "$argument"; previous=$argument; count=$((count - 1))
@@ -30,6 +30,10 @@ case ":$PYTHONPATH:" in *:{guest}:*) ;; *) PYTHONPATH="${{PYTHONPATH:+$PYTHONPAT
 fi
 exec {program} "$@"
 """
+
+# A module of its own file: `coverage run -m` reads none from a zipapp.
+_UNITTEST = "selfheal_unittest"
+_UNITTEST_SOURCE = f"import sys\nfrom {NAME}.observe.unittest_run import run\nsys.exit(run())\n"
 
 # Packages are installed already, and there is no network. pip can still list them.
 _PIP = """own=yes pip=
@@ -104,7 +108,11 @@ def install(folder: str, guest: str) -> str:
     """Write the shims below `folder`; returns their folder, which must precede the interpreter's own on the PATH."""
     own = os.path.dirname(sys.executable)
     shims = os.path.join(folder, "bin")
+    modules = os.path.join(folder, "modules")
     os.mkdir(shims)
+    os.mkdir(modules)
+    with open(os.path.join(modules, f"{_UNITTEST}.py"), "w", encoding="utf-8") as file:
+        file.write(_UNITTEST_SOURCE)
     names = {"python": sys.executable, "python3": sys.executable, "python%d.%d" % sys.version_info[:2]: sys.executable}
     for name in _PROGRAMS:
         program = os.path.join(own, name)
@@ -113,7 +121,10 @@ def install(folder: str, guest: str) -> str:
     for name, program in names.items():
         program = shlex.quote(program)
         pip = "" if name in _PROGRAMS else _PIP.format(program=program)
-        text = _PYTHON.format(guest=shlex.quote(guest), program=program, package=NAME, isolated=_ISOLATED, pip=pip)
+        text = _PYTHON.format(
+            guest=shlex.quote(guest), program=program, isolated=_ISOLATED, pip=pip,
+            unittest=_UNITTEST, modules=shlex.quote(modules),
+        )  # fmt: skip
         _write(os.path.join(shims, name), text)
     for name in ("pip", "pip3", "pip%d.%d" % sys.version_info[:2]):
         _write(os.path.join(shims, name), _PIP_PROGRAM.format(python=shlex.quote(os.path.join(shims, "python"))))

@@ -11,12 +11,14 @@ import os
 import re
 import tarfile
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from agent.ci.job.contexts import Run
 from agent.contract.proposal import Edits
+from agent.guest.text import one_line
 from sandbox.base import MIB
 from sandbox.host.archive import ArchiveLimits, leads_outside
 
@@ -24,6 +26,7 @@ from sandbox.host.archive import ArchiveLimits, leads_outside
 _NEVER = frozenset(
     {".git", ".hg", ".tox", ".nox", ".venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 )
+UNTRACKED_LIMIT = 20 * MIB  # of an untracked file: a larger one is data, a model or a core dump
 _SECRETS = (".env", ".env.local")
 _REPOSITORY = re.compile(r"[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")  # in the URL of a remote
 # Listing must not run programs named by the checkout's own configuration, and must work if another user owns the folder.
@@ -53,13 +56,48 @@ class CheckoutChanged(CheckoutUnwritable):
         super().__init__(path, "changed during the repair, so nothing was written; run the command again")
 
 
-async def packed(root: Path) -> AsyncIterator[bytes]:
-    """The checkout as a gzipped tar with one top folder, in chunks, without links that point outside it.
+@dataclass(frozen=True, slots=True)
+class CheckoutFiles:
+    """The files to pack, by their path from the root; None: all files of a folder that is not a git checkout.
 
-    Raises `CheckoutUnreadable`.
+    `notes` say what is missing, for people.
     """
-    listed = await _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    names = None if listed is None else sorted({os.fsdecode(name) for name in listed.split(b"\0") if name})
+
+    names: tuple[str, ...] | None
+    notes: tuple[str, ...] = ()
+
+
+async def list_files(root: Path) -> CheckoutFiles:
+    """What git tracks, with the submodules that are there, and untracked files that are neither ignored nor large."""
+    tracked = await _git(root, "ls-files", "-z", "--cached", "--recurse-submodules")
+    untracked = await _git(root, "ls-files", "-z", "--others", "--exclude-standard")
+    if tracked is None or untracked is None:
+        return CheckoutFiles(None)
+    notes, names = [], {*_paths(tracked)}
+    for name in _paths(untracked):
+        size = await asyncio.to_thread(_size, root / name)
+        if size > UNTRACKED_LIMIT:
+            notes.append(f"the untracked file {one_line(name, 100)} is left out: it has {size // MIB} MiB")
+        else:
+            names.add(name)
+    for module in await _git_lines(root, "config", "-f", ".gitmodules", "--get-regexp", r"\.path$"):
+        path = module.partition(" ")[2]
+        if not any(name.startswith(f"{path}/") for name in names):
+            notes.append(
+                f"the submodule {one_line(path, 100)} is not checked out, so tests that read it fail: "
+                "run `git submodule update --init` first"
+            )
+    shown = await _git(root, "rev-parse", "--show-toplevel")
+    if shown is not None and (top := Path(os.fsdecode(shown.rstrip(b"\n")))) != root:
+        notes.append(f"this is a folder of the checkout {top}, whose workflows and settings are not read")
+    return CheckoutFiles(tuple(sorted(names)), tuple(notes))
+
+
+async def packed(root: Path, files: CheckoutFiles | None = None) -> AsyncIterator[bytes]:
+    """The files (default: those of `list_files`) as a gzipped tar with one top folder, in chunks, without links that point
+    outside it. Raises `CheckoutUnreadable`.
+    """
+    names = (files or await list_files(root)).names
     with tempfile.TemporaryFile() as archive:
         await asyncio.to_thread(_write_archive, archive, root, names)
         archive.seek(0)
@@ -68,15 +106,17 @@ async def packed(root: Path) -> AsyncIterator[bytes]:
 
 
 async def commit(root: Path) -> Run:
-    """The commit's sha, branch and repository as CI would know them; "" if git does not know one."""
+    """The commit's sha, branch, repository and newest tag as CI would know them; "" if git does not know one."""
     sha = await _git(root, "rev-parse", "--verify", "-q", "HEAD")
     branch = await _git(root, "symbolic-ref", "--short", "-q", "HEAD")
     address = await _git(root, "config", "--get", "remote.origin.url")
+    tag = await _git(root, "describe", "--tags", "--abbrev=0")
     origin = _REPOSITORY.search((address or b"").decode("utf-8", "replace").strip())
     return Run(
         sha=(sha or b"").decode().strip(),
         branch=(branch or b"").decode("utf-8", "replace").strip(),
         repository=origin[1] if origin is not None else "",
+        tag=(tag or b"").decode("utf-8", "replace").strip(),
     )
 
 
@@ -100,6 +140,22 @@ async def _git(root: Path, *arguments: str) -> bytes | None:
     return out if process.returncode == 0 else None
 
 
+async def _git_lines(root: Path, *arguments: str) -> list[str]:
+    return ((await _git(root, *arguments)) or b"").decode("utf-8", "replace").splitlines()
+
+
+def _paths(listed: bytes) -> list[str]:
+    return [os.fsdecode(name) for name in listed.split(b"\0") if name]
+
+
+def _size(file: Path) -> int:
+    """Bytes; 0 for what is no file."""
+    try:
+        return file.lstat().st_size if file.is_file() and not file.is_symlink() else 0
+    except OSError:
+        return 0
+
+
 def _walked(root: Path) -> Iterator[str]:
     """Every file and link of a folder that is not a git checkout."""
     for folder, folders, names in os.walk(root):
@@ -115,7 +171,7 @@ def _walked(root: Path) -> Iterator[str]:
                 yield (here / name).relative_to(root).as_posix()
 
 
-def _write_archive(archive: IO[bytes], root: Path, names: list[str] | None) -> None:
+def _write_archive(archive: IO[bytes], root: Path, names: Sequence[str] | None) -> None:
     # Fast rather than small: the archive only goes from this process to the sandbox.
     with tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as tar:
         top = tarfile.TarInfo("checkout")

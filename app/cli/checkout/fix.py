@@ -22,6 +22,7 @@ from agent.contract.blobs import MemoryBlobs
 from agent.contract.outcome import NoRepair, Outcome, ReflectionLog, Repair
 from agent.contract.question import Waiting
 from agent.edits.changes import diff
+from app.assembly import check_models
 from app.cli import terminal
 from app.cli.checkout import checkout, local_engine
 from app.cli.checkout.local_engine import Screen
@@ -33,7 +34,11 @@ from app.settings import Settings
 
 
 async def run(root: Path, settings: Settings, *, selection: JobSelection, flaky: bool, apply: bool, json: bool) -> bool:
-    """Repair the checkout at `root`; True if a verified repair was found (and, with `apply`, written). Raises `NoSuchJob`."""
+    """Repair the checkout at `root`; True if a verified repair was found (and, with `apply`, written).
+
+    Raises `NoSuchJob`, `SettingsError`.
+    """
+    await check_models(settings)
     job = await job_of(root, selection)
     screen = Screen(terminal.console(stderr=True), time.monotonic())
 

@@ -25,7 +25,7 @@ from agent.contract.events import AnyEvent, Degraded, Ended, StepStarted
 from agent.contract.outcome import NoRepair, Outcome
 from agent.engine import Engine
 from app.assembly import budget_of, extensions_of, limits_of, models_of, sandboxes_in
-from app.cli.checkout.checkout import CheckoutUnreadable, packed
+from app.cli.checkout.checkout import CheckoutUnreadable, list_files, packed
 from app.cli.terminal import plain
 from app.settings import Settings
 from sandbox.base import Isolation, Limits, Sandbox, SandboxError, Sandboxes, SandboxUnavailable
@@ -109,10 +109,12 @@ async def on_checkout(
     configuration = _configuration(root)
     if isinstance(configuration, NoRepair):
         return configuration
+    files = await list_files(root)
     case = Case(
         id=uuid4().hex,
         label=root.name,
-        archive=packed(root),
+        archive=packed(root, files),
+        notes=files.notes,
         jobs=() if job is None else (job,),
         configuration=configuration,
         command=command,

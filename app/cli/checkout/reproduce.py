@@ -103,8 +103,11 @@ class ReproductionReport:
         console.print()
         if isinstance(result, ConfirmedFailure):
             console.print(plain(f"Reproduced: {words.counted(len(result.failing), 'failing result')}", "bold red"))
+            messages: dict[str, str] = {failure.id: failure.message.strip() for run in result.base for failure in run.failures}
             for id_ in result.failing[:_SHOWN]:
                 console.print(plain(f"  {id_}"))
+                if message := messages.get(id_):
+                    console.print(plain(f"    {_cut(message.splitlines()[0], _WIDEST)}", "dim"))
             for run in result.base:
                 if EXIT in run.red and EXIT in result.failing:
                     console.print(plain(f"`{run.check}` exited with code {run.exit_code}. Last lines of its output:"))

@@ -172,8 +172,8 @@ async def test_an_isolated_python_is_observed_and_stays_apart_from_where_it_runs
     assert dict(run.verdicts) == {"tests/test_a.py::test_a": PASSED, "tests/test_a.py::test_b": FAILED}, run.output
 
 
-@pytest.mark.parametrize("command", ["python -Im unittest", "python -Bm unittest"])
-async def test_unittest_behind_options_of_python_is_observed(run_check: RunCheck, command: str) -> None:
+@pytest.mark.parametrize("command", ["python -Im unittest", "python -Bm unittest", "coverage run -m unittest"])
+async def test_unittest_behind_options_and_coverage_is_observed(run_check: RunCheck, command: str) -> None:
     text = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): self.fail()\n"
     run = await run_check({"test_a.py": text}, f"{command} discover", "unittest")
     assert dict(run.verdicts) == {"test_a.T.test_a": FAILED}, run.output

@@ -25,7 +25,7 @@ def service(output: str) -> CheckRun:
 
 
 ENDINGS = [
-    (endings.not_reproduced((run(green=2),), 2), Outcome.NOT_REPRODUCED),
+    (endings.not_reproduced((run(green=2),), 2, failed_in_ci=True), Outcome.NOT_REPRODUCED),
     (endings.nothing_failed((run(),)), Outcome.NOTHING_FAILED),
     (endings.flaky(Flakiness(IDS[:1], 1, 3, "order")), Outcome.FLAKY),
     (endings.needs_network(IDS[:1], "Connection refused", 2), Outcome.FLAKY),
@@ -57,14 +57,14 @@ def test_an_ending_has_its_outcome_a_reason_and_a_next_step(ending: Ending, outc
 
 def test_what_passed_is_counted_over_all_checks() -> None:
     bases = ((run(green=1),), (run(green=2), run("lint", green=3)))
-    one, many = (endings.not_reproduced(base, 2).reason for base in bases)
+    one, many = (endings.not_reproduced(base, 2, failed_in_ci=True).reason for base in bases)
     assert "1 result " in one
     assert "5 results " in many
     assert "`tests`, `lint`" in many
 
 
 def test_runs_under_other_conditions_are_counted_if_there_were_any() -> None:
-    reasons = [endings.not_reproduced((run(green=2),), 2, probed).reason for probed in (0, 1, 4)]
+    reasons = [endings.not_reproduced((run(green=2),), 2, probed, failed_in_ci=False).reason for probed in (0, 1, 4)]
     assert "more run" not in reasons[0]
     assert "1 more run " in reasons[1]
     assert "4 more runs " in reasons[2]

@@ -48,6 +48,18 @@ async def test_it_is_clean_and_tells_what_changed(sandbox: Sandbox) -> None:
     assert {entry.path for entry in await sandbox.base.files()} == FILES.keys()
 
 
+async def test_the_newest_tag_is_found_as_a_release(sandbox: Sandbox) -> None:
+    assert await commit_workspace(sandbox, Run(branch="main", tag="v1.2.3")) == ""
+    assert await said(sandbox.base, "git describe") == (0, "v1.2.3")
+
+
+@pytest.mark.parametrize("tag", ["-d", "a..b", "x y", "$(touch pwned)", "--help", "a~1"])
+async def test_a_name_that_is_no_tag_is_left(sandbox: Sandbox, tag: str) -> None:
+    assert await commit_workspace(sandbox, Run(branch="main", tag=tag)) == ""
+    async with sandbox.candidate() as workspace:
+        assert await said(workspace, "git tag && test ! -e pwned") == (0, "")
+
+
 @pytest.mark.parametrize(
     "run", [Run(), Run(branch="main", event="pull_request"), Run(branch="no such..name", repository="$(x)")]
 )

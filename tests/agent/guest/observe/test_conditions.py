@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import pairwise, permutations
+from pathlib import Path
 
 import pytest
 
@@ -142,6 +146,22 @@ async def test_the_clock_is_the_one_that_is_asked_for(under) -> None:  # type: i
     assert run.seconds < 30
     assert max(run.durations.values()) < 5, "the runner's own clock is not shifted"
     assert (await under(files)).red == {"test_clock.py::test_dates"}
+
+
+@pytest.mark.parametrize("name", ["freezegun", "time_machine"])
+async def test_where_a_package_sets_the_clock_it_is_not_set(name: str, tmp_path: Path) -> None:
+    """freezegun derives a class with a metaclass of its own from the real one."""
+    (tmp_path / f"{name}.py").write_text(
+        "import datetime\nclass Kind(type): pass\nclass Frozen(datetime.datetime, metaclass=Kind): pass\n"
+    )
+    script = (
+        "from agent.guest.observe.conditions import set_clock; print(set_clock(2e9))\n"
+        f"import {name}, time; assert time.time() < 1.99e9"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{Path(__file__).resolve().parents[4]}"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"the clock cannot be set because {name.replace('_', '-')} is installed")
 
 
 async def test_midnight_comes_in_the_zone_that_is_asked_for(under) -> None:  # type: ignore[no-untyped-def]

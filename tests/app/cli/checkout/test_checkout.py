@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent.contract.proposal import FileChange
-from app.cli.checkout.checkout import CheckoutChanged, CheckoutUnreadable, CheckoutUnwritable, apply, packed
+from app.cli.checkout.checkout import CheckoutChanged, CheckoutUnreadable, CheckoutUnwritable, apply, commit, list_files, packed
 from sandbox.host.archive import unpack
 from sandbox.host.tree import FOLDER, Tree
 
@@ -66,6 +66,44 @@ async def test_it_is_what_git_sees(repository: Path) -> None:
     (repository / "gone.py").unlink()
     write(repository, "untracked.py", ".env", "a.log", "data/big.bin")
     assert set(await arrived(repository)) == {".gitignore", "tracked.py", "folder/deep.py", "untracked.py"}
+
+
+async def test_a_large_untracked_file_is_left_out_and_named(repository: Path) -> None:
+    write(repository, "a.py", "small.bin")
+    with (repository / "core").open("wb") as file:
+        file.truncate(700 * 2**20)
+    assert (await list_files(repository)).notes == ("the untracked file core is left out: it has 700 MiB",)
+    assert set(await arrived(repository)) == {"a.py", "small.bin"}
+
+
+async def test_submodules_are_taken_where_they_are_and_named_where_not(repository: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    write(other, "data.toml")
+    git(other, "add", ".")
+    git(other, "commit", "-qm", "first")
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "add", str(other), "vendor/other")
+    assert set(await arrived(repository)) == {".gitmodules", "vendor/other/data.toml"}
+    git(repository, "submodule", "deinit", "--force", "vendor/other")
+    (note,) = (await list_files(repository)).notes
+    assert note.startswith("the submodule vendor/other is not checked out, ")
+
+
+async def test_the_newest_tag_of_the_commit_is_known(repository: Path) -> None:
+    write(repository, "a.py")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "first")
+    assert (await commit(repository)).tag == ""
+    git(repository, "tag", "v1.0")
+    git(repository, "commit", "-qm", "second", "--allow-empty")
+    assert (await commit(repository)).tag == "v1.0"
+
+
+async def test_a_folder_inside_a_repository_is_named(repository: Path) -> None:
+    write(repository, "part/b.py")
+    (note,) = (await list_files(repository / "part")).notes
+    assert note == f"this is a folder of the checkout {repository}, whose workflows and settings are not read"
 
 
 async def test_a_folder_inside_a_repository_is_taken_alone(repository: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
+import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -53,10 +55,13 @@ def checkout(tmp_path: Path) -> Checkout:
     return make
 
 
+def environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")}
+    return kept | {"XDG_CACHE_HOME": str(user_cache_path("selfheal-tests")), "COLUMNS": "120", "PYTHONPATH": str(ROOT)}
+
+
 def reproduce(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")}
-    environment |= {"XDG_CACHE_HOME": str(user_cache_path("selfheal-tests")), "COLUMNS": "120", "PYTHONPATH": str(ROOT)}
-    return program.run(("reproduce", str(folder), *options), ROOT, environment, seconds=120)
+    return program.run(("reproduce", str(folder), *options), ROOT, environment(), seconds=120)
 
 
 def told(folder: Path, *options: str) -> dict[str, Any]:
@@ -140,14 +145,50 @@ def test_what_is_printed_tells_the_steps_and_what_fails(checkout: Checkout) -> N
     lines = [line.rstrip() for line in done.stdout.splitlines() if line.strip()]
     assert lines[0] == "Workflow .github/workflows/ci.yml, job tests (two)"
     assert lines[2].split() == ["2", "fails", "Tests", "of", "two", *["python", "-m", "unittest", "discover", "-s", "two"]]
-    assert lines[-3:-1] == ["Reproduced: 1 failing result", "  test_two.Tests.test_a"]
+    assert lines[-4:-1] == ["Reproduced: 1 failing result", "  test_two.Tests.test_a", "    AssertionError: 1 != 2"]
 
 
 def test_a_green_checkout_is_not_reproduced(checkout: Checkout) -> None:
     done = reproduce(checkout(**{"test_a.py": "import unittest\n" + UNITTEST.format(1)}), "--test", "python -m unittest")
     assert done.returncode == 1
     assert "Not reproduced (not_reproduced): Nothing failed here: 1 result" in done.stdout
-    assert "Next: Compare the sandbox with the environment where the check fails" in done.stdout
+    assert "Next: If another check fails, name its job with `--job`" in done.stdout
+
+
+def test_an_answer_that_cannot_be_written_is_an_error_with_a_way_out(checkout: Checkout) -> None:
+    folder = checkout(**{"test_a.py": "import unittest\n" + UNITTEST.format(1)})
+    argv = (sys.executable, "-c", "from app.cli.main import main; main()", "reproduce", str(folder), "--test", "true")
+    command = f"{shlex.join(argv)} > /dev/full"
+    done = subprocess.run(["/bin/sh", "-c", command], cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("selfheal: the answer cannot be written: No space left on device. ")
+    assert "Traceback" not in done.stderr
+
+
+def test_without_options_the_job_that_tests_is_taken_and_the_others_are_named(checkout: Checkout) -> None:
+    docs = "on: push\njobs: {docs: {runs-on: ubuntu-latest, steps: [{run: python -m pytest docs}]}}\n"
+    folder = checkout(WORKFLOW, **PARTS, **{".github/workflows/build-docs.yml": docs})
+    found = told(folder)
+    assert [job["source"] for job in found["jobs"]] == ["workflow .github/workflows/ci.yml, job tests (one)"]
+    (passed,) = [note for note in found["approximated"] if note.startswith("passed over: ")]
+    assert "docs of build-docs.yml (its name says that it is not about the tests)" in passed
+    assert "lint of ci.yml (it runs no tests)" in passed
+
+
+def test_a_set_up_step_without_the_network_is_no_failure(checkout: Checkout) -> None:
+    steps = """
+        on: push
+        jobs:
+          tests:
+            runs-on: ubuntu-latest
+            steps:
+              - {name: Fetch, run: "python -c 'import urllib.request as r; r.urlopen(\\"http://example.invalid/\\")'"}
+              - {name: Tests, run: python -m unittest}
+        """
+    found = told(checkout(steps, **{"test_a.py": UNITTEST.format(2)}))
+    assert (found["outcome"], found["failing"]) == ("reproduced", ["test_a.Tests.test_a"])
+    assert [step["does"] for step in found["jobs"][0]["steps"]] == ["left out", "fails"]
+    assert "step 1, `Fetch`, fails here without the network, so it is left out" in found["approximated"]
 
 
 def test_a_red_one_without_workflows_is_detected(checkout: Checkout) -> None:
