@@ -45,6 +45,9 @@ def nothing_failed(base: Round) -> Ending:
     )
 
 
+ON_REQUEST = "Flaky tests are repaired on request only: `/heal flaky` on GitHub, `selfheal fix --flaky` on a checkout."
+
+
 def flaky(found: Flakiness, why: str = "") -> Ending:
     """`why` says why it is not repaired although someone asked for that, as a sentence."""
     evidence = f" ({'; '.join(found.evidence)})" if found.evidence else ""
@@ -52,8 +55,7 @@ def flaky(found: Flakiness, why: str = "") -> Ending:
         Outcome.FLAKY,
         f"Flaky {found.red}/{found.runs}: {named(found.ids)} failed in {found.red} of {found.runs} "
         f"runs of the same code. Suspected cause: {found.cause}{evidence}.{f' {why}' if why else ''}",
-        f"{_ADVICE[found.cause]}. Flaky tests are repaired on request only: `/heal flaky` on GitHub, "
-        "`selfheal fix --flaky` on a checkout.",
+        f"{_ADVICE[found.cause]}. {ON_REQUEST}",
         found,
     )
 

@@ -32,8 +32,7 @@ _NEWLINES = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 # A zero-width space follows each match of these four.
 _COMMANDS = re.compile(  # what a bot obeys wherever it stands
     r"(?<![a-z0-9])@(?=\w)"
-    # `/approve`, but not a path or a tag; nor our own command, which people copy and which is ignored in a bot's comment
-    r"|(?<![\w./~<})\]])/(?!heal(?![\w-]))(?=[a-z][\w-]*+(?!/))"
+    r"|(?<![\w./~<})\]])/(?=[a-z][\w-]*+(?!/))"  # `/approve`, but not a path or a tag
     r"|\b(?:bors|homu|jenkins)(?=[:,]?(?:\s+\w|\s*$))"  # bots that are called without a mark
     r"|te(?=st\W{1,60}this\W{1,60}please)|\bo(?=k\W{1,60}to\W{1,60}test)|\bad(?=d\W{1,60}to\W{1,60}whitelist)"  # Jenkins
     r"|\[(?=[^\[\]\n]{0,40}\bskip\b[^\[\]\n]{0,40}\]|no[ -]ci\])|\*\*(?=\*NO_CI)|\bskip(?=-checks\b)"  # CI is skipped

@@ -11,6 +11,7 @@ from datetime import date
 from agent.contract import words
 from agent.contract.outcome import Evidence, NoRepair, Outcome, ReflectionLog, Repair
 from agent.contract.question import Question
+from agent.report.endings import ON_REQUEST
 from app.publish import proof
 from app.publish.markdown import Quoter, link, shortened, uncommanded
 from app.publish.outcomes import OUTCOME_TEXTS
@@ -180,6 +181,13 @@ def healed_summary(publication: Publication, repair: Repair, pull_url: str) -> s
     )
 
 
+def _next_step(quote: Quoter, result: NoRepair, limit: int) -> str:
+    if not result.next_step.strip():
+        return OUTCOME_TEXTS[result.outcome].next_step
+    # Our own sentence is trusted, and people copy the command in it.
+    return quote.prose(result.next_step, limit).replace(quote.prose(ON_REQUEST), ON_REQUEST)
+
+
 def no_repair_summary(publication: Publication, result: NoRepair) -> str:
     """Outcome, reason and next step; then the diagnosis, the changes tried, notes and the log."""
     quote = quoter(publication)
@@ -187,7 +195,7 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
     parts = [
         ending.sentence,
         f"**Why:** {quote.prose(result.reason, 1000)}",
-        f"**Next:** {quote.prose(result.next_step, 600) if result.next_step.strip() else ending.next_step}",
+        f"**Next:** {_next_step(quote, result, 600)}",
     ]
     if log.diagnosis is not None:
         parts += ["### Best diagnosis so far", proof.cause(log.diagnosis, quote)]
@@ -212,7 +220,7 @@ def no_repair_comment(publication: Publication, result: NoRepair) -> str:
     ]
     if result.log.diagnosis is not None:
         parts.append(f"**Best diagnosis so far:** {quote.prose(result.log.diagnosis.cause, 600)}")
-    parts.append(f"**Next:** {quote.prose(result.next_step, 400) if result.next_step.strip() else ending.next_step}")
+    parts.append(f"**Next:** {_next_step(quote, result, 400)}")
     return uncommanded("\n\n".join(parts))
 
 
