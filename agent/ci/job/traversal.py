@@ -39,7 +39,7 @@ from agent.ci.job.refusals import (
 )
 from agent.ci.job.renderer import Renderer, RunNeeded, StepFrame, unknown_outputs
 from agent.ci.job.steps import CompositeStep, CurrentStep, InstallStep, RunStep, SetupStep, StepMeaning, StepReader
-from agent.ci.logs.machine_signs import by_sandbox
+from agent.ci.logs.machine_signs import by_sandbox, lacks_a_file
 from agent.ci.project.commands import names_tests
 from agent.ci.project.detection import Project
 from agent.ci.workflows.model import WorkflowStep
@@ -274,9 +274,10 @@ class _Traversal:
         """What a failing set-up step lacks here but not in CI; "" if the step checks something, or may show the failure."""
         if check.reader != "exit" or names_tests(check.command):
             return ""
+        lines = run.output.splitlines()
         left = next((step for step in self.recorder.steps.values() if step.does == "left out"), None)
-        return by_sandbox(run.output.splitlines(), run.exit_code) or (
-            f"what step {left.number}, `{left.title}`, provides" if left is not None else ""
+        return by_sandbox(lines, run.exit_code) or (
+            f"a file that step {left.number}, `{left.title}`, may provide" if left is not None and lacks_a_file(lines) else ""
         )
 
     def _leave_out_set_up(self, current: CurrentStep, lacks: str) -> None:

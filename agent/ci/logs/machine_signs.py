@@ -94,6 +94,12 @@ _NO_NETWORK = re.compile(
     r"|(?i:no such host|dns error|no route to host)|\(from versions: none\)"  # the last one is pip's
 )
 _NO_PROGRAM = re.compile(r"(?i)command not found|: not found$|executable file not found|No such file or directory: '[\w.+-]+'$")
+_NO_FILE = re.compile(r"(?i)no such file or directory|ENOENT|does not exist|cannot (?:open|stat|access|find)\b|not found")
+
+
+def lacks_a_file(lines: Sequence[str]) -> bool:
+    """Whether the output says that a file is missing."""
+    return any(map(_NO_FILE.search, lines[-NEAR:]))
 
 
 def by_sandbox(lines: Sequence[str], exit_code: int | None) -> str:

@@ -191,6 +191,23 @@ def test_a_set_up_step_without_the_network_is_no_failure(checkout: Checkout) -> 
     assert "step 1, `Fetch`, fails here without the network, so it is left out" in found["approximated"]
 
 
+def test_a_set_up_step_without_what_a_step_left_out_provides_is_no_failure(checkout: Checkout) -> None:
+    steps = """
+        on: push
+        jobs:
+          tests:
+            runs-on: ubuntu-latest
+            steps:
+              - {name: Download, uses: actions/download-artifact@v5}
+              - {name: Unpack, run: tar xf dist/it.tar.gz}
+              - {name: Tests, run: python -m unittest}
+              - {name: Build, run: "echo broken; exit 3"}
+        """
+    found = told(checkout(steps, **{"test_a.py": UNITTEST.format(1)}))
+    assert [step["does"] for step in found["jobs"][0]["steps"]] == ["left out", "left out", "runs", "fails"]
+    assert (found["outcome"], found["failing"]) == ("reproduced", ["exit"])
+
+
 def test_a_red_one_without_workflows_is_detected(checkout: Checkout) -> None:
     found = told(checkout(**{"test_a.py": RED}))
     assert found["failing"] == ["test_a.py::test_red"]
