@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import groupby, islice
@@ -120,7 +120,7 @@ def choose_job(asked: AnyJob, project: Project, files: Files, root: str, *, unti
                     passed.append((_title(leg), one_line(reason, 90)))
                 else:
                     read.append(ReadJob(leg, result, _kind(leg, result)))
-    read.sort(key=lambda job: (job.kind, _is_foreign(job.leg), not _TESTS.search(_names(job.leg))))
+    read.sort(key=lambda job: (job.kind, _is_foreign(job.leg.matrix, job.leg.job), not _TESTS.search(_names(job.leg))))
     return Choice(tuple(read), tuple(passed), tuple(unreadable))
 
 
@@ -139,7 +139,7 @@ def _strangeness(found: ResolvedJob) -> tuple[bool, bool, bool, tuple[int, int]]
     pythons = [int(minor[1]) for value in values if (minor := _PYTHON.search(value))]
     return (
         any(_OTHER.search(value) for value in values),
-        any(_FOREIGN.search(value) for value in (*values, *found.target.job.labels)),
+        _is_foreign(found.target.leg.values, found.target.job),
         any(_VARIANT.search(value) for value in values),
         min(((abs(minor - sys.version_info.minor), -minor) for minor in pythons), default=(0, 0)),
     )
@@ -176,8 +176,8 @@ def _names(leg: Leg) -> str:
     return " ".join((leg.job.id, leg.job.name or "", *leaves(dict(leg.matrix))))
 
 
-def _is_foreign(leg: Leg) -> bool:
-    return any(_FOREIGN.search(value) for value in (*leaves(dict(leg.matrix)), *leg.job.labels))
+def _is_foreign(values: Mapping[str, Value], job: Job) -> bool:
+    return any(_FOREIGN.search(value) for value in (*leaves(dict(values)), *job.labels))
 
 
 def _title(leg: Leg) -> str:

@@ -74,14 +74,16 @@ async def list_files(root: Path) -> CheckoutFiles:
     if tracked is None or untracked is None:
         return CheckoutFiles(None)
     notes, names = [], {*_paths(tracked)}
-    for name in _paths(untracked):
-        size = await asyncio.to_thread(_size, root / name)
+    others = _paths(untracked)
+    sizes = await asyncio.to_thread(lambda: [_size(root / name) for name in others])
+    for name, size in zip(others, sizes, strict=True):
         if size > UNTRACKED_LIMIT:
             notes.append(f"the untracked file {one_line(name, 100)} is left out: it has {size // MIB} MiB")
         else:
             names.add(name)
-    for module in await _git_lines(root, "config", "-f", ".gitmodules", "--get-regexp", r"\.path$"):
-        path = module.partition(" ")[2]
+    modules = await _git(root, "config", "-z", "-f", ".gitmodules", "--get-regexp", r"\.path$")
+    for module in _paths(modules or b""):
+        path = module.partition("\n")[2]
         if not any(name.startswith(f"{path}/") for name in names):
             notes.append(
                 f"the submodule {one_line(path, 100)} is not checked out, so tests that read it fail: "
@@ -138,10 +140,6 @@ async def _git(root: Path, *arguments: str) -> bytes | None:
         return None
     out, _ = await process.communicate()
     return out if process.returncode == 0 else None
-
-
-async def _git_lines(root: Path, *arguments: str) -> list[str]:
-    return ((await _git(root, *arguments)) or b"").decode("utf-8", "replace").splitlines()
 
 
 def _paths(listed: bytes) -> list[str]:
