@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration
 from agent.contract.budget import Usage
+from agent.contract.last_good import LastGood
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome, ReflectionLog
 from agent.contract.task import Task
 from sandbox.base import Installed
@@ -32,6 +33,7 @@ class Case:
     heals_flakiness: bool = False  # someone asked to repair flaky failures too
     image: str | None = None  # the failed job's image, if the sandbox was opened with it
     model: str | None = None  # LiteLLM name that the user chose; None: the installation's models
+    good: tuple[LastGood, ...] = ()  # commits that may be the last good one, the most likely first
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import Any
 from agent.checks.runner import Runner
 from agent.ci.plan import plan
 from agent.ci.project.configuration import Configuration
+from agent.contract.last_good import LastGood
 from agent.contract.outcome import Repair
 from agent.contract.proposal import Edits
 from agent.contract.verdicts import Check, CheckRun
@@ -51,6 +52,7 @@ class Specimen:
     id: str
     files: Files
     configuration: Configuration
+    good: tuple[LastGood, ...] = ()  # as in `agent.case.Case`
 
 
 @dataclass(frozen=True, slots=True)

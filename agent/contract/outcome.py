@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Literal
 
 from agent.contract.budget import RungCost, Usage
+from agent.contract.last_good import Culprit
 from agent.contract.proposal import Diagnosis, Edits
 from agent.contract.verdicts import CheckRun, Conditions, Oracle, VerdictId
 
@@ -130,3 +131,4 @@ class NoRepair:
     usage: Usage
     log: ReflectionLog
     flakiness: Flakiness | None = None
+    culprit: Culprit | None = None  # what broke the tests, if the last good commit is known

@@ -1,0 +1,40 @@
+"""The last commit known or believed to be good, what changed since, and the part of that change which broke the tests.
+
+Values only. `app` decides which commit is the last good one: the service asks GitHub, the command line reads the checkout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.contract.proposal import Edits, Span
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """One file that differs between the good commit and the failing one. `before` is its content at the good commit."""
+
+    path: str
+    before: bytes | None = None  # None: the file did not exist there
+    patch: str | None = None  # instead of `before`: the unified diff from there, as GitHub's API returns it (hunks only)
+
+
+@dataclass(frozen=True, slots=True)
+class LastGood:
+    """A commit whose tests are expected to pass, and every file that changed since."""
+
+    name: str  # for people, as it stands in a sentence: "the parent commit 3f2a91c0de", "the last commit"
+    files: tuple[ChangedFile, ...]
+    passed_in_ci: bool = False  # CI reported it green; otherwise it is a guess that a run must confirm
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """The smallest part of the change since the good commit whose reversal makes the failing tests pass."""
+
+    good: str  # `LastGood.name`
+    reversal: Edits  # takes that part back
+    places: tuple[Span, ...]  # the lines of that part in the failing commit; an empty range stands before its line
+    lines: int  # changed lines (added and removed) of that part
+    of: int  # changed lines of the whole change, without tests
+    breaks: tuple[str, ...] = ()  # ids that pass at the failing commit and fail with the reversal
