@@ -95,6 +95,7 @@ async def prepare(
         clock=next((job.started for job in failed if job.started is not None), None),
         replayed=planned.seen,
         heals_flakiness=case.heals_flakiness,
+        good=case.good,
     )
     return Prepared(task, planned, installed)
 

@@ -46,6 +46,14 @@ class Probed(Event, frozen=True, tag="probed", kw_only=True):
     red: list[str]  # verdict ids, at most 50
 
 
+class Compared(Event, frozen=True, tag="compared", kw_only=True):
+    """The failing verdicts, run at the last good commit."""
+
+    good: str
+    broke: list[str]  # ids that pass there, at most 50
+    left: list[str]  # ids that fail there too and left the target, at most 50
+
+
 class Localized(Event, frozen=True, tag="localized", kw_only=True):
     suspects: list[str]  # "pkg/a.py:10-24 score reason", best first, at most 20
 
@@ -55,6 +63,16 @@ class Remembered(Event, frozen=True, tag="remembered", kw_only=True):
 
     attempts: list[str]  # their ids
     lessons: list[str]
+
+
+class CulpritFound(Event, frozen=True, tag="culprit_found", kw_only=True):
+    """The smallest part of the change since the good commit that breaks the tests."""
+
+    good: str
+    places: list[str]  # "pkg/a.py:10-24"
+    lines: int
+    of: int
+    diff: str  # as the change made it
 
 
 class Diagnosed(Event, frozen=True, tag="diagnosed", kw_only=True):
@@ -183,8 +201,10 @@ AnyEvent = (
     | StepDone
     | Reproduced
     | Probed
+    | Compared
     | Localized
     | Remembered
+    | CulpritFound
     | Diagnosed
     | Proposed
     | Guarded
