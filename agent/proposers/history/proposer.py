@@ -83,7 +83,8 @@ class _Hunt:
         if not await self._turns(self.regression.reversal):
             self.note = f"the tests fail even with all code as at {self.regression.good}"
             return None
-        found = [edits for edits in await self._searched() if await self._turns(edits)]
+        whole = self.regression.reversal
+        found = [edits for edits in await self._searched() if edits == whole or await self._turns(edits)]
         found = found or [await self._minimized()]
         best, breaks = found[0], await self._broken_by(found[0])
         for edits in found[1:WHOLE_RUNS]:
