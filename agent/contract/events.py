@@ -65,6 +65,18 @@ class Diagnosed(Event, frozen=True, tag="diagnosed", kw_only=True):
     evidence: list[str] = []
 
 
+class Traced(Event, frozen=True, tag="traced", kw_only=True):
+    """The smallest part of the change since the last good commit that broke the tests, as in `agent.contract.last_good`."""
+
+    good: str  # the commit, for people
+    places: list[str]  # "pkg/a.py:12-13" in the failing commit, at most 50
+    lines: int  # changed lines of that part
+    of: int  # changed lines of the whole change
+    diff: str  # of that part, from the good commit to the failing one
+    breaks: list[str] = []  # ids that fail without that part, at most 50
+    breaks_count: int = 0
+
+
 class Proposed(Event, frozen=True, tag="proposed", kw_only=True):
     rung: str
     title: str
@@ -186,6 +198,7 @@ AnyEvent = (
     | Localized
     | Remembered
     | Diagnosed
+    | Traced
     | Proposed
     | Guarded
     | Verified
