@@ -22,6 +22,7 @@ from agent.contract.events import Emit, StepDone, StepStarted
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome
 from agent.contract.task import Policy, Task
 from agent.contract.verdicts import Check, CheckRun, Oracle
+from agent.edits.originals import read_originals
 from agent.report.endings import Ending
 from sandbox.base import Installed, InstallFailed, LimitExceeded, Sandbox, UnsafeArchive
 from sandbox.install.python.interpreters import runs_as
@@ -50,6 +51,8 @@ async def prepare(
     await emit(StepDone(step="unpack", text=_understood(planned), seconds=time.monotonic() - started))
     if not planned.is_open:
         return _ended(planned)
+    good, unread = await read_originals(sandbox.base, case.good)
+    planned = replace(planned, notes=(*planned.notes, *unread))
     try:
         run = next((job.run for job in case.jobs if isinstance(job, FailedJob)), Run())
         run = replace(run, tag=next((job.run.tag for job in case.jobs), ""))
@@ -95,7 +98,7 @@ async def prepare(
         clock=next((job.started for job in failed if job.started is not None), None),
         replayed=planned.seen,
         heals_flakiness=case.heals_flakiness,
-        good=case.good,
+        good=good,
     )
     return Prepared(task, planned, installed)
 

@@ -17,6 +17,7 @@ class ChangedFile:
     path: str
     before: bytes | None = None  # None: the file did not exist there
     patch: str | None = None  # instead of `before`: the unified diff from there, as GitHub's API returns it (hunks only)
+    renamed_to: str | None = None  # with `patch`: its path in the failing commit, which is a changed file of its own
 
 
 @dataclass(frozen=True, slots=True)
