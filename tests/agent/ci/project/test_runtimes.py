@@ -70,3 +70,17 @@ async def test_the_sandbox_is_asked(tmp_path: Path) -> None:
         found = await runtimes.versions(sandbox.base, ("Node.js", "Go"))
     assert found.keys() == {"Node.js", "Go"}
     assert found["Node.js"].count(".") == 2
+
+
+def test_a_missing_runtime_ends_only_what_cannot_run_without_it() -> None:
+    tests, build = Check("tests", "python -m pytest", "pytest"), Check("build", "npm run build", "exit")
+    assert runtimes.without((build, tests), {"Node.js": ""}, {}, {}, "local") is None
+    assert runtimes.without((Check("tests", "npm test", "javascript"),), {"Node.js": "20.1.0"}, {}, {}, "local") is None
+    texts = {"package.json": '{"engines": {"node": ">=22"}}'}
+    ending = runtimes.without((build, Check("tests", "npm test", "exit")), {"Node.js": ""}, {}, texts, "docker")
+    assert ending is not None
+    assert "Node.js >=22" in ending.reason
+    assert "SELFHEAL_SANDBOX_IMAGE" in ending.next_step
+    asked = runtimes.missing("Java", {"Java": "21"}, {"pom.xml": "<java.version>17</java.version>"}, "e2b")
+    assert "Java 21" in asked.reason
+    assert "deploy.e2b.build" in asked.next_step
