@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 from agent.case import Case, Prepared, Uninstalled, without_a_run
 from agent.checks.runner import Runner
@@ -16,7 +17,7 @@ from agent.ci.job.contexts import Run
 from agent.ci.job.replay import Replayer
 from agent.ci.job.selection import FailedJob, RequestedJob
 from agent.ci.plan import Plan, complete, plan
-from agent.ci.project import install_failure, runtimes
+from agent.ci.project import install_failure, lfs, runtimes
 from agent.contract.budget import Budget
 from agent.contract.events import Emit, StepDone, StepStarted
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome
@@ -26,6 +27,7 @@ from agent.report.endings import Ending
 from sandbox.base import Installed, InstallFailed, LimitExceeded, Sandbox, UnsafeArchive
 from sandbox.install.python.interpreters import runs_as
 
+RECENT = timedelta(days=14)  # packages that were released since then rarely matter, and asking for their dates takes time
 OTHERS = 2  # jobs that are tried after one whose replay was refused
 
 
@@ -60,9 +62,12 @@ async def prepare(
             return _ended(planned)
         run = next((job.run for job in case.jobs if isinstance(job, FailedJob)), Run())
         run = replace(run, tag=next((job.run.tag for job in case.jobs), ""))
-        if said := await commit_workspace(sandbox, run):
-            case = replace(case, notes=(*case.notes, said))
-            planned = replace(planned, notes=(*planned.notes, said))
+        is_local = not any(isinstance(job, FailedJob) for job in case.jobs)
+        said = [await commit_workspace(sandbox, run)]
+        said += [await lfs.note(sandbox.base, planned.project.paths, is_local=is_local)] if planned.project is not None else []
+        notes = tuple(note for note in said if note)
+        case = replace(case, notes=(*case.notes, *notes))
+        planned = replace(planned, notes=(*planned.notes, *notes))
         ready = await _of_any_job(case, planned, sandbox, emit, budget.seconds / 2)
     except UnsafeArchive as error:
         return without_a_run(
@@ -81,7 +86,16 @@ async def _planned(case: Case, jobs: tuple[RequestedJob, ...], sandbox: Sandbox)
     planned = await plan(
         sandbox.base, jobs=jobs, configuration=case.configuration, command=case.command, image=case.image, sandbox=sandbox
     )
-    return replace(planned, notes=(*case.notes, *planned.notes))
+    packages = replace(planned.packages, as_of=_day(jobs)) if planned.packages.node else planned.packages
+    return replace(planned, notes=(*case.notes, *planned.notes), packages=packages)
+
+
+def _day(jobs: Sequence[RequestedJob]) -> str | None:
+    """The day after CI ran, or after the commit was made; None if that is unknown or recent."""
+    known = [job.started if isinstance(job, FailedJob) else job.run.committed for job in jobs]
+    when = next((time for time in known if time is not None), None)
+    is_old = when is not None and datetime.now(UTC) - when.astimezone(UTC) > RECENT
+    return (when.astimezone(UTC) + timedelta(days=1)).date().isoformat() if when is not None and is_old else None
 
 
 async def _of_any_job(

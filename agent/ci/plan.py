@@ -18,7 +18,7 @@ from agent.ci.job.refusals import needs_services, unreadable_workflow
 from agent.ci.job.replay import Replayer
 from agent.ci.job.selection import AnyJob, ChosenJob, RequestedJob, select_leg
 from agent.ci.job.traversal import read_steps
-from agent.ci.project import detection, ecosystems
+from agent.ci.project import detection, ecosystems, runtimes
 from agent.ci.project.asking import ask
 from agent.ci.project.commands import read_command, tools_of
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, TestCommand
@@ -261,7 +261,9 @@ class _Planner:
         elif not (packages.requirement_files or packages.groups or packages.projects):
             packages = merge(packages, detection.detect_packages(self.project))
         if not packages.node:
-            packages = merge(packages, Packages(node=tuple(c.cwd for c in self.checks if c.reader == "javascript")))
+            packages = merge(
+                packages, Packages(node=tuple(c.cwd for c in self.checks if runtimes.needed((c,), {}) == ("Node.js",)))
+            )
         packages = self._existing(packages)
         return Plan(
             tuple(self.checks),

@@ -95,3 +95,18 @@ async def test_where_every_job_is_refused_the_first_refusal_is_the_ending(tmp_pa
     ended = await prepared(files, tmp_path, job=AnyJob())
     assert isinstance(ended, NoRepair)
     assert "the program nosuchtool" in ended.reason
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 12345\n".format("a" * 64)
+
+
+async def test_files_of_git_lfs_without_their_content_are_named(tmp_path: Path) -> None:
+    files = {"test_it.py": PASSES, ".gitattributes": "*.bin filter=lfs diff=lfs\n", "data/a b.bin": POINTER, "c.txt": "c\n"}
+    found = await prepared(files, tmp_path / "one", command="python -m unittest")
+    assert isinstance(found, Prepared), found
+    (note,) = [note for note in found.task.approximated if "LFS" in note]
+    assert "for data/a b.bin, so tests" in note
+    assert "`git lfs pull`" in note
+    found = await prepared({**files, "data/a b.bin": "content"}, tmp_path / "two", command="python -m unittest")
+    assert isinstance(found, Prepared), found
+    assert not [note for note in found.task.approximated if "LFS" in note]

@@ -61,12 +61,13 @@ def installs(words: list[str]) -> Packages | None:
 
 
 def merge(*packages: Packages) -> Packages:
-    """All packages in order without duplicates, and the first requested version of Python."""
+    """All packages in order without duplicates, and the first requested version of Python and day."""
     combined: dict[str, tuple[str, ...]] = {}
     for field in fields(Packages):
-        if field.name != "python":
+        if field.name not in ("python", "as_of"):
             combined[field.name] = tuple(dict.fromkeys(item for one in packages for item in getattr(one, field.name)))
-    return Packages(**combined, python=next((one.python for one in packages if one.python), None))
+    python, as_of = (next((value for one in packages if (value := getattr(one, name))), None) for name in ("python", "as_of"))
+    return Packages(**combined, python=python, as_of=as_of)
 
 
 def _pip(arguments: list[str]) -> Packages:

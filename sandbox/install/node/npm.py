@@ -81,7 +81,7 @@ def _output_of(*argv: str, env: Mapping[str, str] | None = None) -> str:
 
 
 Start = Callable[[Sequence[str], Mapping[str, str]], Awaitable[Completed]]
-FORM = 2  # increment when the same manifests would give a different result
+FORM = 3  # increment when the same manifests would give a different result
 FRESH_SECONDS = 86_400.0  # age at which a result without a lock is refreshed
 PROJECT, SHOWN = "project", "/made"
 
@@ -92,10 +92,20 @@ class NodeRecipe:
 
     registry: Registry
     project: Project
+    as_of: str | None = None  # the day after which no version is taken, if there is no lock
+
+    @property
+    def day(self) -> str:
+        return "" if self.project.locked else self.as_of or ""
+
+    @property
+    def how(self) -> str:
+        """The third argument of `scripts.MAKE`."""
+        return "locked" if self.project.locked else self.day or "free"
 
     @property
     def key(self) -> str:
-        here = (FORM, platform.machine(), self.registry.node, self.registry.npm, self.registry.url)
+        here = (FORM, platform.machine(), self.registry.node, self.registry.npm, self.registry.url, self.how)
         return hashlib.sha256(repr((here, sorted(self.project.files.items()))).encode()).hexdigest()[:32]
 
     def write(self, folder: Path) -> None:
@@ -106,11 +116,17 @@ class NodeRecipe:
 
 
 async def install(
-    folders: Sequence[str], backend: InstallBackend, cache: Path, python: str, bound: int | None = None
+    folders: Sequence[str],
+    backend: InstallBackend,
+    cache: Path,
+    python: str,
+    bound: int | None = None,
+    as_of: str | None = None,
 ) -> tuple[str, ...]:
     """Fill each folder's `node_modules`; returns notes for people. Raises `InstallFailed`, `SandboxError`.
 
     `python`, a path in the sandbox, runs the forwarder; `cache` keeps results, up to `bound` (as in `folder_cache.keep`).
+    Without a lock, no version from after the day `as_of` is taken.
     """
     registry = await asyncio.to_thread(configured)
     notes: list[str] = []
@@ -118,7 +134,7 @@ async def install(
         project = await manifests.read(folder, backend.read, registry.named)
         notes += project.notes
         if any(manifests.MANIFEST in name for name in project.files):
-            installer = NpmInstaller(backend, NodeRecipe(registry, project), python)
+            installer = NpmInstaller(backend, NodeRecipe(registry, project, as_of), python)
             notes += await _install(folder, installer, cache, bound)
     return tuple(notes)
 
@@ -138,7 +154,7 @@ async def _install(folder: str, installer: NpmInstaller, cache: Path, bound: int
     async def make(made: Path) -> bool:
         return await installer.run(partial(shared_environments.prepare, made), scripts.MAKE, RECIPE_FOLDER, backend.env)
 
-    since = None if recipe.project.locked else time.time() - FRESH_SECONDS
+    since = None if recipe.how != "free" else time.time() - FRESH_SECONDS
     entry = await environments.prepared(cache, recipe, make, bound=bound, since=since, lasts=lambda: installer.made.is_complete)
     if entry is None:
         raise installer.failed()
@@ -160,8 +176,7 @@ class NpmInstaller:
     async def run(self, start: Start, script: str, asked: str, target: str) -> bool:
         """Run `script` on the recipe's files at `asked`, a path in the sandbox, and on `target`. Raises `InstallFailed`."""
         registry, backend = self.recipe.registry, self.backend
-        locked = "locked" if self.recipe.project.locked else "free"
-        argv = ["/bin/sh", "-c", script, "sh", asked, target, locked, *scripts.OPTIONS, f"--registry={registry.url}"]
+        argv = ["/bin/sh", "-c", script, "sh", asked, target, self.recipe.how, *scripts.OPTIONS, f"--registry={registry.url}"]
         env = {}
         if registry.certificates is not None:
             env["NODE_EXTRA_CA_CERTS"] = await backend.show(registry.certificates, CERTIFICATES)
@@ -175,8 +190,9 @@ class NpmInstaller:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How a fresh result differs from the request; empty for a cached result, which is complete."""
-        return () if self._result is None or self._result.exit_code else self.made.notes
+        """How the result differs from the request; a cached result is complete."""
+        is_fresh = self._result is not None and not self._result.exit_code
+        return (self.made if is_fresh else NpmResult(strict=True, dated=self.recipe.day)).notes
 
     def failed(self) -> InstallFailed:
         text = "" if self._result is None else _text(self._result.stdout, self._result.stderr)
