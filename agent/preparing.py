@@ -125,6 +125,9 @@ async def _made_ready(
     there = await runtimes.versions(sandbox.base, runtimes.needed(asked, planned.runtimes))
     if (lacks := runtimes.without(asked, there, planned.runtimes, texts, kind)) is not None:
         return _Refused(planned, lacks)
+    if planned.packages.node and there.get("Node.js"):
+        wanted = runtimes.node_version(planned.runtimes, texts, there["Node.js"])
+        planned = replace(planned, packages=replace(planned.packages, node_version=wanted or None))
     started = time.monotonic()
     await emit(StepStarted(step="install", text="Installing the dependencies"))
     try:
@@ -134,6 +137,10 @@ async def _made_ready(
         await emit(StepDone(step="install", text=f"Installing failed: {said}", seconds=time.monotonic() - started))
         return _uninstalled(case, planned, error)
     await emit(StepDone(step="install", text=_installed(installed), seconds=time.monotonic() - started))
+    if (version := planned.packages.node_version) and runtimes.rules_out_node(texts, there["Node.js"]):
+        there = await runtimes.versions(sandbox.base, ("Node.js",), planned.packages.node[0])
+        if runtimes.rules_out_node(texts, there["Node.js"]):
+            return _Refused(planned, runtimes.missing("Node.js", {"Node.js": version}, texts, kind, there["Node.js"]))
     planned = await _replayed(planned, sandbox, emit, until)
     if not planned.checks:
         absent = [one.result.absent for one in planned.legs if one.result.absent]
@@ -141,7 +148,8 @@ async def _made_ready(
         lacking = [name for name in map(runtimes.runtime_of, absent) if name] + [name for name in there if not there[name]]
         ending = runtimes.missing(lacking[0], planned.runtimes, texts, kind) if absent and lacking else planned.ending
         return _Refused(planned, ending)
-    there = await runtimes.versions(sandbox.base, runtimes.needed(planned.checks, planned.runtimes))
+    folder = next(iter(planned.packages.node), ".")
+    there = await runtimes.versions(sandbox.base, runtimes.needed(planned.checks, planned.runtimes), folder)
     planned = replace(planned, notes=(*planned.notes, *runtimes.version_notes(planned.runtimes, there)))
     return _Ready(planned, installed, there)
 

@@ -10,7 +10,7 @@ import io
 import json
 import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,13 +31,21 @@ class NpmRegistry:
     def host(self) -> str:
         return self.url.removeprefix("http://")
 
-    def add(self, name: str, version: str = "1.0.0", day: str = "2020-01-01", **manifest: object) -> dict[str, Any]:
+    def add(
+        self,
+        name: str,
+        version: str = "1.0.0",
+        day: str = "2020-01-01",
+        files: Mapping[str, str] | None = None,
+        **manifest: object,
+    ) -> dict[str, Any]:
         """Publish a package on a day; returns what a lock says of it."""
         self.times.setdefault(name, {})[version] = f"{day}T12:00:00.000Z"
         told = {"name": name, "version": version, **manifest}
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-            for file, text in (("package.json", json.dumps(told)), ("index.js", f"module.exports = '{version}'\n")):
+            main = ("index.js", f"module.exports = '{version}'\n")
+            for file, text in (("package.json", json.dumps(told)), main, *(files or {}).items()):
                 header = tarfile.TarInfo(f"package/{file}")
                 header.size = len(text)
                 tar.addfile(header, io.BytesIO(text.encode()))

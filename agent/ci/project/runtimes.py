@@ -34,9 +34,10 @@ class _Runtime:
     states: re.Pattern[str]
 
 
+_NODE = 'PATH="$PWD/node_modules/.bin:$PATH" node --version'  # as npm's scripts find it
 _RUNTIMES: Mapping[str, _Runtime] = {
     "Node.js": _Runtime(
-        ("node", "npm", "npx"), "node --version", re.compile(r"(?<![\w./-])(?:node|npm|npx|yarn|pnpm|corepack)(?![\w./-])"),
+        ("node", "npm", "npx"), _NODE, re.compile(r"(?<![\w./-])(?:node|npm|npx|yarn|pnpm|corepack)(?![\w./-])"),
         "nodejs npm", "package.json", re.compile(r'"engines"\s*:\s*\{[^{}]*"node"\s*:\s*"([^"\n]{1,40})"'),
     ),
     "Go": _Runtime(
@@ -71,13 +72,13 @@ def _called(check: Check, text: str) -> set[str]:
     return own | {name for name, runtime in _RUNTIMES.items() if runtime.calls.search(text)}
 
 
-async def versions(workspace: Workspace, names: Sequence[str]) -> dict[str, str]:
-    """Name → "20.20.2" as the runtime reports it; "" for a missing one. Raises `SandboxError`."""
+async def versions(workspace: Workspace, names: Sequence[str], cwd: str = ".") -> dict[str, str]:
+    """Name → "20.20.2" as the runtime reports it in a folder; "" for a missing one. Raises `SandboxError`."""
     if not names:
         return {}
     script = "\n".join(f"({_RUNTIMES[name].asks}) 2>&1 | tr '\\n' ' '; echo" for name in names)
     try:
-        said = await workspace.run(Command(("/bin/sh", "-c", script), SECONDS))
+        said = await workspace.run(Command(("/bin/sh", "-c", script), SECONDS, cwd))
     except DeadlinePassed:
         return {}
     lines = said.stdout.decode(errors="replace").splitlines()
@@ -102,6 +103,27 @@ def version_notes(wanted: Mapping[str, str], there: Mapping[str, str]) -> tuple[
     return tuple(notes)
 
 
+def node_version(wanted: Mapping[str, str], texts: Mapping[str, str], there: str) -> str:
+    """The Node.js to install if `there` is another one than the job's, or one that package.json rules out; else ""."""
+    job = re.fullmatch(r"v?(\d+)((?:\.\d+)*)(?:\.[xX*])*", wanted.get("Node.js", "").strip())
+    if job is not None:
+        return "" if f"{there}.".startswith(f"{job[1]}{job[2]}.") else f"{job[1]}{job[2]}"
+    return next(iter(_lowest(texts)), "") if rules_out_node(texts, there) else ""
+
+
+def rules_out_node(texts: Mapping[str, str], there: str) -> bool:
+    """Whether `there` is older than every version that package.json allows."""
+    majors = _lowest(texts)
+    return bool(majors) and there.partition(".")[0].isdecimal() and int(there.partition(".")[0]) < min(map(int, majors))
+
+
+def _lowest(texts: Mapping[str, str]) -> list[str]:
+    """The lowest major version of each alternative in package.json's `engines` (">=22", "^20.9 || 22.x"); empty if unknown."""
+    stated = _RUNTIMES["Node.js"].states.search(texts.get("package.json", ""))
+    each = [re.match(r"\s*(?:>=|\^|~|=|v)*\s*(\d+)", alternative) for alternative in stated[1].split("||")] if stated else []
+    return [found[1] for found in each if found is not None] if all(each) else []
+
+
 def in_words(there: Mapping[str, str]) -> tuple[str, ...]:
     """ "Node.js 20.20.2" for the evidence."""
     return tuple(f"{name} {version}" for name, version in there.items() if version)
@@ -121,15 +143,16 @@ def without(
     return missing(lacking[0][0], wanted, texts, kind) if lacking and all(lacking) else None
 
 
-def missing(name: str, wanted: Mapping[str, str], texts: Mapping[str, str], kind: str) -> Ending:
-    """The ending for a missing runtime, with the way to get it in a sandbox of this `kind`."""
+def missing(name: str, wanted: Mapping[str, str], texts: Mapping[str, str], kind: str, there: str = "") -> Ending:
+    """The ending for a runtime that is missing (or `there` in another version), with the way to get it in this sandbox."""
     runtime = _RUNTIMES[name]
     stated = runtime.states.search(texts.get(runtime.manifest, ""))
     version = one_line(wanted.get(name, "") or (stated[1] if stated else ""), 40)
     named = f"{name} {version}".strip()
+    has = f"version {there}" if there else f"no program `{runtime.programs[0]}`"
     return Ending(
         Outcome.INFRASTRUCTURE,
-        f"The tests need {named}, but the sandbox has no program `{runtime.programs[0]}`.",
+        f"The tests need {named}, but the sandbox has {has}.",
         _WAYS.get(kind, _WAYS["local"]).format(named=named, package=runtime.package),
     )
 

@@ -87,16 +87,24 @@ PROJECT, SHOWN = "project", "/made"
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """`version` of Node.js ("22") for npm's scripts; `day` after which no package is taken if there is no lock. "": any."""
+
+    version: str = ""
+    day: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeRecipe:
     """Everything that determines `node_modules`."""
 
     registry: Registry
     project: Project
-    as_of: str | None = None  # the day after which no version is taken, if there is no lock
+    wanted: Wanted = Wanted()
 
     @property
     def day(self) -> str:
-        return "" if self.project.locked else self.as_of or ""
+        return "" if self.project.locked else self.wanted.day
 
     @property
     def how(self) -> str:
@@ -105,7 +113,8 @@ class NodeRecipe:
 
     @property
     def key(self) -> str:
-        here = (FORM, platform.machine(), self.registry.node, self.registry.npm, self.registry.url, self.how)
+        registry = self.registry
+        here = (FORM, platform.machine(), registry.node, registry.npm, registry.url, self.how, self.wanted.version)
         return hashlib.sha256(repr((here, sorted(self.project.files.items()))).encode()).hexdigest()[:32]
 
     def write(self, folder: Path) -> None:
@@ -121,12 +130,11 @@ async def install(
     cache: Path,
     python: str,
     bound: int | None = None,
-    as_of: str | None = None,
+    wanted: Wanted = Wanted(),
 ) -> tuple[str, ...]:
     """Fill each folder's `node_modules`; returns notes for people. Raises `InstallFailed`, `SandboxError`.
 
     `python`, a path in the sandbox, runs the forwarder; `cache` keeps results, up to `bound` (as in `folder_cache.keep`).
-    Without a lock, no version from after the day `as_of` is taken.
     """
     registry = await asyncio.to_thread(configured)
     notes: list[str] = []
@@ -134,7 +142,7 @@ async def install(
         project = await manifests.read(folder, backend.read, registry.named)
         notes += project.notes
         if any(manifests.MANIFEST in name for name in project.files):
-            installer = NpmInstaller(backend, NodeRecipe(registry, project, as_of), python)
+            installer = NpmInstaller(backend, NodeRecipe(registry, project, wanted), python)
             notes += await _install(folder, installer, cache, bound)
     return tuple(notes)
 
@@ -177,7 +185,7 @@ class NpmInstaller:
         """Run `script` on the recipe's files at `asked`, a path in the sandbox, and on `target`. Raises `InstallFailed`."""
         registry, backend = self.recipe.registry, self.backend
         argv = ["/bin/sh", "-c", script, "sh", asked, target, self.recipe.how, *scripts.OPTIONS, f"--registry={registry.url}"]
-        env = {}
+        env = {"WANTED_NODE": self.recipe.wanted.version}
         if registry.certificates is not None:
             env["NODE_EXTRA_CA_CERTS"] = await backend.show(registry.certificates, CERTIFICATES)
         async with proxied(backend, registry.hosts, self._python, argv) as command:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -84,3 +85,17 @@ def test_a_missing_runtime_ends_only_what_cannot_run_without_it() -> None:
     asked = runtimes.missing("Java", {"Java": "21"}, {"pom.xml": "<java.version>17</java.version>"}, "e2b")
     assert "Java 21" in asked.reason
     assert "deploy.e2b.build" in asked.next_step
+
+
+@pytest.mark.parametrize(
+    ("wanted", "engines", "there", "version"),
+    [
+        ("26", ">=22", "20.20.2", "26"), ("20", ">=22", "20.20.2", ""), ("18.x", "", "20.20.2", "18"),
+        ("v20.1", "", "20.20.2", "20.1"),
+        ("latest", ">=22", "20.20.2", "22"), ("", "^20.9 || 22.x", "18.1.0", "20"), ("lts/*", ">=22", "22.1.0", ""),
+        ("", "^12.17.0 || ^14.13 || >=16.0.0", "20.20.2", ""), ("", "", "20.20.2", ""), ("", "*", "8.0.0", ""),
+    ],
+)  # fmt: skip
+def test_the_version_of_node_that_a_job_or_a_manifest_asks_for(wanted: str, engines: str, there: str, version: str) -> None:
+    texts = {"package.json": json.dumps({"engines": {"node": engines}})}
+    assert runtimes.node_version({"Node.js": wanted} if wanted else {}, texts, there) == version

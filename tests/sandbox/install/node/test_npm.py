@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.ci.project.runtimes import versions
 from sandbox.base import Command, Completed, InstallFailed, Packages, Sandbox, SandboxUnavailable, Workspace
 from sandbox.install.node import manifests, npm, scripts
 from sandbox.install.package_index import configured
@@ -321,5 +323,29 @@ async def test_without_a_lock_the_versions_are_those_of_a_day(
                 assert note in said
                 assert bool(note) == bool(said)
                 assert (await ask(sandbox.base, "console.log(require('dated'))")).stdout.decode().strip() == got
+    except SandboxUnavailable as missing:
+        pytest.skip(f"needs bubblewrap: {missing}")
+
+
+@needs_npm
+async def test_scripts_run_with_the_wanted_version_of_node(store: LocalSandboxes, registry: NpmRegistry) -> None:
+    machine = "x64" if platform.machine() == "x86_64" else "arm64"
+    script = {"bin/node": "#!/bin/sh\necho v99.1.0\n"}
+    registry.add(f"node-linux-{machine}", "99.1.0", files=script, bin={"node": "bin/node"})
+    registry.add("small")
+    manifest = {"name": "top", "version": "1.0.0", "dependencies": {"small": "1.0.0"}, "scripts": {"test": "node"}}
+    try:
+        for _ in range(2):  # the second time from the cache
+            async with store.open("npm") as sandbox:
+                await sandbox.unpack(tarball({"package.json": json.dumps(manifest).encode()}))
+                installed = await sandbox.install(Packages(node=(".",), node_version="99"))
+                said = await sandbox.base.run(Command(("/usr/bin/env", "npm", "test", "--silent"), 30.0))
+                assert (installed.notes, said.stdout.strip()) == ((), b"v99.1.0")
+                assert await versions(sandbox.base, ("Node.js",)) == {"Node.js": "99.1.0"}
+        async with store.open("npm") as sandbox:
+            await sandbox.unpack(tarball({"package.json": json.dumps(manifest).encode()}))
+            installed = await sandbox.install(Packages(node=(".",), node_version="98"))
+            assert "Node.js 98 is not in npm's registry" in installed.notes[0]
+            assert (await ask(sandbox.base, "require('small')")).exit_code == 0
     except SandboxUnavailable as missing:
         pytest.skip(f"needs bubblewrap: {missing}")
