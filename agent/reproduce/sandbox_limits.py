@@ -38,7 +38,6 @@ _NO_BROWSER = re.compile(
     r"|Could not find (?:Chrome|Chromium|Firefox) \(ver\. [^)\n]{1,40}\)|[Tt]he Cypress binary is missing"
     r"|No binary for \w+ browser|[Cc]annot find (?:Chrome|Firefox) binary|Expected browser binary location"
 )
-_TEST_OF_AVA = re.compile(r"\n\n\n? {2}\S[^\n]* › [^\n]+\n")  # the heading of a failed test's report
 # Tracebacks in which the repository's code, or its mocks, raise the error themselves.
 _MADE_UP = re.compile(
     r"unittest/mock\.py|_execute_mock_call|\bgaierror\(|\b(?:OSError|IOError|ConnectionError)\((?:errno\.|[\d\"'-])"
@@ -89,19 +88,13 @@ def _of_a_step(run: CheckRun) -> SandboxLimit | None:
     for what, codes in _EXITS.items():
         if run.exit_code in codes:
             return SandboxLimit(what, f"exit code {run.exit_code}")
-    if (missing := _NO_BROWSER.search(run.output)) is not None and _explains_all(run.output):
+    if missing := _NO_BROWSER.search(run.output):  # whatever else is red, the step cannot become green here
         return SandboxLimit(BROWSER, missing.group())
     text = "\n".join([line for line in run.output.splitlines() if line.strip()][-_NEAR:])
     if _MADE_UP.search(text):
         return None
     sign = mentions_network(text)
     return SandboxLimit(NETWORK, sign) if sign else _limit(text)
-
-
-def _explains_all(output: str) -> bool:
-    """Whether no reported test failed for another reason than a missing browser, as far as the reports can be told apart."""
-    reports = _TEST_OF_AVA.split(output)[1:]
-    return all(map(_NO_BROWSER.search, reports))
 
 
 def _limit(text: str) -> SandboxLimit | None:

@@ -106,15 +106,14 @@ async def test_a_limit_ends_the_attempt_only_where_it_explains_all_and_ci_does_n
 
 
 BROWSER = "Executable doesn't exist at /tmp/.cache/ms-playwright/webkit-2311/pw_run.sh"
-AVA = "\n\n\n  browser › chromium - retry\n\n  browserType.launch: {0}\n\n\n\n  browser › all\n\n  {1}\n\n  2 tests failed\n"
 
 
 @pytest.mark.parametrize(
     ("output", "what"),
     [
         (f"browserType.launch: {BROWSER}\n1 failed", "browser"),
-        (AVA.format(BROWSER, BROWSER), "browser"),
-        (AVA.format(BROWSER, "Value is not `true`"), None),
+        (f"browser › all\n{BROWSER}\n\nmain › other\nValue is not `true`\n2 tests failed", "browser"),
+        ("main › other\nValue is not `true`\n1 test failed", None),
         ("The Cypress binary is missing. Please reinstall it.", "browser"),
     ],
 )
