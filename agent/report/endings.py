@@ -112,7 +112,13 @@ def needs_the_network(ids: Sequence[VerdictId], sign: str) -> Ending:
 
 
 def limited(ids: Sequence[VerdictId], what: str, sign: str) -> Ending:
-    """`what` names the limit, `sign` is the text that shows it."""
+    """`what` names the limit, or "browser"; `sign` is the text that shows it."""
+    if what == "browser":
+        return Ending(
+            Outcome.INFRASTRUCTURE,
+            f"{named(ids)} failed because the sandbox has no browser ({words.code(sign, 80)}).",
+            "Set `test:` in `.github/selfheal.yml` to tests that need no browser, or use an image that has the browser.",
+        )
     more = (
         "Raise the sandbox's limit (`SELFHEAL_SANDBOX_MEMORY_MB`), or set"
         if what == "memory"
