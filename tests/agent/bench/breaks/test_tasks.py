@@ -184,7 +184,8 @@ async def test_a_commit_with_failing_tests_is_passed_over(labs: Labs, tmp_path: 
 
 async def test_few_failing_tests_are_left_out(labs: Labs, tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
-    commit(tmp_path, {"shelf.py": OLD, "test_shelf.py": TESTS, "test_far.py": "import far_away\n"})
+    more = TESTS.replace("range(6)", "range(40)")
+    commit(tmp_path, {"shelf.py": OLD, "test_shelf.py": more, "test_far.py": "import far_away\n"})
     red = commit(tmp_path, {"shelf.py": OLD.replace("name.upper()", "name.strip().upper()")})
     bench = await tasks.load(tmp_path, 1, seed=0)
     async with bench.trial(f"{red}-1", labs) as trial:
