@@ -24,6 +24,7 @@ def _counts(entries: Sequence[Entry]) -> dict[str, int]:
         "tasks": len(entries),
         "healed": len(healed),
         "right": sum(entry.heldout_correct is True for entry in healed),
-        "wrong": sum(entry.heldout_correct is not True for entry in healed),
+        "wrong": sum(entry.heldout_correct is False for entry in healed),
+        "unjudged": sum(entry.heldout_correct is None for entry in healed),
         **{name: sum(entry.details.get(name) is True for entry in entries) for name in TOLD},
     }

@@ -1,4 +1,4 @@
-"""Holds out tests: removes their functions from the test files that the engine sees. Pure."""
+"""Removes tests from test files: those that are held out from the engine, and those that fail without a break. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from agent.bench.breaks.code import Function, read
 from agent.bench.lab import File, Files, text_of
 from agent.contract.verdicts import VerdictId
+from agent.source.test_files import is_test
 
 TestFunction = tuple[str, tuple[str, ...]]
 """A file, and the names that lead to the function in it: ("tests/test_a.py", ("TestA", "test_b"))."""
@@ -30,6 +31,16 @@ def without(files: Files, ids: Iterable[VerdictId]) -> dict[str, File]:
     for function in sorted({function_of(id_) for id_ in ids}):
         left.update(_removed(left, [function]) or {})
     return left
+
+
+def leaving_out(files: Files, red: Iterable[VerdictId]) -> dict[str, File] | None:
+    """The files without these tests, and without test files that cannot be collected; None if one of them cannot go."""
+    ids = list(red)
+    whole = {id_ for id_ in ids if id_ in files and is_test(id_) and id_.endswith(".py")}
+    functions = {function_of(id_) for id_ in ids if id_ not in whole}
+    if any(_removed(files, [function]) is None for function in functions):
+        return None
+    return {path: file for path, file in without(files, set(ids) - whole).items() if path not in whole}
 
 
 def function_of(id_: VerdictId) -> TestFunction:

@@ -6,11 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
+from agent.bench.breaks import variants
 from agent.bench.breaks.operators import same_program
 from agent.bench.breaks.posing import Posed, is_product
-from agent.bench.differential import Function, compare
 from agent.bench.lab import Changes, File, Files, Judgement, Lab, Labs, changed, text_of
 from agent.bench.suites import unlike, verdicts
 from agent.ci.project.configuration import Configuration
@@ -56,13 +55,13 @@ class Judge:
         places = list(culprit.places) if culprit is not None else suspects(ended.log.notes)[:SUSPECTS]
         told = {
             "located": self._names(places),
-            "found": right,
+            "found": right is True,
             "withheld": culprit is not None or verified,
             "reversed": False,
         }
         return Judgement(None, how, {**self._task(), **told})
 
-    async def _right(self, edits: Edits) -> tuple[bool, str]:
+    async def _right(self, edits: Edits) -> tuple[bool | None, str]:
         broken = self.posed.broken
         product = tuple(change for change in edits if not is_test(change.path))
         if [change.path for change in product] == [broken.path]:
@@ -78,24 +77,16 @@ class Judge:
                 return False, f"{different[0]} differs from the original, of {len(self.suite)} results{out}"
             return await self._same(lab, changes)
 
-    async def _same(self, lab: Lab, changes: Changes) -> tuple[bool, str]:
-        """Compares the function with the original on inputs that no test makes."""
-        same = f"the whole suite has the same {len(self.suite)} results, {len(self.posed.held_out)} of them held out"
-        function = self._function()
-        agreement = await compare(lab, function, {}, changes) if function is not None else None
+    async def _same(self, lab: Lab, changes: Changes) -> tuple[bool | None, str]:
+        """Compares the function with the original on inputs that no test has."""
+        broken, out = self.posed.broken, len(self.posed.held_out)
+        same = f"the whole suite has the same {len(self.suite)} results, {out} of them held out"
+        agreement = await variants.compare(lab, broken, self.posed.red, self.whole, changes)
         if agreement is None:
-            return True, same
+            return (True, same) if out else (None, "no test is held out, and the function cannot be compared on other inputs")
         if agreement.difference is not None:
-            return False, f"differs from the original on {agreement.difference[:200]}"
-        return True, f"{same}; the function is the same on {agreement.compared} inputs"
-
-    def _function(self) -> Function | None:
-        """The broken function, if it is a plain one of a module."""
-        broken = self.posed.broken
-        ids = tuple(sorted(str(id_) for id_ in self.posed.red))
-        if "." in broken.slip.function or not all("::" in id_ for id_ in ids):
-            return None
-        return Function(module_of(broken.path, self.whole), broken.slip.function, ids=ids)
+            return False, f"differs from the original with other literals in a test, {agreement.difference[:200]}"
+        return True, f"{same}; the function gives the same in {agreement.compared} calls with other inputs"
 
     def _reverses(self, edits: Edits) -> bool:
         """Whether more than half of the lines that the commit changed are as before it."""
@@ -149,16 +140,6 @@ def suspects(notes: tuple[str, ...]) -> list[Span]:
         first = int(match["first"])
         found.append(Span(match["path"].strip(), first, int(match["last"] or first), 0.0, ""))
     return found
-
-
-def module_of(path: str, files: Files) -> str:
-    """The name by which tests import a file: from the topmost folder that is a package."""
-    parts = PurePosixPath(path).with_suffix("").parts
-    start = len(parts) - 1
-    while start > 0 and f"{'/'.join(parts[:start])}/__init__.py" in files:
-        start -= 1
-    names = parts[start:]
-    return ".".join(names[:-1] if names[-1] == "__init__" and len(names) > 1 else names)
 
 
 def _lines(files: Files, path: str) -> Counter[str]:

@@ -65,6 +65,7 @@ class Setup:
     """The breaks of one commit, and the verdicts of its suite without a break."""
 
     posed: tuple[Posed, ...]
+    left_out: tuple[VerdictId, ...]  # tests that fail without a break, removed from all files
     suite: Mapping[VerdictId, Verdict]
     seconds: float  # that it took
 
@@ -91,6 +92,8 @@ class _Source:
         if at >= len(setup.posed):
             raise NoTask(f"only {len(setup.posed)} breaks were found for this commit")
         posed = setup.posed[at]
+        whole = heldout.leaving_out(whole, setup.left_out) or whole
+        before = {path: file for path, file in heldout.without(before, setup.left_out).items() if path not in setup.left_out}
         broken = whole[posed.broken.path]
         files = {**whole, posed.broken.path: replace(broken, content=posed.broken.after.encode())}
         files, shown = heldout.without(files, posed.held_out), heldout.without(before, posed.held_out)
@@ -105,10 +108,7 @@ class _Source:
         async with self.locks.setdefault(commit.id, asyncio.Lock()):
             if commit.id not in self.known:
                 try:
-                    started = time.monotonic()
-                    async with labs.open(whole, self.configuration) as lab:
-                        posed, suite = await posing.pose(lab, whole, commit.paths, f"{self.seed} {commit.id}")
-                    self.known[commit.id] = Setup(posed, suite, time.monotonic() - started)
+                    self.known[commit.id] = await self._posed(commit, whole, labs)
                 except NotPosed as error:
                     self.known[commit.id] = Skipped(str(error))
                 except InstallFailed as error:
@@ -116,6 +116,19 @@ class _Source:
                 except Skipped as error:
                     self.known[commit.id] = error
             return self.known[commit.id]
+
+    async def _posed(self, commit: Commit, whole: Files, labs: Labs, left_out: tuple[VerdictId, ...] = ()) -> Setup:
+        """Raises `NotPosed`, `Skipped`, `SandboxError`."""
+        started = time.monotonic()
+        try:
+            async with labs.open(whole, self.configuration) as lab:
+                posed, suite = await posing.pose(lab, whole, commit.paths, f"{self.seed} {commit.id}")
+        except posing.Red as red:
+            green = heldout.leaving_out(whole, red.ids) if red.few and not left_out else None
+            if green is None:
+                raise
+            return await self._posed(commit, green, labs, red.ids)
+        return Setup(posed, left_out, suite, time.monotonic() - started)
 
 
 def _changes(before: dict[str, File], after: dict[str, File]) -> tuple[ChangedFile, ...]:

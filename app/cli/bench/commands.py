@@ -209,7 +209,12 @@ def _measure(
         typer.echo(report.as_json(benchmark.name, conditions, entries, figures, complete=complete))
     else:
         report.show(terminal.console(), entries, figures, complete=complete)
-    raise typer.Exit(130 if not complete else 1 if any(entry.error for entry in entries) else 0)
+    posed = sum(entry.skipped is None for entry in entries)
+    if complete and wanted is not None and posed < wanted:
+        said = f"Only {posed} of {wanted} tasks could be set up; the list above says why commits were passed over."
+        screen.print(terminal.plain(said, "yellow"), soft_wrap=not screen.is_terminal)
+    unmeasured = any(entry.error for entry in entries) or (wanted is not None and not posed)
+    raise typer.Exit(130 if not complete else 1 if unmeasured else 0)
 
 
 def _policy(without: str | None) -> Policy:
