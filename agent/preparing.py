@@ -62,7 +62,7 @@ async def prepare(
         if not planned.is_open:
             return _ended(planned)
         run = next((job.run for job in case.jobs if isinstance(job, FailedJob)), Run())
-        run = replace(run, tag=next((job.run.tag for job in case.jobs), ""))
+        run = replace(run, tag=next((job.run.tag for job in case.jobs), case.tag))
         is_local = not any(isinstance(job, FailedJob) for job in case.jobs)
         said = [await commit_workspace(sandbox, run)]
         said += [await lfs.note(sandbox.base, planned.project.paths, is_local=is_local)] if planned.project is not None else []

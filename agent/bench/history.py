@@ -58,7 +58,8 @@ async def _trial(root: Path, commit: Commit, configuration: Configuration, labs:
     tests = {path: file for path, file in after.items() if is_test(path)}
     posed = {**{path: file for path, file in before.items() if not is_test(path)}, **tests}
     paths = {path for path in {*posed, *after} if posed.get(path) != after.get(path)}
-    async with labs.open(posed, configuration) as lab:
+    tag = await tag_of(root, commit.id)
+    async with labs.open(posed, configuration, tag) as lab:
         base = await verdicts(lab, {})
         red = {id_ for id_, verdict in base.items() if verdict.red}
         if not red:
@@ -69,7 +70,7 @@ async def _trial(root: Path, commit: Commit, configuration: Configuration, labs:
         new = frozenset(id_ for id_, verdict in fixed.items() if verdict is Verdict.PASSED and id_ not in base)
         fix = edits_of(_texts(posed, paths), _texts(after, paths))
         judge = SuiteJudge(lab, fix, new | (red & fixed.keys()), base, fixed)
-        yield Trial(Specimen(commit.id[:12], posed, configuration), judge)
+        yield Trial(Specimen(commit.id[:12], posed, configuration, tag=tag), judge)
 
 
 def read_checkout(root: Path) -> Configuration:
@@ -125,6 +126,12 @@ async def paths(root: Path, commit: str) -> list[str]:
     """The paths of a commit's files, links included; none if git cannot read it."""
     listed = await _git(root, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
     return [path for path in listed.stdout.decode(errors="surrogateescape").split("\0") if path]
+
+
+async def tag_of(root: Path, commit: str) -> str:
+    """The newest tag before the commit; "" if there is none."""
+    told = await _git(root, "describe", "--tags", "--abbrev=0", commit)
+    return told.stdout.decode(errors="replace").strip() if told.returncode == 0 else ""
 
 
 async def is_shallow(root: Path) -> bool:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.checks.runner import Runner
+from agent.ci.job.commit import commit_workspace
+from agent.ci.job.contexts import Run
 from agent.ci.plan import plan
 from agent.ci.project.configuration import Configuration
 from agent.contract.last_good import LastGood
@@ -57,6 +59,7 @@ class Specimen:
     files: Files
     configuration: Configuration
     good: tuple[LastGood, ...] = ()  # as in `agent.case.Case`
+    tag: str = ""  # likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +142,14 @@ class Labs:
     limits: Limits
 
     @asynccontextmanager
-    async def open(self, files: Files, configuration: Configuration) -> AsyncIterator[Lab]:
+    async def open(self, files: Files, configuration: Configuration, tag: str = "") -> AsyncIterator[Lab]:
         """A lab of these files, prepared as by the engine. Raises `SandboxError`, and `NotPosed` if there is no check."""
         async with self.sandboxes.open("judge", self.limits) as sandbox:
             await sandbox.unpack(packed(files))
             planned = await plan(sandbox.base, configuration=configuration, sandbox=sandbox)
             if not planned.checks:
                 raise NotPosed(planned.ending.reason)
+            await commit_workspace(sandbox, Run(tag=tag))
             await sandbox.install(planned.packages)
             runner = Runner(sandbox)
             await runner.prepare()

@@ -30,6 +30,7 @@ class Judge:
 
     labs: Labs
     configuration: Configuration
+    tag: str  # the newest before the commit
     posed: Posed
     whole: Files
     before: Files
@@ -71,7 +72,7 @@ class Judge:
         if self._reverses(product):
             return False, "it takes the commit back"
         changes = {broken.path: broken.after.encode(), **changed(product)}
-        async with self.labs.open(self.whole, self.configuration) as lab:
+        async with self.labs.open(self.whole, self.configuration, self.tag) as lab:
             if different := unlike(await verdicts(lab, changes), self.suite):
                 out = f", {len(self.posed.held_out)} of them held out" if self.posed.held_out else ""
                 return False, f"{different[0]} differs from the original, of {len(self.suite)} results{out}"

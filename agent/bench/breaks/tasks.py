@@ -98,9 +98,9 @@ class _Source:
         files = {**whole, posed.broken.path: replace(broken, content=posed.broken.after.encode())}
         files, shown = heldout.without(files, posed.held_out), heldout.without(before, posed.held_out)
         good = LastGood(f"the parent commit {commit.parent[:12]}", _changes(shown, files), passed_in_ci=True)
-        took = setup.seconds / len(setup.posed)
-        judge = Judge(labs, self.configuration, posed, whole, before, setup.suite, took)
-        specimen = Specimen(id_, files, self.configuration, (good,))
+        took, tag = setup.seconds / len(setup.posed), await history.tag_of(self.root, commit.id)
+        judge = Judge(labs, self.configuration, tag, posed, whole, before, setup.suite, took)
+        specimen = Specimen(id_, files, self.configuration, (good,), tag)
         yield Trial(specimen, judge.repair, judge.no_repair, posed.broken.slip.kind)
 
     async def _setup(self, commit: Commit, whole: Files, labs: Labs) -> Setup | Exception:
@@ -119,9 +119,9 @@ class _Source:
 
     async def _posed(self, commit: Commit, whole: Files, labs: Labs, left_out: tuple[VerdictId, ...] = ()) -> Setup:
         """Raises `NotPosed`, `Skipped`, `SandboxError`."""
-        started = time.monotonic()
+        started, tag = time.monotonic(), await history.tag_of(self.root, commit.id)
         try:
-            async with labs.open(whole, self.configuration) as lab:
+            async with labs.open(whole, self.configuration, tag) as lab:
                 posed, suite = await posing.pose(lab, whole, commit.paths, f"{self.seed} {commit.id}")
         except posing.Red as red:
             green = heldout.leaving_out(whole, red.ids) if red.few and not left_out else None

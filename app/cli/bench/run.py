@@ -127,7 +127,14 @@ class Run:
 
 async def _healed(engine: Engine, specimen: Specimen, longest: float) -> tuple[Repair | NoRepair, float]:
     """One attempt and its duration. Raises `SandboxError`, and `TimeoutError` after `longest` seconds."""
-    case = Case(specimen.id, specimen.id, packed(specimen.files), configuration=specimen.configuration, good=specimen.good)
+    case = Case(
+        specimen.id,
+        specimen.id,
+        packed(specimen.files),
+        configuration=specimen.configuration,
+        good=specimen.good,
+        tag=specimen.tag,
+    )
     started = time.monotonic()
     async with asyncio.timeout(longest):
         result = await engine.heal(case, blobs=MemoryBlobs(), emit=_ignore)

@@ -25,7 +25,7 @@ from agent.contract.events import AnyEvent, Degraded, Ended, StepStarted
 from agent.contract.outcome import NoRepair, Outcome
 from agent.engine import Engine
 from app.assembly import budget_of, extensions_of, limits_of, models_of, sandboxes_in
-from app.cli.checkout.checkout import CheckoutUnreadable, list_files, packed
+from app.cli.checkout.checkout import CheckoutUnreadable, commit, list_files, packed
 from app.cli.checkout.last_good import last_good
 from app.cli.checkout.workflow_jobs import JobSelection
 from app.cli.terminal import plain
@@ -121,6 +121,7 @@ async def on_checkout(
         configuration=configuration,
         command=selection.test,
         good=await last_good(root, files, selection.good),
+        tag=(await commit(root)).tag if job is None else "",
     )
     try:
         return await work(case)
