@@ -25,11 +25,13 @@ _SEED = 20
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """The function, and its calls: literal texts of (args, kwargs), or the module of the tests that make them."""
+    """The function, and its calls: literal texts of (args, kwargs), or the tests that make them: a module of plain functions,
+    or ids for pytest."""
 
     module: str
     entry: str
     tests: str = ""
+    ids: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
 
 
@@ -45,8 +47,9 @@ async def compare(lab: Lab, function: Function, reference: Changes, repair: Chan
     """None if the tests make no repeatable call, or the reference's run gives no result. Raises `SandboxError`."""
     told = {"module": function.module, "entry": function.entry}
     known = list(function.calls)
-    if function.tests:
-        captured = await _asked(lab, reference, {"do": "capture", "tests": function.tests, **told})
+    if function.tests or function.ids:
+        how = {"do": "observe", "ids": function.ids} if function.ids else {"do": "capture", "tests": function.tests}
+        captured = await _asked(lab, reference, {**how, **told})
         known = [call for call in captured or [] if isinstance(call, str)]
     if not known:
         return None
@@ -55,8 +58,15 @@ async def compare(lab: Lab, function: Function, reference: Changes, repair: Chan
     expected = await _asked(lab, reference, {**request, "calls": calls})
     if expected is None or len(expected) != len(calls):
         return None
-    # A call on which the reference hangs cannot be compared.
-    kept = [(call, answer) for call, answer in zip(calls, expected, strict=True) if answer[0] != "hung"]
+    # A call on which the reference hangs, or answers something else the second time, cannot be compared.
+    again = await _asked(lab, reference, {**request, "calls": calls}) if function.ids else expected
+    if again is None or len(again) != len(calls):
+        return None
+    kept = [
+        (call, answer)
+        for call, answer, other in zip(calls, expected, again, strict=True)
+        if answer[0] != "hung" and answer == other
+    ]
     given = await _asked(lab, repair, {**request, "calls": [call for call, _ in kept]})
     if given is None or len(given) != len(kept):
         return Agreement(len(kept), "the inputs: its run gave no complete result")
@@ -113,7 +123,7 @@ def _learn(shown: dict[tuple[object, ...], _Shown], place: tuple[object, ...], v
     """All positions inside a container count as one: its items are of one kind."""
     here = shown.setdefault((*place, type(value)), _Shown())
     here.values.append(value)
-    if isinstance(value, list | tuple | str | dict | set):
+    if isinstance(value, list | tuple | str | bytes | dict | set):
         here.lengths.append(len(value))
     for inner in _items(value):
         _learn(shown, (*place, "item"), inner)
@@ -136,6 +146,8 @@ def _mutated(rng: random.Random, shown: dict[tuple[object, ...], _Shown], place:
         return min(high, max(low, rng.choice((value + 1, value - 1, drawn, drawn))))
     if isinstance(value, str):
         return "".join(_resized(rng, list(value), [char for text in here.values for char in text], here.lengths))
+    if isinstance(value, bytes):
+        return bytes(_resized(rng, list(value), [byte for other in here.values for byte in other], here.lengths))
     if isinstance(value, list | tuple):
         inside = (*place, "item")
         items = [_mutated(rng, shown, inside, item) if rng.random() < 0.3 else item for item in value]

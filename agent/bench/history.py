@@ -121,6 +121,17 @@ async def files(root: Path, commit: str) -> dict[str, File]:
     return dict(zip((path for path, _, _ in entries), _contents(told.stdout, [mode for _, _, mode in entries]), strict=True))
 
 
+async def paths(root: Path, commit: str) -> list[str]:
+    """The paths of a commit's files, links included; none if git cannot read it."""
+    listed = await _git(root, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
+    return [path for path in listed.stdout.decode(errors="surrogateescape").split("\0") if path]
+
+
+async def is_shallow(root: Path) -> bool:
+    told = await _git(root, "rev-parse", "--is-shallow-repository")
+    return told.stdout.strip() == b"true"
+
+
 def _contents(batch: bytes, executable: Sequence[bool]) -> list[File]:
     """The files in the output of `cat-file --batch`: for each, a line with the size, the content, a newline."""
     found, at = [], 0

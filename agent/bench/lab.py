@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,9 +17,9 @@ from agent.checks.runner import Runner
 from agent.ci.plan import plan
 from agent.ci.project.configuration import Configuration
 from agent.contract.last_good import LastGood
-from agent.contract.outcome import Repair
+from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import Edits
-from agent.contract.verdicts import Check, CheckRun
+from agent.contract.verdicts import Check, CheckRun, VerdictId
 from sandbox.base import MIB, Command, Completed, Limits, Sandbox, Sandboxes, Workspace
 
 
@@ -33,6 +33,10 @@ class NotPosed(Exception):
 
 class Skipped(Exception):
     """There is nothing to heal in this task, so it does not count. The message says why."""
+
+
+class NoTask(Skipped):
+    """A benchmark that looks for its tasks found fewer than it has ids for: not worth a line of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,14 @@ class Trial:
 
     specimen: Specimen
     judge: Callable[[Repair], Awaitable[Judgement]]  # raises `SandboxError`
+    inspect: Callable[[NoRepair], Awaitable[Judgement]] | None = None  # for figures about attempts without a repair
+    group: str | None = None  # if it is known only now
+
+    async def judged(self, result: Repair | NoRepair) -> Judgement | None:
+        """Raises `SandboxError`."""
+        if isinstance(result, Repair):
+            return await self.judge(result)
+        return await self.inspect(result) if self.inspect is not None else None
 
 
 Changes = Mapping[str, bytes | None]
@@ -84,10 +96,22 @@ class Lab:
     runner: Runner
     checks: tuple[Check, ...]
 
-    async def runs(self, changes: Changes) -> tuple[CheckRun, ...]:
-        """One run of each check in a fresh workspace. Raises `SandboxError`."""
+    async def runs(
+        self, changes: Changes, *, only: Mapping[str, frozenset[VerdictId]] | None = None, seconds: float | None = None
+    ) -> tuple[CheckRun, ...]:
+        """One run of each check in a fresh workspace, for at most `seconds` each. Raises `SandboxError`.
+
+        `only` names the checks to run and their tests."""
+        checks = [check for check in self.checks if only is None or check.name in only]
         async with self._with(changes) as workspace:
-            return tuple([await self.runner.run(workspace, check) for check in self.checks])
+            return tuple(
+                [
+                    await self.runner.run(
+                        workspace, check, only=only[check.name] if only is not None else None, timeout=seconds
+                    )
+                    for check in checks
+                ]
+            )
 
     async def program(self, changes: Changes, source: bytes, stdin: bytes, seconds: float) -> Completed:
         """Run a Python program in a fresh workspace of the repository. Raises `SandboxError`."""
@@ -130,12 +154,16 @@ class Labs:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """Tasks of one kind. `trial` sets up one by its id; it raises `NotPosed`, `Skipped` and `SandboxError`."""
+    """Tasks of one kind. `trial` sets up one by its id; it raises `NotPosed`, `Skipped` and `SandboxError`.
+
+    `figures` adds the benchmark's own figures to the summary of its `agent.bench.score.Entry`s."""
 
     name: str
     groups: Mapping[str, str]  # the ids in order, each with its group in the figures: a type of bug, a package
     options: Mapping[str, str]  # other settings that affect the figures ("oracle": "half"); compare only equal ones
     trial: Callable[[str, Labs], AbstractAsyncContextManager[Trial]]
+    wanted: int | None = None  # tasks to measure, in order, where not every id has one; None: all
+    figures: Callable[[Sequence[Any]], Mapping[str, Any]] | None = None
 
 
 async def packed(files: Files) -> AsyncIterator[bytes]:

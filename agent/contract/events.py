@@ -46,6 +46,14 @@ class Probed(Event, frozen=True, tag="probed", kw_only=True):
     red: list[str]  # verdict ids, at most 50
 
 
+class Compared(Event, frozen=True, tag="compared", kw_only=True):
+    """The failing verdicts, run at the last good commit."""
+
+    good: str
+    broke: list[str]  # ids that pass there, at most 50
+    left: list[str]  # ids that fail there too and left the target, at most 50
+
+
 class Localized(Event, frozen=True, tag="localized", kw_only=True):
     suspects: list[str]  # "pkg/a.py:10-24 score reason", best first, at most 20
 
@@ -57,24 +65,22 @@ class Remembered(Event, frozen=True, tag="remembered", kw_only=True):
     lessons: list[str]
 
 
+class CulpritFound(Event, frozen=True, tag="culprit_found", kw_only=True):
+    """The smallest part of the change since the good commit that breaks the tests."""
+
+    good: str
+    places: list[str]  # "pkg/a.py:10-24"
+    lines: int
+    of: int
+    diff: str  # as the change made it
+
+
 class Diagnosed(Event, frozen=True, tag="diagnosed", kw_only=True):
     cause: str
     category: str
     confidence: float
     by: str
     evidence: list[str] = []
-
-
-class Traced(Event, frozen=True, tag="traced", kw_only=True):
-    """The smallest part of the change since the last good commit that broke the tests, as in `agent.contract.last_good`."""
-
-    good: str  # the commit, for people
-    places: list[str]  # "pkg/a.py:12-13" in the failing commit, at most 50
-    lines: int  # changed lines of that part
-    of: int  # changed lines of the whole change
-    diff: str  # of that part, from the good commit to the failing one
-    breaks: list[str] = []  # ids that fail without that part, at most 50
-    breaks_count: int = 0
 
 
 class Proposed(Event, frozen=True, tag="proposed", kw_only=True):
@@ -195,10 +201,11 @@ AnyEvent = (
     | StepDone
     | Reproduced
     | Probed
+    | Compared
     | Localized
     | Remembered
+    | CulpritFound
     | Diagnosed
-    | Traced
     | Proposed
     | Guarded
     | Verified

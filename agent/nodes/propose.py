@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from agent.contract import words
 from agent.contract.budget import RungCost, Usage
-from agent.contract.events import AnyEvent, Degraded, ModelCalled, Proposed
+from agent.contract.events import AnyEvent, CulpritFound, Degraded, ModelCalled, Proposed
+from agent.contract.last_good import Culprit, Regression
 from agent.contract.memory import Recollection
 from agent.contract.outcome import Iteration
 from agent.contract.proposal import Diagnosis, Span, is_model, model_name
@@ -15,6 +16,7 @@ from agent.contract.verdicts import CheckRun, Oracle
 from agent.debugger.debugger import Debugger
 from agent.diagnosis import evidence
 from agent.edits.changes import diff, digest
+from agent.edits.reversals import inverted
 from agent.gate.gate import proof_seconds
 from agent.models.values import ModelError
 from agent.proposer import Proposal, Situation, Strategist
@@ -43,12 +45,26 @@ async def propose(state: State, work: Work) -> Proposals:
             Proposed(text=text, rung=candidate.rung, title=candidate.title, diff=shown, iteration=situation.iteration)
         )
     repeated = bool(proposal.candidates) and not fresh
+    update: Proposals = {}
+    if proposal.culprit is not None:
+        await context.emit(await _found(proposal.culprit))
+        update["culprit_ref"] = await context.keep(proposal.culprit)
     return {
+        **update,
         "proposed": [await context.keep(candidate) for candidate in fresh],
         "rounds": [pack(StrategyResult(len(fresh), proposal.plausible, proposal.exhausted, repeated, proposal.note))],
         "rungs": [pack(cost)],
         "usage": [pack(proposal.usage)],
     }
+
+
+async def _found(culprit: Culprit) -> CulpritFound:
+    shown = (await asyncio.to_thread(diff, inverted(culprit.reversal)))[:20_000]
+    places = [f"{place.path}:{place.first_line}-{place.last_line}" for place in culprit.places[:20]]
+    where = words.location(culprit.places[0]) if culprit.places else culprit.reversal[0].path
+    more = f" and {len(culprit.places) - 1} more" if len(culprit.places) > 1 else ""
+    text = f"What broke it: {culprit.lines} of {words.counted(culprit.of, 'line')} changed since {culprit.good}: {where}{more}"
+    return CulpritFound(text=text, good=culprit.good, places=places, lines=culprit.lines, of=culprit.of, diff=shown)
 
 
 async def situation_of(state: State, work: Work) -> Situation:
@@ -57,6 +73,7 @@ async def situation_of(state: State, work: Work) -> Situation:
     base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
     rungs_left = max(1, len(work.ladder) - state["rung"])
     known, memories = state.get("diagnosis"), state.get("memories_ref")
+    regression, culprit = state.get("regression_ref"), state.get("culprit_ref")
     return Situation(
         sandbox=work.task.sandbox,
         runner=work.runner,
@@ -77,6 +94,8 @@ async def situation_of(state: State, work: Work) -> Situation:
         refuted=tuple(state.get("refuted", [])),
         stuck=state.get("stuck", 0),
         calls=work.ledger.calls_left(),
+        regression=await context.recall(Regression, regression) if regression else None,
+        culprit=await context.recall(Culprit, culprit) if culprit else None,
     )
 
 

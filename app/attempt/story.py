@@ -46,7 +46,7 @@ from app.github.repository import Repository
 from app.github.types import PUBLISHING, READING
 from app.observability import traces
 from app.observability.log import bind_ids
-from app.publish import culprit, publish
+from app.publish import publish
 from app.publish.messages import Publication
 from app.publish.outcomes import OUTCOME_TEXTS
 from app.store.leases.claims import QUOTA_NEXT, NotClaimed, Postponed
@@ -186,8 +186,6 @@ async def _run(work: Work) -> None:
         return
 
     result = await _add_notes(work, gathered, result)
-    if isinstance(result, NoRepair) and result.culprit is not None:
-        await lease.record(culprit.event(result.culprit))
     traces.set_outcome(Outcome.HEALED if isinstance(result, Repair) else result.outcome)
     with tracing.step("publish", attempt.id):
         await lease.record(StepStarted(step="publish", text="Publishing the result"))

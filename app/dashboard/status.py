@@ -13,6 +13,7 @@ from typing import Literal
 from agent.contract import words
 from agent.contract.events import (
     Answered,
+    CulpritFound,
     Diagnosed,
     Guarded,
     Opined,
@@ -24,7 +25,6 @@ from agent.contract.events import (
     RungSpent,
     Selected,
     StepStarted,
-    Traced,
     Verified,
 )
 from agent.contract.outcome import Outcome
@@ -65,7 +65,7 @@ class AttemptSummary:
     reproduced: Reproduced | None = None
     proven: Proven | None = None
     diagnosis: Diagnosed | None = None
-    culprit: Traced | None = None
+    culprit: CulpritFound | None = None
     changes: tuple[TriedChange, ...] = ()
     left_out: int = 0  # earliest candidates, dropped beyond `MOST_CANDIDATES`
     lessons: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ def _after(summary: AttemptSummary, stored: StoredEvent) -> AttemptSummary:
             return replace(summary, reproduced=reproduced)
         case Diagnosed() as diagnosis:
             return replace(summary, diagnosis=diagnosis)
-        case Traced() as culprit:
+        case CulpritFound() as culprit:
             return replace(summary, culprit=culprit)
         case Remembered(lessons=lessons):
             return replace(summary, remembered=tuple(lessons))
