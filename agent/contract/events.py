@@ -66,13 +66,15 @@ class Remembered(Event, frozen=True, tag="remembered", kw_only=True):
 
 
 class CulpritFound(Event, frozen=True, tag="culprit_found", kw_only=True):
-    """The smallest part of the change since the good commit that breaks the tests."""
+    """The smallest part of the change since the last good commit that broke the tests (`agent.contract.last_good.Culprit`)."""
 
-    good: str
-    places: list[str]  # "pkg/a.py:10-24"
-    lines: int
-    of: int
-    diff: str  # as the change made it
+    good: str  # the commit, for people
+    places: list[str]  # "pkg/a.py:12-13" in the failing commit, at most 50
+    lines: int  # changed lines of that part
+    of: int  # changed lines of the whole change
+    diff: str  # of that part, from the good commit to the failing one
+    breaks: list[str] = []  # ids that fail without that part, at most 50
+    breaks_count: int = 0
 
 
 class Diagnosed(Event, frozen=True, tag="diagnosed", kw_only=True):

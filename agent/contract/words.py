@@ -61,6 +61,10 @@ def capitalized(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
+def uncapitalized(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
 def rung(name: str) -> str:
     """ "mutation search", "project fixers", "the model `x`"."""
     if is_model(name):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agent.contract import words
 from agent.contract.budget import RungCost, Usage
-from agent.contract.events import AnyEvent, CulpritFound, Degraded, ModelCalled, Proposed
+from agent.contract.events import AnyEvent, Degraded, ModelCalled, Proposed
 from agent.contract.last_good import Culprit, Regression
 from agent.contract.memory import Recollection
 from agent.contract.outcome import Iteration
@@ -16,10 +16,10 @@ from agent.contract.verdicts import CheckRun, Oracle
 from agent.debugger.debugger import Debugger
 from agent.diagnosis import evidence
 from agent.edits.changes import diff, digest
-from agent.edits.reversals import inverted
 from agent.gate.gate import proof_seconds
 from agent.models.values import ModelError
 from agent.proposer import Proposal, Situation, Strategist
+from agent.report import culprits
 from agent.report.recording import report_cost
 from agent.state import Direction, Proposals, State, StrategyResult, Work, fell_back, pack, red_of, unpack
 from sandbox.base import DeadlinePassed, LimitExceeded
@@ -47,7 +47,7 @@ async def propose(state: State, work: Work) -> Proposals:
     repeated = bool(proposal.candidates) and not fresh
     update: Proposals = {}
     if proposal.culprit is not None:
-        await context.emit(await _found(proposal.culprit))
+        await context.emit(await asyncio.to_thread(culprits.event, proposal.culprit))
         update["culprit_ref"] = await context.keep(proposal.culprit)
     return {
         **update,
@@ -56,15 +56,6 @@ async def propose(state: State, work: Work) -> Proposals:
         "rungs": [pack(cost)],
         "usage": [pack(proposal.usage)],
     }
-
-
-async def _found(culprit: Culprit) -> CulpritFound:
-    shown = (await asyncio.to_thread(diff, inverted(culprit.reversal)))[:20_000]
-    places = [f"{place.path}:{place.first_line}-{place.last_line}" for place in culprit.places[:20]]
-    where = words.location(culprit.places[0]) if culprit.places else culprit.reversal[0].path
-    more = f" and {len(culprit.places) - 1} more" if len(culprit.places) > 1 else ""
-    text = f"What broke it: {culprit.lines} of {words.counted(culprit.of, 'line')} changed since {culprit.good}: {where}{more}"
-    return CulpritFound(text=text, good=culprit.good, places=places, lines=culprit.lines, of=culprit.of, diff=shown)
 
 
 async def situation_of(state: State, work: Work) -> Situation:

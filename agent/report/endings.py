@@ -14,6 +14,7 @@ from agent.contract.outcome import Chance, Flakiness, Outcome
 from agent.contract.proposal import Span, is_model
 from agent.contract.verdicts import CheckRun, Failure, VerdictId
 from agent.contract.words import named
+from agent.report import culprits
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,13 @@ def needs_the_network(ids: Sequence[VerdictId], sign: str) -> Ending:
 
 
 def limited(ids: Sequence[VerdictId], what: str, sign: str) -> Ending:
-    """`what` names the limit, `sign` is the text that shows it."""
+    """`what` names the limit, or "browser"; `sign` is the text that shows it."""
+    if what == "browser":
+        return Ending(
+            Outcome.INFRASTRUCTURE,
+            f"{named(ids)} failed because the sandbox has no browser ({words.code(sign, 80)}).",
+            "Set `test:` in `.github/selfheal.yml` to tests that need no browser, or use an image that has the browser.",
+        )
     more = (
         "Raise the sandbox's limit (`SELFHEAL_SANDBOX_MEMORY_MB`), or set"
         if what == "memory"
@@ -205,11 +212,9 @@ def needs_test_change(cause: str) -> Ending:
 
 def broken_by_change(culprit: Culprit, failure: Failure, *, may_be_intended: bool) -> Ending:
     """For a failure that a known part of the last change causes. `failure` is the first failing verdict."""
-    where = words.location(culprit.places[0]) if culprit.places else culprit.reversal[0].path
-    more = f" and {words.counted(len(culprit.places) - 1, 'more place')}" if len(culprit.places) > 1 else ""
-    whole = "The change" if culprit.lines >= culprit.of else f"{culprit.lines} of the {culprit.of:,} lines changed"
-    which = f"{whole} since {culprit.good}"
-    broke = f"{which} {'breaks' if culprit.lines in (1, culprit.of) else 'break'} {named([failure.id])}: {where}{more}."
+    broke = f"{words.capitalized(culprits.part(culprit))} {'breaks' if culprit.lines == 1 else 'break'} {named([failure.id])}"
+    places = culprits.locations(culprit)
+    broke += f": {places}." if places else "."
     message = f" {words.code(failure.message)}" if failure.message else ""
     side = f" The change and the test contradict each other:{message}." if may_be_intended and message else ""
     breaks = f" Without these lines, {named(culprit.breaks)} fail." if culprit.breaks else ""

@@ -71,7 +71,7 @@ async def _passed_ancestor(sha: str, branch: str, runs: Collection[WorkflowRun],
         except NotFound:
             continue  # a force push removed it
         if comparison.merge_base.sha == candidate:
-            return _Base(candidate, f"commit {candidate[:10]}, the last that passed CI", True, comparison)
+            return _Base(candidate, f"the last commit that passed CI ({candidate[:10]})", True, comparison)
     return None
 
 
@@ -83,7 +83,7 @@ async def _fork_point(sha: str, branch: str, default_branch: str, repository: Re
     point = comparison.merge_base.sha
     if point == sha:
         return None  # the default branch contains the commit
-    return _Base(point, f"the merge base {point[:10]} with {default_branch}", False, comparison)
+    return _Base(point, f"the merge base with the default branch ({point[:10]})", False, comparison)
 
 
 async def _changed_files(base: _Base, repository: Repository) -> tuple[ChangedFile, ...]:

@@ -13,6 +13,7 @@ import tarfile
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
@@ -108,17 +109,19 @@ async def packed(root: Path, files: CheckoutFiles | None = None) -> AsyncIterato
 
 
 async def commit(root: Path) -> Run:
-    """The commit's sha, branch, repository and newest tag as CI would know them; "" if git does not know one."""
+    """The commit's sha, branch, repository, newest tag and time as CI would know them; "" if git does not know one."""
     sha = await git(root, "rev-parse", "--verify", "-q", "HEAD")
     branch = await git(root, "symbolic-ref", "--short", "-q", "HEAD")
     address = await git(root, "config", "--get", "remote.origin.url")
     tag = await git(root, "describe", "--tags", "--abbrev=0")
+    made = (await git(root, "show", "-s", "--format=%ct", "HEAD") or b"").decode().strip()
     origin = _REPOSITORY.search((address or b"").decode("utf-8", "replace").strip())
     return Run(
         sha=(sha or b"").decode().strip(),
         branch=(branch or b"").decode("utf-8", "replace").strip(),
         repository=origin[1] if origin is not None else "",
         tag=(tag or b"").decode("utf-8", "replace").strip(),
+        committed=datetime.fromtimestamp(int(made), UTC) if made.isdecimal() and len(made) < 12 else None,
     )
 
 

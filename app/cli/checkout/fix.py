@@ -23,7 +23,7 @@ from agent.contract.last_good import Culprit
 from agent.contract.outcome import NoRepair, Outcome, ReflectionLog, Repair
 from agent.contract.question import Waiting
 from agent.edits.changes import diff
-from agent.edits.reversals import inverted
+from agent.report import culprits
 from app.assembly import check_models
 from app.cli import terminal
 from app.cli.checkout import checkout, local_engine
@@ -124,7 +124,7 @@ def _culprit(culprit: Culprit) -> dict[str, Any]:
         "places": [
             {"path": p.path, "first_line": p.first_line, "last_line": p.last_line, "name": p.name} for p in culprit.places
         ],
-        "diff": diff(inverted(culprit.reversal)),
+        "diff": culprits.change(culprit),
         "breaks": list(culprit.breaks),
     }
 
@@ -165,7 +165,7 @@ def _show_no_repair(console: Console, result: NoRepair) -> None:
         from rich.syntax import Syntax  # loads all of pygments
 
         _say(console, "Broke it", f"This is that part of what changed since {result.culprit.good}:")
-        console.print(Syntax(plain(diff(inverted(result.culprit.reversal))).plain, "diff", background_color="default"))
+        console.print(Syntax(plain(culprits.change(result.culprit)).plain, "diff", background_color="default"))
     if log.diagnosis is not None:
         _say(console, "Diagnosis", log.diagnosis.cause)
     _show_tried(console, log)

@@ -76,7 +76,7 @@ async def test_the_newest_green_ancestor_is_the_last_good_one(past: Past) -> Non
     (good,), notes = await past.found(red, "main")
 
     assert good == LastGood(
-        f"commit {green[:10]}, the last that passed CI",
+        f"the last commit that passed CI ({green[:10]})",
         (
             ChangedFile("a.py", patch="@@ -1 +1 @@\n-fine, really\n+broken"),
             ChangedFile("b.py", patch="@@ -1 +1 @@\n-also fine\n+very fine"),
@@ -95,7 +95,7 @@ async def test_a_branch_that_was_never_green_is_compared_with_where_it_left(past
 
     (good,), notes = await past.found(red, "topic")
 
-    assert good.name == f"the merge base {fork_point[:10]} with main"
+    assert good.name == f"the merge base with the default branch ({fork_point[:10]})"
     assert not good.passed_in_ci
     assert [file.path for file in good.files] == ["a.py"]
     assert notes == ()

@@ -85,12 +85,14 @@ def green(title: str = "`<` becomes `<=` in price") -> list[AnyEvent]:
     ]
 
 
-def culprit_found(good: str = "the parent commit 3f2a91c0de", diff: str = DIFF) -> CulpritFound:
+def culprit_found(good: str = "the parent commit (3f2a91c0de)", diff: str = DIFF) -> CulpritFound:
     return CulpritFound(
-        text=f"What broke it: 2 of 140 lines changed since {good}: src/rates.py, line 11",
+        text=f"What broke it: 2 of the 140 lines changed since {good}: `src/rates.py:11`",
         good=good,
-        places=["src/rates.py:11-11"],
+        places=["src/rates.py:11"],
         lines=2,
         of=140,
         diff=diff,
+        breaks=["tests/test_new.py::test_strict"],
+        breaks_count=1,
     )

@@ -145,10 +145,12 @@ async def test_what_broke_the_tests_is_shown_on_the_page_and_by_the_stream(site:
     for shown in (await site.text(path), streamed):
         panel = shown[shown.index('<section id="culprit"') :].partition("</section>")[0]
         assert "hidden" not in panel
-        assert "2 of 140 lines changed since the parent commit 3f2a91c0de: src/rates.py, line 11" in panel
+        assert "2 of the 140 lines changed since the parent commit (3f2a91c0de): <code>src/rates.py:11</code>" in panel
         assert '<tr class="d-old"><td class="n">11</td>' in panel
+        assert "1 other test fails" in panel
+        assert "tests/test_new.py::test_strict" in panel
     events = (await site.client.get(f"/api/v1{path}/events")).json()["events"]
-    assert (events[-1]["kind"], events[-1]["places"], events[-1]["of"]) == ("culprit_found", ["src/rates.py:11-11"], 140)
+    assert (events[-1]["kind"], events[-1]["places"], events[-1]["of"]) == ("culprit_found", ["src/rates.py:11"], 140)
 
 
 async def test_a_waiting_attempt_says_how_to_answer(site: Site) -> None:

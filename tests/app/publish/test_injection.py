@@ -75,7 +75,7 @@ def texts(hostile: str) -> dict[str, tuple[str, bool]]:
         log=replace(log(text=hostile, diff=f"--- a\n+++ b\n {hostile}\n+{hostile}\n"), diagnosis=diagnosis),
     )
     where = publication(head_branch=hostile, run_title=hostile)
-    broke = culprit(hostile, hostile, good=hostile)
+    broke = culprit(hostile, hostile, good=hostile, breaks=(hostile,))
     failed = no_repair(reason=hostile, next_step=hostile, log=told.log, culprit=broke)
     return {
         "title": (messages.title(where, told), False),

@@ -82,11 +82,12 @@ def culprit(text: str = "limit <= 3", path: str = "calc/core.py", **changes: obj
     """Two of many changed lines; `text` is how one of them was."""
     now = "def f(limit):\n    # the limit counts\n    return limit < 3\n"
     known = Culprit(
-        good="commit 3f2a91c0de, the last that passed CI",
+        good="the last commit that passed CI (3f2a91c0de)",
         reversal=(FileChange(path, now, now.replace("limit < 3", text)),),
         places=(Span(path, 3, 3, 1.0, "changed"),),
         lines=2,
         of=140,
+        breaks=("tests/test_new.py::test_strict",),
     )
     return replace(known, **changes)
 
@@ -141,7 +142,7 @@ def test_outside_text_cannot_act_anywhere_in_the_body() -> None:
         messages.no_repair_summary(where, no_repair(reason=EVIL, next_step=EVIL, log=evil.log)),
         messages.no_repair_comment(where, no_repair(reason=EVIL, next_step=EVIL)),
         *(
-            message(where, no_repair(Outcome.NEEDS_TEST_CHANGE, culprit=culprit(EVIL, EVIL, good=EVIL)))
+            message(where, no_repair(Outcome.NEEDS_TEST_CHANGE, culprit=culprit(EVIL, EVIL, good=EVIL, breaks=(EVIL,))))
             for message in (messages.no_repair_summary, messages.no_repair_comment)
         ),
         messages.progress_summary(where, EVIL),
@@ -329,7 +330,7 @@ def test_configured_secrets_are_hidden_and_not_in_the_repr() -> None:
     assert "webhook-secret-1" not in repr(where)
 
 
-SAID = "2 of the 140 lines changed since commit 3f2a91c0de, the last that passed CI: `calc/core.py:3`."
+SAID = "2 of the 140 lines changed since the last commit that passed CI (3f2a91c0de): `calc/core.py:3`."
 
 
 def test_what_broke_the_tests_is_shown_with_its_lines_as_they_were_and_are() -> None:
@@ -338,6 +339,7 @@ def test_what_broke_the_tests_is_shown_with_its_lines_as_they_were_and_are() -> 
         assert SAID in text.replace("\u200b", "")
         assert "```diff\n--- a/calc/core.py\n+++ b/calc/core.py\n" in text
         assert text.index("-    return limit <= 3") < text.index("+    return limit < 3")
+        assert "Without these lines, 1 other test fails: `tests/test_new.py::test_strict`." in text
     assert "### What broke it" in messages.no_repair_summary(publication(), result)
     assert f"**What broke it:** {SAID}" in messages.no_repair_comment(publication(), result).replace("\u200b", "")
     assert "broke it" not in messages.no_repair_summary(publication(), no_repair())
@@ -357,7 +359,7 @@ def test_a_test_that_contradicts_the_change_is_shown_with_both_sides() -> None:
         ({"lines": 5, "of": 5}, "All 5 lines changed since"),
         ({"places": (Span("a.py", 3, 3, 1.0, ""), Span("b.py", 4, 9, 1.0, ""))}, ": `a.py:3`, `b.py:4-9`."),
         ({"places": tuple(Span("a.py", n, n, 1.0, "") for n in range(1, 9))}, "`a.py:5` and 3 more places."),
-        ({"places": ()}, "the last that passed CI."),
+        ({"places": ()}, "the last commit that passed CI"),
     ],
 )
 def test_the_part_that_broke_the_tests_is_counted_and_placed(changes: dict[str, object], says: str) -> None:
