@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,6 +12,8 @@ from agent.edits.patches import reverse_patch
 from sandbox.base import MIB, Workspace
 
 MOST_BYTES = 32 * MIB  # of all originals of one commit, which stay in memory while it is healed
+
+_AT_ONCE = 8  # files read at once: a remote sandbox takes a while for each
 
 
 async def read_originals(workspace: Workspace, known: Sequence[LastGood]) -> tuple[tuple[LastGood, ...], tuple[str, ...]]:
@@ -33,16 +36,16 @@ async def read_originals(workspace: Workspace, known: Sequence[LastGood]) -> tup
 async def _with_originals(workspace: Workspace, commit: LastGood) -> LastGood | EditProblem:
     files: list[ChangedFile] = []
     left = MOST_BYTES
-    for file in commit.files:
-        found = await _original(workspace, file)
-        if isinstance(found, EditProblem):
-            return found
-        if found is None:
-            continue
-        left -= len(found.before or b"")
-        if left < 0:
-            return EditProblem(f"Its files are larger than {MOST_BYTES // MIB} MiB in total.")
-        files.append(found)
+    for at in range(0, len(commit.files), _AT_ONCE):
+        for found in await asyncio.gather(*(_original(workspace, file) for file in commit.files[at : at + _AT_ONCE])):
+            if isinstance(found, EditProblem):
+                return found
+            if found is None:
+                continue
+            left -= len(found.before or b"")
+            if left < 0:
+                return EditProblem(f"Its files are larger than {MOST_BYTES // MIB} MiB in total.")
+            files.append(found)
     return replace(commit, files=tuple(files))
 
 

@@ -10,12 +10,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from agent.contract.last_good import ChangedFile, LastGood
-from agent.edits.changes import EDITABLE
 from app.github.errors import BadCredentials, GitHubError, NotFound, RateLimited
-from app.github.repository import Repository
+from app.github.repository import MIB, Repository
 from app.github.types import MOST_COMPARED, ComparedFile, Comparison, WorkflowRun
 
-_MOST_FETCHED = 20  # files whose patch GitHub leaves out
+_MOST_FETCHED = 20  # files whose patch GitHub leaves out: pictures and recorded data
+_LARGEST = 4 * MIB  # of these files
 _MOST_COMPARED_RUNS = 2  # if the newest passed run is of a later commit than the failing one
 _SUBMODULE = re.compile(r"@@ [^\n]* @@(?:\n[-+]Subproject commit [0-9a-f]{40,64})+")
 
@@ -123,7 +123,7 @@ def _must_be_fetched(file: ComparedFile) -> bool:
 
 
 async def _content(path: str, sha: str, repository: Repository) -> bytes:
-    content = await repository.file(path, sha, limit=EDITABLE)
+    content = await repository.file(path, sha, limit=_LARGEST)
     if content is None:
         raise _Unknown(f"{path} is not a regular file at {sha[:10]}")
     return content

@@ -6,16 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from agent.case import Case, without_a_run
+from agent.case import Case
 from agent.contract.blobs import Blobs
-from agent.contract.events import CulpritFound, Emit
-from agent.contract.last_good import ChangedFile, Culprit, LastGood
+from agent.contract.events import Compared, CulpritFound, Emit
+from agent.contract.last_good import ChangedFile, LastGood
 from agent.contract.memory import Memory
-from agent.contract.outcome import NoRepair, Outcome
-from agent.contract.proposal import FileChange, Span
-from agent.contract.question import Reply
+from agent.contract.outcome import NoRepair, Outcome, Repair
+from agent.contract.question import Reply, Waiting
 from agent.engine import Engine
-from agent.report import culprits
 from app.attempt.story import heal
 from tests.app.plant import NAME, TEST, Plant
 from tests.app.requests import taken
@@ -39,33 +37,33 @@ async def test_the_last_good_commit_reaches_the_engine_and_what_broke_it_is_show
     files = {".github/workflows/ci.yml": WORKFLOW, "calc.py": RIGHT, "test_calc.py": TEST}
     green = await plant.github.push(NAME, "main", files)
     await plant.github.settled()
-    red = await plant.github.push(NAME, "main", {"calc.py": WRONG, "notes.txt": "A note.\n"})
+    red = await plant.github.push(NAME, "main", {"calc.py": WRONG, "more.py": "LIMIT = 3\n"})
     await plant.github.settled()
     cases: list[Case] = []
+    as_it_is = Engine.heal
 
-    async def tracing(
-        _: Engine, case: Case, *, blobs: Blobs, emit: Emit, reply: Reply | None, memory: Memory | None
-    ) -> NoRepair:
+    async def seen(
+        engine: Engine, case: Case, *, blobs: Blobs, emit: Emit, reply: Reply | None, memory: Memory | None
+    ) -> Repair | NoRepair | Waiting:
         cases.append(case)
-        reversal = (FileChange("calc.py", WRONG, RIGHT),)
-        found = Culprit(case.good[0].name, reversal, (Span("calc.py", 2, 2, 1.0, "changed"),), lines=2, of=3)
-        await emit(culprits.event(found))
-        return replace(without_a_run(Outcome.GAVE_UP, "Nothing was tried.", "Look at the change."), culprit=found)
+        return await as_it_is(engine, case, blobs=blobs, emit=emit, reply=reply, memory=memory)
 
-    monkeypatch.setattr(Engine, "heal", tracing)
+    monkeypatch.setattr(Engine, "heal", seen)
     attempt_id = await taken(plant.store, replace(plant.request, head_sha=red))
     await heal(attempt_id, plant.deps)
 
     (case,) = cases
     name = f"the last commit that passed CI ({green[:10]})"
     patch = "@@ -1,2 +1,2 @@\n def add(a, b):\n-    return a + b\n+    return a - b"
-    files_changed = (ChangedFile("calc.py", patch=patch), ChangedFile("notes.txt"))
-    assert case.good == (LastGood(name, files_changed, passed_in_ci=True),)
+    assert case.good == (LastGood(name, (ChangedFile("calc.py", patch=patch), ChangedFile("more.py")), passed_in_ci=True),)
     assert case.notes == ()
+    events = [stored.event for stored in await plant.store.timeline(attempt_id)]
+    assert [event.good for event in events if isinstance(event, Compared)] == [name]
+    (found,) = [event for event in events if isinstance(event, CulpritFound)]
+    assert (found.good, found.lines, found.of) == (name, 2, 3)
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.NEEDS_TEST_CHANGE, attempt.reason
     (shown,) = plant.github.check_runs(NAME)
     summary = shown.output["summary"].replace("\u200b", "")
-    assert f"### What broke it\n\n2 of the 3 lines changed since {name}: `calc.py:2`." in summary
+    assert f"### What the change did\n\n2 of the 3 lines changed since {name}: `calc.py:2`." in summary
     assert "-    return a + b\n+    return a - b" in summary
-    (traced,) = [stored.event for stored in await plant.store.timeline(attempt_id) if isinstance(stored.event, CulpritFound)]
-    assert traced.text == f"What broke it: 2 of the 3 lines changed since {name}: `calc.py:2`"
-    assert (traced.places, traced.lines, traced.of) == (["calc.py:2"], 2, 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent.contract.events import (
     AnyEvent,
+    CulpritFound,
     Diagnosed,
     Guarded,
     Opined,
@@ -15,7 +16,6 @@ from agent.contract.events import (
     RungSpent,
     Selected,
     StepStarted,
-    Traced,
     Verified,
 )
 from agent.contract.outcome import CheckEvidence
@@ -85,10 +85,10 @@ def green(title: str = "`<` becomes `<=` in price") -> list[AnyEvent]:
     ]
 
 
-def traced(text: str = "the parent commit 3f2a91c0de", diff: str = DIFF) -> Traced:
-    return Traced(
-        text=f"What broke it: 2 of the 140 lines changed since {text}: `src/rates.py:11`",
-        good=text,
+def culprit_found(good: str = "the parent commit (3f2a91c0de)", diff: str = DIFF) -> CulpritFound:
+    return CulpritFound(
+        text=f"What broke it: 2 of the 140 lines changed since {good}: `src/rates.py:11`",
+        good=good,
         places=["src/rates.py:11"],
         lines=2,
         of=140,
