@@ -7,6 +7,7 @@ that nothing an attempt did can affect its score. Knows nothing about the app, p
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -43,8 +44,9 @@ class NoTask(Skipped):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    content: bytes
+    content: bytes  # of a link, its target
     executable: bool = False
+    link: bool = False
 
 
 Files = Mapping[str, File]
@@ -180,6 +182,10 @@ async def packed(files: Files) -> AsyncIterator[bytes]:
         tar.addfile(top)
         for path, file in sorted(files.items()):
             header = tarfile.TarInfo(f"repository/{path}")
+            if file.link:
+                header.type, header.linkname = tarfile.SYMTYPE, os.fsdecode(file.content)
+                tar.addfile(header)
+                continue
             header.size, header.mode = len(file.content), 0o755 if file.executable else 0o644
             tar.addfile(header, io.BytesIO(file.content))
     archive.seek(0)
@@ -188,9 +194,9 @@ async def packed(files: Files) -> AsyncIterator[bytes]:
 
 
 def text_of(file: File) -> str | None:
-    """The file's text; None if it is not UTF-8."""
+    """The file's text; None if it is not UTF-8, or a link."""
     try:
-        return file.content.decode()
+        return None if file.link else file.content.decode()
     except UnicodeDecodeError:
         return None
 

@@ -138,4 +138,4 @@ def _changes(before: dict[str, File], after: dict[str, File]) -> tuple[ChangedFi
 
 
 def _content(files: dict[str, File], path: str) -> bytes | None:
-    return files[path].content if path in files else None
+    return files[path].content if path in files and not files[path].link else None
