@@ -8,13 +8,15 @@ configuration names, and writes nothing.
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import tomllib
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from agent.bench.lab import BadInput, Benchmark, File, Labs, NotPosed, Skipped, Specimen, Trial, text_of
+from agent.bench.lab import BadInput, Benchmark, File, Files, Labs, NotPosed, Skipped, Specimen, Trial, text_of
 from agent.bench.suites import SuiteJudge, edits_of, verdicts
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
@@ -31,6 +33,9 @@ _SAFE = (
     *("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", "safe.directory=*"),
     *("-c", "core.quotePath=false", "-c", "protocol.allow=never", "--no-pager", "--no-optional-locks"),
 )
+_NAME = re.compile(r"^\s*name *= *[\"']?([\w.-]+)", re.MULTILINE)  # in setup.cfg and setup.py
+_FROM_GIT = re.compile(r"setuptools[-_]scm|hatch-vcs|versioningit|source *= *[\"']scm[\"']")
+_VERSION = re.compile(r"\d+(\.\d+)*")
 _LINK, _EXECUTABLE = "120000", "100755"
 
 
@@ -54,7 +59,7 @@ async def load(root: Path, last: int) -> Benchmark:
 
 @asynccontextmanager
 async def _trial(root: Path, commit: Commit, configuration: Configuration, labs: Labs) -> AsyncIterator[Trial]:
-    before, after = await files(root, commit.parent), await files(root, commit.id)
+    before, after = [await versioned(root, commit.id, await files(root, each)) for each in (commit.parent, commit.id)]
     tests = {path: file for path, file in after.items() if is_test(path)}
     posed = {**{path: file for path, file in before.items() if not is_test(path)}, **tests}
     paths = {path for path in {*posed, *after} if posed.get(path) != after.get(path)}
@@ -119,6 +124,25 @@ async def files(root: Path, commit: str) -> dict[str, File]:
     if listed.returncode != 0 or told.returncode != 0 or listed.truncated or told.truncated:
         raise NotPosed(f"the files of commit {commit[:12]} cannot be read: git failed, or they exceed {LARGEST // MIB} MiB")
     return dict(zip((path for path, _, _ in entries), _contents(told.stdout, [mode for _, _, mode in entries]), strict=True))
+
+
+async def versioned(root: Path, commit: str, files: Files) -> dict[str, File]:
+    """The files, with a `PKG-INFO` as in a source release if the version comes from git: a sandbox has no tags to read."""
+    manifests = [text_of(files[name]) or "" for name in ("pyproject.toml", "setup.cfg", "setup.py") if name in files]
+    name = _project_name(manifests)
+    if "PKG-INFO" in files or name is None or not any(map(_FROM_GIT.search, manifests)):
+        return dict(files)
+    told = await _git(root, "describe", "--tags", "--abbrev=0", commit)
+    version = _VERSION.search(told.stdout.decode(errors="replace"))
+    text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version[0] if version else '0.1'}\n"
+    return {**files, "PKG-INFO": File(text.encode())}
+
+
+def _project_name(manifests: Sequence[str]) -> str | None:
+    """Installers refuse a `PKG-INFO` with another name."""
+    with suppress(tomllib.TOMLDecodeError, KeyError, TypeError, IndexError, RecursionError):
+        return str(tomllib.loads(manifests[0])["project"]["name"])
+    return next((found[1] for text in manifests if (found := _NAME.search(text))), None)
 
 
 async def paths(root: Path, commit: str) -> list[str]:

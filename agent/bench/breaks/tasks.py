@@ -27,12 +27,13 @@ from agent.contract.verdicts import Verdict, VerdictId
 from agent.source.test_files import is_test
 from sandbox.base import InstallFailed
 
+SPARE = 12  # commits that may be passed over
 LATEST = 20  # commits that change code: the seed chooses from so many, and from as many older ones when these are used up
 
 
 async def load(root: Path, count: int, seed: int) -> Benchmark:
     """Raises `BadInput`."""
-    most = count + LATEST  # all but `LATEST` of them may be passed over
+    most = count + SPARE
     every = await history.commits(root, most * history.LOOKED_THROUGH)
     commits = [commit for commit in every if any(map(is_product, commit.paths))]
     await _check(root, commits)
@@ -85,7 +86,10 @@ class _Source:
     async def trial(self, id_: str, labs: Labs) -> AsyncIterator[Trial]:
         name, _, number = id_.rpartition("-")
         commit, at = self.commits[name], int(number) - 1
-        before, whole = await history.files(self.root, commit.parent), await history.files(self.root, commit.id)
+        before, whole = [
+            await history.versioned(self.root, commit.id, await history.files(self.root, each))
+            for each in (commit.parent, commit.id)
+        ]
         setup = await self._setup(commit, whole, labs)
         if isinstance(setup, Exception):
             raise setup if at == 0 else NoTask(str(setup))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.bench import history
-from agent.bench.lab import BadInput, Labs, Skipped
+from agent.bench.lab import BadInput, File, Labs, Skipped
 from agent.contract.budget import Usage
 from agent.contract.outcome import Evidence, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis, FileChange
@@ -94,6 +94,19 @@ async def test_files_come_as_they_were_committed(checkout: Path) -> None:
     assert files[odd].content == b"\xff\x00\n"
     assert (files["tool.sh"].executable, files["calc.py"].executable) == (True, False)
     assert "link" not in files
+
+
+async def test_a_version_that_comes_from_git_is_that_of_the_newest_tag(checkout: Path) -> None:
+    first = commit(checkout, pyproject__toml='[build-system]\nrequires = ["hatch-vcs"]\n[project]\nname = "calc"\n')
+    files = await history.files(checkout, first)
+    assert b"Name: calc\nVersion: 0.1\n" in (await history.versioned(checkout, first, files))["PKG-INFO"].content
+    git(checkout, "tag", "v2.10.3")
+    last = commit(checkout, calc__py="x = 1\n")
+    assert b"Version: 2.10.3\n" in (await history.versioned(checkout, last, files))["PKG-INFO"].content
+    own = {**files, "PKG-INFO": File(b"own")}
+    assert await history.versioned(checkout, last, own) == own
+    plain = {"pyproject.toml": File(b'[project]\nversion = "1.0"\n')}
+    assert await history.versioned(checkout, last, plain) == plain
 
 
 @pytest.mark.parametrize("made", [None, "folder", "empty"])
