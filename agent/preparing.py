@@ -7,24 +7,46 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 from agent.case import Case, Prepared, Uninstalled, without_a_run
 from agent.checks.runner import Runner
 from agent.ci.job.commit import commit_workspace
 from agent.ci.job.contexts import Run
 from agent.ci.job.replay import Replayer
-from agent.ci.job.selection import FailedJob
+from agent.ci.job.selection import FailedJob, RequestedJob
 from agent.ci.plan import Plan, complete, plan
-from agent.ci.project import install_failure, runtimes
+from agent.ci.project import install_failure, lfs, runtimes
 from agent.contract.budget import Budget
 from agent.contract.events import Emit, StepDone, StepStarted
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome
 from agent.contract.task import Policy, Task
 from agent.contract.verdicts import Check, CheckRun, Oracle
+from agent.edits.originals import read_originals
 from agent.report.endings import Ending
 from sandbox.base import Installed, InstallFailed, LimitExceeded, Sandbox, UnsafeArchive
 from sandbox.install.python.interpreters import runs_as
+
+RECENT = timedelta(days=14)  # packages that were released since then rarely matter, and asking for their dates takes time
+OTHERS = 2  # jobs that are tried after one whose replay was refused
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A plan whose packages are installed and whose open jobs are replayed; `there` are the runtimes that it calls."""
+
+    planned: Plan
+    installed: Installed
+    there: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """A plan of which nothing can run here as in CI."""
+
+    planned: Plan
+    ending: Ending
 
 
 async def prepare(
@@ -35,6 +57,20 @@ async def prepare(
     await emit(StepStarted(step="unpack", text="Unpacking the repository"))
     try:
         await sandbox.unpack(case.archive)
+        planned = await _planned(case, case.jobs, sandbox)
+        await emit(StepDone(step="unpack", text=_understood(planned), seconds=time.monotonic() - started))
+        if not planned.is_open:
+            return _ended(planned)
+        run = next((job.run for job in case.jobs if isinstance(job, FailedJob)), Run())
+        run = replace(run, tag=next((job.run.tag for job in case.jobs), ""))
+        is_local = not any(isinstance(job, FailedJob) for job in case.jobs)
+        said = [await commit_workspace(sandbox, run)]
+        said += [await lfs.note(sandbox.base, planned.project.paths, is_local=is_local)] if planned.project is not None else []
+        good, unread = await read_originals(sandbox.base, case.good)
+        notes = (*(note for note in said if note), *unread)
+        case = replace(case, notes=(*case.notes, *notes), good=good)
+        planned = replace(planned, notes=(*planned.notes, *notes))
+        ready = await _of_any_job(case, planned, sandbox, emit, budget.seconds / 2)
     except UnsafeArchive as error:
         return without_a_run(
             Outcome.REFUSED,
@@ -43,20 +79,57 @@ async def prepare(
         )
     except LimitExceeded as error:
         return _too_small(error)
+    if isinstance(ready, _Ready):
+        return Prepared(_task(case, ready, sandbox, policy, budget), ready.planned, ready.installed)
+    return _without(ready.ending, ready.planned.notes) if isinstance(ready, _Refused) else ready
+
+
+async def _planned(case: Case, jobs: tuple[RequestedJob, ...], sandbox: Sandbox) -> Plan:
     planned = await plan(
-        sandbox.base, jobs=case.jobs, configuration=case.configuration, command=case.command, image=case.image, sandbox=sandbox
+        sandbox.base, jobs=jobs, configuration=case.configuration, command=case.command, image=case.image, sandbox=sandbox
     )
-    planned = replace(planned, notes=(*case.notes, *planned.notes))
-    await emit(StepDone(step="unpack", text=_understood(planned), seconds=time.monotonic() - started))
-    if not planned.is_open:
-        return _ended(planned)
-    try:
-        run = next((job.run for job in case.jobs if isinstance(job, FailedJob)), Run())
-        run = replace(run, tag=next((job.run.tag for job in case.jobs), ""))
-        if said := await commit_workspace(sandbox, run):
-            planned = replace(planned, notes=(*planned.notes, said))
-    except LimitExceeded as error:
-        return _too_small(error)
+    packages = replace(planned.packages, as_of=_day(jobs)) if planned.packages.node else planned.packages
+    return replace(planned, notes=(*case.notes, *planned.notes), packages=packages)
+
+
+def _day(jobs: Sequence[RequestedJob]) -> str | None:
+    """The day after CI ran, or after the commit was made; None if that is unknown or recent."""
+    known = [job.started if isinstance(job, FailedJob) else job.run.committed for job in jobs]
+    when = next((time for time in known if time is not None), None)
+    is_old = when is not None and datetime.now(UTC) - when.astimezone(UTC) > RECENT
+    return (when.astimezone(UTC) + timedelta(days=1)).date().isoformat() if when is not None and is_old else None
+
+
+async def _of_any_job(
+    case: Case, planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float
+) -> _Ready | _Refused | Uninstalled | NoRepair:
+    """The plan made ready. If its job was our choice and is refused, another job; if all are refused, the first refusal."""
+    until, jobs = time.monotonic() + seconds, case.jobs
+    ready = first = await _made_ready(case, planned, sandbox, emit, until)
+    for _ in range(OTHERS):
+        if not isinstance(ready, _Refused) or time.monotonic() > until:
+            break
+        jobs = ready.planned.other(jobs, ready.ending)
+        planned = await _planned(case, jobs, sandbox) if jobs else planned
+        if not (jobs and planned.legs and planned.is_open):
+            break
+        await emit(StepDone(step="replay", text=f"{ready.ending.reason} {_understood(planned)}", seconds=0.0))
+        ready = await _made_ready(case, planned, sandbox, emit, until)
+    return first if isinstance(ready, _Refused) else ready
+
+
+async def _made_ready(
+    case: Case, planned: Plan, sandbox: Sandbox, emit: Emit, until: float
+) -> _Ready | _Refused | Uninstalled | NoRepair:
+    """Install, and replay the open jobs."""
+    kind, texts = sandbox.isolation.name, planned.project.texts if planned.project is not None else {}
+    asked = [*planned.checks, *(check for one in planned.legs if one.result.asks for check in one.result.checks)]
+    there = await runtimes.versions(sandbox.base, runtimes.needed(asked, planned.runtimes))
+    if (lacks := runtimes.without(asked, there, planned.runtimes, texts, kind)) is not None:
+        return _Refused(planned, lacks)
+    if planned.packages.node and there.get("Node.js"):
+        wanted = runtimes.node_version(planned.runtimes, texts, there["Node.js"])
+        planned = replace(planned, packages=replace(planned.packages, node_version=wanted or None))
     started = time.monotonic()
     await emit(StepStarted(step="install", text="Installing the dependencies"))
     try:
@@ -65,27 +138,35 @@ async def prepare(
         said = install_failure.in_words(error)
         await emit(StepDone(step="install", text=f"Installing failed: {said}", seconds=time.monotonic() - started))
         return _uninstalled(case, planned, error)
-    except LimitExceeded as error:
-        return _too_small(error)
     await emit(StepDone(step="install", text=_installed(installed), seconds=time.monotonic() - started))
-    try:
-        planned = await _replayed(planned, sandbox, emit, budget.seconds / 2)
-    except LimitExceeded as error:
-        return _too_small(error)
+    if (version := planned.packages.node_version) and runtimes.rules_out_node(texts, there["Node.js"]):
+        there = await runtimes.versions(sandbox.base, ("Node.js",), planned.packages.node[0])
+        if runtimes.rules_out_node(texts, there["Node.js"]):
+            return _Refused(planned, runtimes.missing("Node.js", {"Node.js": version}, texts, kind, there["Node.js"]))
+    planned = await _replayed(planned, sandbox, emit, until)
     if not planned.checks:
-        return _ended(planned)
-    isolation = sandbox.isolation
-    there = await runtimes.versions(sandbox.base, runtimes.needed(planned.checks, planned.runtimes))
+        absent = [one.result.absent for one in planned.legs if one.result.absent]
+        # A tool is often missing because the job's own runtime, which would install it, is.
+        lacking = [name for name in map(runtimes.runtime_of, absent) if name] + [name for name in there if not there[name]]
+        ending = runtimes.missing(lacking[0], planned.runtimes, texts, kind) if absent and lacking else planned.ending
+        return _Refused(planned, ending)
+    folder = next(iter(planned.packages.node), ".")
+    there = await runtimes.versions(sandbox.base, runtimes.needed(planned.checks, planned.runtimes), folder)
     planned = replace(planned, notes=(*planned.notes, *runtimes.version_notes(planned.runtimes, there)))
+    return _Ready(planned, installed, there)
+
+
+def _task(case: Case, ready: _Ready, sandbox: Sandbox, policy: Policy, budget: Budget) -> Task:
+    planned, isolation = ready.planned, sandbox.isolation
     failed = [job for job in case.jobs if isinstance(job, FailedJob)]
-    task = Task(
+    return Task(
         id=case.id,
         sandbox=sandbox,
         checks=planned.checks,
         policy=policy,
         budget=budget,
         hints=case.hints,
-        environment=f"{_ran_on(planned, installed, there)}, sandbox {isolation.name}, "
+        environment=f"{_ran_on(planned, ready.installed, ready.there)}, sandbox {isolation.name}, "
         f"{'no network' if isolation.untrusted else 'with network and the files of its user'}",
         approximated=planned.notes,
         packages=planned.packages,
@@ -95,8 +176,8 @@ async def prepare(
         clock=next((job.started for job in failed if job.started is not None), None),
         replayed=planned.seen,
         heals_flakiness=case.heals_flakiness,
+        good=case.good,
     )
-    return Prepared(task, planned, installed)
 
 
 def _uninstalled(case: Case, planned: Plan, error: InstallFailed) -> Uninstalled | NoRepair:
@@ -113,8 +194,8 @@ def _uninstalled(case: Case, planned: Plan, error: InstallFailed) -> Uninstalled
     return Uninstalled(planned, ConfirmedFailure(oracle, (run,)), ended)
 
 
-async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float) -> Plan:
-    """The plan, completed by running the steps before the failing one."""
+async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, until: float) -> Plan:
+    """The plan, completed by running the steps before the failing one; no step starts after `until`."""
     if not (planned.asks or planned.services):
         return planned
     started = time.monotonic()
@@ -125,7 +206,7 @@ async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float)
         which = f"Step `{check.name}`{', with the steps before it' if check.before else ''}"
         await emit(StepDone(step="replay", text=f"{which}: {how} ({run.seconds:.1f} s)", seconds=run.seconds))
 
-    stage = Replayer(sandbox, Runner(sandbox), ran, time.monotonic() + seconds)
+    stage = Replayer(sandbox, Runner(sandbox), ran, until)
     planned = await complete(planned, stage)
     await emit(StepDone(step="replay", text=_understood(planned), seconds=time.monotonic() - started))
     return planned

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 from agent.checks.services import available_services
 from agent.ci.expressions.hash_files import MatchedFiles
-from agent.ci.job.choice import Kind, choose_job
+from agent.ci.job.choice import Kind, choose_job, shortened, title_of
 from agent.ci.job.leg import FailingStep, Leg, StepOutcome, TraversalResult
 from agent.ci.job.refusals import needs_services, unreadable_workflow
 from agent.ci.job.replay import Replayer
 from agent.ci.job.selection import AnyJob, ChosenJob, RequestedJob, select_leg
 from agent.ci.job.traversal import read_steps
-from agent.ci.project import detection, ecosystems
+from agent.ci.project import detection, ecosystems, runtimes
 from agent.ci.project.asking import ask
 from agent.ci.project.commands import read_command, tools_of
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, TestCommand
@@ -60,6 +60,13 @@ class Plan:
     legs: tuple[PlannedLeg, ...] = ()
     project: Project | None = None
     seen: tuple[CheckRun, ...] = ()  # failed runs of checks, from a replay
+
+    def other(self, jobs: tuple[RequestedJob, ...], ending: Ending) -> tuple[RequestedJob, ...]:
+        """The request for another job than the planned one, which was refused; empty if this job was asked for by name."""
+        (asked,) = jobs if len(jobs) == 1 else (None,)
+        if not isinstance(asked, AnyJob) or not self.legs:
+            return ()
+        return (replace(asked, refused=(*asked.refused, (title_of(self.legs[0].leg), shortened(ending)))),)
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -199,7 +206,7 @@ class _Planner:
     async def _add_any_job(self, asked: AnyJob, root: str, image: str | None) -> None:
         choice = await asyncio.to_thread(choose_job, asked, self.project, self.files, root, until=self.until)
         chosen = next(iter(choice.jobs), None)
-        if chosen is not None and chosen.kind >= Kind.OTHER_TESTS and self._detects_tests():
+        if chosen is not None and chosen.kind >= Kind.OTHER_TESTS and (asked.refused or self._detects_tests()):
             chosen = None
         self.notes += [f"skipped an unreadable workflow: {problem}" for problem in choice.unreadable]
         self.notes += [note] if (note := choice.note(chosen)) else []
@@ -254,7 +261,9 @@ class _Planner:
         elif not (packages.requirement_files or packages.groups or packages.projects):
             packages = merge(packages, detection.detect_packages(self.project))
         if not packages.node:
-            packages = merge(packages, Packages(node=tuple(c.cwd for c in self.checks if c.reader == "javascript")))
+            packages = merge(
+                packages, Packages(node=tuple(c.cwd for c in self.checks if runtimes.needed((c,), {}) == ("Node.js",)))
+            )
         packages = self._existing(packages)
         return Plan(
             tuple(self.checks),

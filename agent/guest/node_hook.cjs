@@ -130,7 +130,7 @@ function startAgain() {
   const added = [];
   if (!reporters) added.push("--test-reporter=spec");
   if (!destinations && reporters < 2) added.push("--test-reporter-destination=stdout");
-  added.push(`--test-reporter=${OURS}`, "--test-reporter-destination=/dev/null");
+  added.push(`--test-reporter=${OURS}`, "--test-reporter-destination=stderr");
   const argv = [...options, ...added, ...process.argv.slice(1)];
   const ended = require("child_process").spawnSync(process.execPath, argv, { stdio: "inherit" });
   process.exit(ended.status === null ? 1 : ended.status);

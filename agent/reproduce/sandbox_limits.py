@@ -1,4 +1,4 @@
-"""Recognizes failures caused by the sandbox: a limit was reached, or there is no network. Pure.
+"""Recognizes failures caused by the sandbox: a limit was reached, or there is no network or browser. Pure.
 
 Reads the system's own error messages. A faked error (a mock that raises `gaierror`) is about the code, and so is Python's own
 `MemoryError`: a list that grows without end is a common fault.
@@ -15,6 +15,7 @@ from agent.contract.verdicts import Check, CheckRun, Failure
 from agent.reproduce.flakiness import mentions_network
 
 NETWORK = "network"
+BROWSER = "browser"
 _NEAR = 12  # last lines of a step's output, which show why it ended
 _EXITS = {"file size": (153, -25), "processor time": (152, -24)}  # SIGXFSZ, SIGXCPU
 _LIMITS = {
@@ -30,6 +31,13 @@ _LIMITS = {
         r"java\.lang\.OutOfMemoryError|memory allocation of \d+ bytes failed|runtime: out of memory"
     ),
 }
+# What drivers say of a browser that was not downloaded.
+_NO_BROWSER = re.compile(
+    r"Executable doesn't exist at \S*(?:playwright|chrom|firefox|webkit)\S*"
+    r"|Please run the following command to download new browsers"
+    r"|Could not find (?:Chrome|Chromium|Firefox) \(ver\. [^)\n]{1,40}\)|[Tt]he Cypress binary is missing"
+    r"|No binary for \w+ browser|[Cc]annot find (?:Chrome|Firefox) binary|Expected browser binary location"
+)
 # Tracebacks in which the repository's code, or its mocks, raise the error themselves.
 _MADE_UP = re.compile(
     r"unittest/mock\.py|_execute_mock_call|\bgaierror\(|\b(?:OSError|IOError|ConnectionError)\((?:errno\.|[\d\"'-])"
@@ -56,6 +64,8 @@ def limit_behind(failure: Failure, run: CheckRun, check: Check) -> SandboxLimit 
     text = f"{failure.message}\n{failure.details}"
     if _MADE_UP.search(text):
         return None
+    if missing := _NO_BROWSER.search(text):
+        return SandboxLimit(BROWSER, missing.group())
     if sign := mentions_network(text):
         return SandboxLimit(NETWORK, sign) if not check.is_python or _REACHES_OUT.search(text) else None
     return _limit(text)
@@ -66,6 +76,8 @@ def is_in_log(lack: SandboxLimit, hints: Sequence[str]) -> bool:
     text = "\n".join(hints)
     if lack.what == NETWORK:
         return bool(mentions_network(text))
+    if lack.what == BROWSER:
+        return _NO_BROWSER.search(text) is not None
     found = _LIMITS[lack.what].search(text)
     return found is not None
 
@@ -76,6 +88,8 @@ def _of_a_step(run: CheckRun) -> SandboxLimit | None:
     for what, codes in _EXITS.items():
         if run.exit_code in codes:
             return SandboxLimit(what, f"exit code {run.exit_code}")
+    if missing := _NO_BROWSER.search(run.output):  # whatever else is red, the step cannot become green here
+        return SandboxLimit(BROWSER, missing.group())
     text = "\n".join([line for line in run.output.splitlines() if line.strip()][-_NEAR:])
     if _MADE_UP.search(text):
         return None

@@ -18,6 +18,7 @@ from e2b_code_interpreter import AsyncTemplate
 
 from app.assembly import check_e2b_addresses
 from app.settings import ENV_FILE, SettingsError, load
+from sandbox.e2b import public_template
 from sandbox.remote.wire import INTERPRETER
 
 BASE = "22-bookworm"  # tag of the Node image; Debian's own Node is too old for most repositories
@@ -27,7 +28,6 @@ SYSTEM = (
 )
 SERVERS = ("postgresql", "redis-server", "mariadb-server-core", "mariadb-client-core")
 COMPILERS = ("cargo", "rustc", "golang-go", "default-jdk-headless", "maven")
-SERVING = ("pip", "uv", "pyseccomp", "packaging")
 PYTHONS = ("3.9", "3.10", "3.12", "3.13")  # in addition to Debian's own
 NEEDED = ("bwrap", "unshare", "setpriv", "node", "npm", "redis-server", "mariadb-install-db", "cargo", "go", "javac", "mvn")
 # Each job starts its own empty server, so no unit is started and no cluster is created.
@@ -43,7 +43,7 @@ HOME = PurePosixPath(INTERPRETER).parents[1]
 def recipe() -> TemplateBuilder:
     """The template's steps."""
     python = " ".join(PYTHONS)
-    wanted = " ".join(f"{name}=={version(name)}" for name in SERVING)
+    wanted = " ".join(f"{name}=={version(name)}" for name in public_template.SERVING)
     return (
         AsyncTemplate()
         .from_node_image(BASE)

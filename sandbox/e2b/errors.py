@@ -34,6 +34,10 @@ _OWN_ERROR = re.compile(r"5\d\d: ")
 LIMITED_SECONDS, BUSY_SECONDS = 60.0, 30.0  # delay before another attempt
 
 
+class TemplateMissing(SandboxUnavailable):
+    """The account has no such template."""
+
+
 class Failure(Enum):
     """Kinds of failure, by what can be done about them."""
 
@@ -85,7 +89,7 @@ def refused(error: Exception, template: str) -> SandboxUnavailable:
         case Failure.LIMITED:
             return SandboxUnavailable(f"E2B's limits are reached ({detail})", LIMITED_SECONDS)
         case Failure.MISSING:
-            return SandboxUnavailable(f"E2B has no template {template!r}; build it with: python -m deploy.e2b.build ({detail})")
+            return TemplateMissing(f"E2B has no template {template!r}; build it with: python -m deploy.e2b.build ({detail})")
         case Failure.BUSY | Failure.CONNECTION | Failure.GONE:
             return SandboxUnavailable(f"E2B has no sandbox available now ({detail})", BUSY_SECONDS)
         case _:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+OWN_TEMPLATE = "selfheal"  # until it is built, the public one is used
+
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
@@ -20,7 +22,7 @@ class Account:
     """How to reach E2B and what to request. The URLs are for a self-hosted deployment."""
 
     api_key: str = field(repr=False)
-    template: str = "selfheal"
+    template: str = OWN_TEMPLATE
     at_once: int = 20  # concurrent sandboxes per worker process
     per_second: float = 1.0  # creations per worker process
     lifetime: float = 3600.0  # seconds per sandbox, however often its lease is renewed

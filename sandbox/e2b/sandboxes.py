@@ -9,20 +9,23 @@ from __future__ import annotations
 import asyncio
 import re
 import shlex
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
+from e2b_code_interpreter import AsyncSandbox
 
 from sandbox import folders
 from sandbox.base import InstallFailed, Isolation, Limits, Promise, SandboxLost, SandboxUnavailable
 from sandbox.e2b import account as accounts
+from sandbox.e2b import public_template
 from sandbox.e2b.account import Admission, OrphanSweeper
 from sandbox.e2b.client import Client, read
+from sandbox.e2b.errors import TemplateMissing
 from sandbox.e2b.machine import E2BMachine, E2BNetworkGate
-from sandbox.e2b.plan import Account
+from sandbox.e2b.plan import OWN_TEMPLATE, Account
 from sandbox.e2b.sandbox import E2BSandbox, PackageSupply
 from sandbox.host.bundle import bundle
 from sandbox.install.node import npm as node_npm
@@ -55,6 +58,7 @@ class E2BSandboxes:
         self._folder, self._store, self._account = folder, store, account
         self._admission = Admission(account.at_once, account.per_second)
         self._orphans = OrphanSweeper(account, folder)
+        self._is_public = False  # the account's own template is not built yet
 
     @asynccontextmanager
     async def open(self, label: str, limits: Limits | None = None) -> AsyncIterator[E2BSandbox]:
@@ -80,25 +84,58 @@ class E2BSandboxes:
     async def _start(self, label: str, limits: Limits, closing: AsyncExitStack) -> E2BSandbox:
         holder, _ = await closing.enter_async_context(folders.open_folder(self._folder, label, None))
         metadata = await self._orphans.metadata(holder.path.name, label)
-        created = await accounts.create(self._account, label, metadata, self._admission)
+        created = await self._created(label, metadata)
         machine = E2BMachine(self._account, created, limits.disk)
         closing.push_async_callback(_shielded_kill, machine)
         keeping = asyncio.create_task(machine.keep())
         closing.callback(keeping.cancel)
         npm = await asyncio.to_thread(_local_npm)
+        if self._is_public:
+            await self._prepare(machine, npm.registry)
         hello = await self._boot(machine, label, limits, npm)
         hosts, no_node = self._registry(hello, npm)
         gate = E2BNetworkGate(machine, (await self._store.access()).hosts | hosts)
         # Memory is limited if the machine's kernel has control groups.
         memory: frozenset[Promise] = frozenset(("memory",) if "memory" in hello.promises else ())
-        isolation = replace(self.isolation, promises=self.isolation.promises | memory)
+        lacking = (public_template.LACKING,) if self._is_public else ()
+        isolation = replace(
+            self.isolation,
+            promises=self.isolation.promises | memory,
+            shortcomings=(*self.isolation.shortcomings, *lacking),
+        )
         supply = PackageSupply(gate, self._store.cache / "e2b", no_node, self._store.policy.cache)
         return E2BSandbox(Client(machine), hello.root, hello.python, isolation, supply)
+
+    async def _created(self, label: str, metadata: Mapping[str, str]) -> AsyncSandbox:
+        """A machine of the account's template, or of the public one if ours is not built. Raises `SandboxUnavailable`."""
+        if not self._is_public:
+            try:
+                return await accounts.create(self._account, label, metadata, self._admission)
+            except TemplateMissing:
+                if self._account.template != OWN_TEMPLATE:
+                    raise
+        public = replace(self._account, template=public_template.TEMPLATE)
+        created = await accounts.create(public, label, metadata, self._admission)
+        self._is_public = True
+        return created
+
+    async def _prepare(self, machine: E2BMachine, registry: Registry | None) -> None:
+        index = await self._store.access()
+        certificates = await self._certificates(machine, index, registry)
+        await public_template.prepare(machine, index, _environment(index, registry, certificates))
+
+    async def _certificates(self, machine: E2BMachine, index: IndexAccess, registry: Registry | None) -> str:
+        """Upload the certificates of the package index and the registry; returns their path, "" if there are none."""
+        files = {index.certificates, registry.certificates if registry else None} - {None}
+        content = b"\n".join([await asyncio.to_thread(file.read_bytes) for file in sorted(filter(None, files))])
+        if content:
+            await machine.put(CERTIFICATES, content, BOOT_SECONDS)
+        return CERTIFICATES if content else ""
 
     def _registry(self, hello: _Hello, here: _Npm) -> tuple[frozenset[str], str]:
         """The npm registry's hosts, or why there are none. If the worker has npm, its configuration applies."""
         if not hello.node:
-            template = self._account.template
+            template = public_template.TEMPLATE if self._is_public else self._account.template
             return frozenset(), (
                 f"the repository needs Node and npm, which E2B's template {template!r} does not have; "
                 "rebuild it with: python -m deploy.e2b.build"
@@ -111,24 +148,21 @@ class E2BSandboxes:
         """Upload this package and start the server; returns its greeting, sent before repository code is on the machine."""
         index, registry = await self._store.access(), npm.registry
         await machine.put(f"{CODE}.zip", sandbox_bundle(), BOOT_SECONDS)
-        files = {index.certificates, registry.certificates if registry else None} - {None}
-        certificates = b"\n".join([await asyncio.to_thread(file.read_bytes) for file in sorted(filter(None, files))])
-        if certificates:
-            await machine.put(CERTIFICATES, certificates, BOOT_SECONDS)
+        certificates = await self._certificates(machine, index, registry)
         request = {
             "label": label,
             "limits": limits,
             "downloads": self._store.policy,
             "urls": index.urls,
             "hosts": sorted(index.hosts),
-            "certificates": CERTIFICATES if certificates else "",
+            "certificates": certificates,
             "npm": npm == _Npm(),  # whether to look for npm's registry
         }
         python = wire.INTERPRETER
         unpacking = shlex.join((python, "-m", "zipfile", "-e", f"{CODE}.zip", CODE))
         serving = shlex.join((python, "-s", "-m", "sandbox.remote.server", wire.encode(request)))
         script = f"mkdir -p {CODE} && {unpacking} && cd {CODE} && exec {serving}"
-        environment = _environment(index, registry, CERTIFICATES if certificates else "")
+        environment = _environment(index, registry, certificates)
         output = await machine.start(script, environment, BOOT_SECONDS)
         try:
             return read(output, _Hello)

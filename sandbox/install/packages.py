@@ -106,7 +106,10 @@ async def install(packages: Packages, backend: InstallBackend, store: PackageSto
                 raise InstallFailed(f"cannot create a virtual environment with Python {interpreter.version}", _text(result))
         if plan.targets and not (shared and plan.is_complete):
             output = await _install(backend, installer, plan, found, store)
-    notes = await npm.install(packages.node, backend, store.modules, python, policy.cache) if packages.node else ()
+    notes: tuple[str, ...] = ()
+    if packages.node:
+        wanted = npm.Wanted(packages.node_version or "", packages.as_of or "")
+        notes = await npm.install(packages.node, backend, store.modules, python, policy.cache, wanted)
     other = "" if runs_as(packages.python, interpreter.version) else _other_python(interpreter, packages.python, store)
     notes = tuple(note for note in (other, found.note, *notes) if note)
     built = tuple(dict.fromkeys(first or second for first, second in _BUILT.findall(output)))

@@ -10,7 +10,7 @@ import io
 import json
 import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,17 +25,27 @@ class NpmRegistry:
     asked: list[str] = field(default_factory=list)
     packages: dict[str, dict[str, Any]] = field(default_factory=dict)
     tarballs: dict[str, bytes] = field(default_factory=dict)
+    times: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def host(self) -> str:
         return self.url.removeprefix("http://")
 
-    def add(self, name: str, version: str = "1.0.0", **manifest: object) -> dict[str, Any]:
-        """Publish a package; returns what a lock says of it."""
+    def add(
+        self,
+        name: str,
+        version: str = "1.0.0",
+        day: str = "2020-01-01",
+        files: Mapping[str, str] | None = None,
+        **manifest: object,
+    ) -> dict[str, Any]:
+        """Publish a package on a day; returns what a lock says of it."""
+        self.times.setdefault(name, {})[version] = f"{day}T12:00:00.000Z"
         told = {"name": name, "version": version, **manifest}
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-            for file, text in (("package.json", json.dumps(told)), ("index.js", f"module.exports = '{version}'\n")):
+            main = ("index.js", f"module.exports = '{version}'\n")
+            for file, text in (("package.json", json.dumps(told)), main, *(files or {}).items()):
                 header = tarfile.TarInfo(f"package/{file}")
                 header.size = len(text)
                 tar.addfile(header, io.BytesIO(text.encode()))
@@ -75,7 +85,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         content = registry.tarballs.get(self.path)
         if content is None and (versions := registry.packages.get(name)) and self.path == f"/{name}":
             latest = {"latest": max(versions)}
-            content = json.dumps({"name": name, "dist-tags": latest, "versions": versions}).encode()
+            times = registry.times[name]
+            content = json.dumps({"name": name, "dist-tags": latest, "versions": versions, "time": times}).encode()
         fails = name in registry.failing and "/-/" in self.path
         self.send_response(503 if fails else 404 if content is None else 200)
         self.end_headers()

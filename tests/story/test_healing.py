@@ -125,3 +125,19 @@ async def test_the_public_address_has_no_pages(story: Story) -> None:
             assert (await client.get(story.service.url + path)).status_code == 404
         assert (await client.post(story.service.pages + "/webhooks/github")).status_code in (404, 405)
     assert '"sign_in": "none"' in story.service.log("serve")
+
+
+@pytest.mark.long
+async def test_a_push_that_breaks_a_green_branch_is_compared_with_the_last_green_commit(story: Story) -> None:
+    await story.repository("acme/regression", {"notes.txt": "A shelf."})
+    green = await story.github.push("acme/regression", "main", tidy(CALCULATOR), "Add the shelf")
+    await story.github.settled()
+    red = await story.push("acme/regression", BROKEN)
+
+    pull = await story.healed("acme/regression")
+
+    assert f"GET /repos/acme/regression/compare/{green}...{red} > 200" in story.github.requests
+    assert "could not be read" not in pull.body
+    assert await story.github.file("acme/regression", "calculator.py", pull.head_branch) == await story.github.file(
+        "acme/regression", "calculator.py", green
+    )

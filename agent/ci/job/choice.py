@@ -29,6 +29,7 @@ from agent.ci.workflows.model import Job
 from agent.ci.workflows.reuse import ResolvedJob, every_job
 from agent.ci.workflows.workflow_file import read_workflow
 from agent.guest.text import one_line
+from agent.report.endings import Ending
 
 _FOLDER = ".github/workflows/"
 _LEGS = 1000  # of one workflow
@@ -79,7 +80,7 @@ class Choice:
 
     def note(self, chosen: ReadJob | None) -> str:
         """Which jobs were passed over and why, in one line; "" if there are none."""
-        rest = [(_title(job.leg), _REASONS[job.kind]) for job in self.jobs if job is not chosen]
+        rest = [(title_of(job.leg), _REASONS[job.kind]) for job in self.jobs if job is not chosen]
         reasons = dict[str, list[str]]()
         for title, reason in (*rest, *self.passed_over):
             reasons.setdefault(reason, []).append(title)
@@ -100,7 +101,8 @@ _REASONS = {
 
 def choose_job(asked: AnyJob, project: Project, files: Files, root: str, *, until: float) -> Choice:
     """The jobs of all workflows that commits start. The files' content makes it raise nothing."""
-    read, passed, unreadable = list[ReadJob](), list[tuple[str, str]](), list[str]()
+    read, passed, unreadable = list[ReadJob](), list(asked.refused), list[str]()
+    refused = {title for title, _ in asked.refused}
     for path in sorted(path for path in project.texts if _is_workflow(path)):
         workflow = read_workflow(project.texts[path])
         if isinstance(workflow, WorkflowProblem):
@@ -114,10 +116,13 @@ def choose_job(asked: AnyJob, project: Project, files: Files, root: str, *, unti
             for leg in islice(_best_legs(islice(legs, _LEGS), run), max(0, _JOBS - len(read) - len(passed))):
                 if time.monotonic() > until:
                     break
+                if title_of(leg) in refused:
+                    continue
                 result = read_steps(leg, project, files, until=until)
                 if result.ending is not None or not (result.check or result.asks):
-                    reason = result.ending.reason.rstrip(".") if result.ending is not None else "it checks nothing"
-                    passed.append((_title(leg), one_line(reason, 90)))
+                    passed.append(
+                        (title_of(leg), shortened(result.ending) if result.ending is not None else "it checks nothing")
+                    )
                 else:
                     read.append(ReadJob(leg, result, _kind(leg, result)))
     read.sort(key=lambda job: (job.kind, _is_foreign(job.leg.matrix, job.leg.job), not _TESTS.search(_names(job.leg))))
@@ -180,5 +185,11 @@ def _is_foreign(values: Mapping[str, Value], job: Job) -> bool:
     return any(_FOREIGN.search(value) for value in (*leaves(dict(values)), *job.labels))
 
 
-def _title(leg: Leg) -> str:
+def shortened(ending: Ending) -> str:
+    """Why a job is passed over, for `Choice.passed_over`."""
+    return one_line(ending.reason.rstrip("."), 140)
+
+
+def title_of(leg: Leg) -> str:
+    """ "docs of docs.yml"."""
     return f"{one_line(leg.job.id, 60)} of {PurePosixPath(leg.path).name}"

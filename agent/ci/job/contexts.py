@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from agent.ci.expressions import Scope, Unknown, Value
 from agent.ci.expressions.values import Files, no_files
@@ -33,6 +34,7 @@ class Run:
     id: str = ""  # GitHub's id of the run
     attempt: str = ""  # number of the attempt: "1" for the first
     tag: str = ""  # the newest one that the commit contains
+    committed: datetime | None = None  # when the commit was made
 
 
 def build_scope(run: Run, files: Files = no_files, *, action_path: str = "", **known: Mapping[str, Value]) -> Scope:

@@ -36,6 +36,7 @@ class StepRecorder:
         self.packages = Packages(python=leg.python)
         self.runtimes: dict[str, str] = {}  # other languages: the requested version
         self.tried: list[CheckStep] = []  # steps that a later one may depend on
+        self.absent = ""  # a program that a step called in vain
 
     def record(self, current: CurrentStep, does: Does, detail: str) -> None:
         self.steps[current.number] = StepOutcome(current.number, current.title, does, detail)
@@ -75,7 +76,13 @@ class StepRecorder:
         ]
         noted = tuple(dict.fromkeys([*self.notes, *notes]))
         return TraversalResult(
-            end, (*self.steps.values(), *rest), packages, noted, dict(self.runtimes), tuple(one.check for one in self.tried)
+            end,
+            (*self.steps.values(), *rest),
+            packages,
+            noted,
+            dict(self.runtimes),
+            tuple(one.check for one in self.tried),
+            self.absent,
         )
 
 

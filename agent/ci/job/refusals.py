@@ -58,6 +58,17 @@ def step_unavailable(title: str, what: str, kind: str = "step") -> Ending:
     )
 
 
+def step_lacks(title: str, lacks: str) -> Ending:
+    """`lacks`: "the network", "the program tsc"."""
+    return Ending(
+        Outcome.NOT_REPRODUCED,
+        f"The step `{title}` fails here without {lacks}, which CI has.",
+        f"Give the sandbox {lacks}, or name a command that does without under `test:` in `.github/selfheal.yml`."
+        if lacks.startswith("the program")
+        else "Name a command that does without under `test:` in `.github/selfheal.yml`.",
+    )
+
+
 def condition_unknown(title: str, what: str) -> Ending:
     """Only this step fails here, but CI may not run it."""
     return Ending(

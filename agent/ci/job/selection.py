@@ -55,9 +55,13 @@ class ChosenJob:
 
 @dataclass(frozen=True, slots=True)
 class AnyJob:
-    """The job that a maintainer would replay: neither CI nor a person names one."""
+    """The job that a maintainer would replay: neither CI nor a person names one.
+
+    `refused` are jobs whose replay was refused, with the reasons, as in `Choice.passed_over`.
+    """
 
     run: Run = field(default_factory=Run)
+    refused: tuple[tuple[str, str], ...] = ()
 
 
 RequestedJob: TypeAlias = FailedJob | ChosenJob | AnyJob

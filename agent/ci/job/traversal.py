@@ -35,11 +35,12 @@ from agent.ci.job.refusals import (
     needs_services,
     out_of_time,
     quote_missing,
+    step_lacks,
     step_unavailable,
 )
 from agent.ci.job.renderer import Renderer, RunNeeded, StepFrame, unknown_outputs
 from agent.ci.job.steps import CompositeStep, CurrentStep, InstallStep, RunStep, SetupStep, StepMeaning, StepReader
-from agent.ci.logs.machine_signs import by_sandbox, lacks_a_file
+from agent.ci.logs.machine_signs import absent_program, by_sandbox, lacks_a_file
 from agent.ci.project.commands import names_tests
 from agent.ci.project.detection import Project
 from agent.ci.workflows.model import WorkflowStep
@@ -226,7 +227,7 @@ class _Traversal:
                     self._leave_out_uncertain(current, doubt)
                     return None
                 if self.target.is_any_red and (lacks := self._lacks(tried.check, done.run)):
-                    self._leave_out_set_up(current, lacks)
+                    self._leave_out_lacking(current, lacks)
                     return None
                 if not self.target.is_any_red:
                     return stopped_before(replace(done.run, stopped_at=done.run.stopped_at or current.title))
@@ -271,17 +272,25 @@ class _Traversal:
         current.frame.conclude(current.step, unknown_outputs(current.step))
 
     def _lacks(self, check: Check, run: CheckRun) -> str:
-        """What a failing set-up step lacks here but not in CI; "" if the step checks something, or may show the failure."""
-        if check.reader != "exit" or names_tests(check.command):
+        """What a failing step lacks here but not in CI; "" if it may show the failure.
+
+        A step that tests cannot have failed without the program that it calls; anything else may be what it tests.
+        """
+        if check.reader != "exit":
             return ""
         lines = run.output.splitlines()
+        if program := absent_program(lines, run.exit_code):
+            self.recorder.absent = self.recorder.absent or program
+            return f"the program {program}"
+        if names_tests(check.command):
+            return ""
         left = next((step for step in self.recorder.steps.values() if step.does == "left out"), None)
         return by_sandbox(lines, run.exit_code) or (
             f"a file that step {left.number}, `{left.title}`, may provide" if left is not None and lacks_a_file(lines) else ""
         )
 
-    def _leave_out_set_up(self, current: CurrentStep, lacks: str) -> None:
-        self.missed = self.missed or step_unavailable(current.title, lacks)
+    def _leave_out_lacking(self, current: CurrentStep, lacks: str) -> None:
+        self.missed = self.missed or step_lacks(current.title, lacks)
         self.recorder.record(current, "left out", f"it fails here without {lacks}")
         self.recorder.notes.append(f"step {current.number}, `{current.title}`, fails here without {lacks}, so it is left out")
         current.frame.conclude(current.step, unknown_outputs(current.step))

@@ -94,6 +94,13 @@ _NO_NETWORK = re.compile(
     r"|(?i:no such host|dns error|no route to host)|\(from versions: none\)"  # the last one is pip's
 )
 _NO_PROGRAM = re.compile(r"(?i)command not found|: not found$|executable file not found|No such file or directory: '[\w.+-]+'$")
+# A program that could not be started, in the words of shells and make.
+_ABSENT = re.compile(
+    r"(?:(?:/\S+/)?(?:ba|da|z)?sh: (?:(?:line )?\d+: )?|\S+: line \d+: |make(?:\[\d+\])?: )"
+    r"(?P<program>[\w.+-]+): (?:command not found|not found|No such file or directory)$"
+    r"|\".{1,300}\" cannot be started: \[Errno 2\] No such file or directory: '(?P<shell>[\w.+-]+)'$"  # the supervisor's
+)
+_ENDED_SO = re.compile(r"make(?:\[\d+\])?: \*\*\* .{1,200} Error 127$")
 _NO_FILE = re.compile(r"(?i)no such file or directory|ENOENT|does not exist|cannot (?:open|stat|access|find)\b|not found")
 
 
@@ -102,11 +109,23 @@ def lacks_a_file(lines: Sequence[str]) -> bool:
     return any(map(_NO_FILE.search, lines[-NEAR:]))
 
 
+def absent_program(lines: Sequence[str], exit_code: int | None) -> str:
+    """The program that could not be started, which ended a step; "" if the output names none."""
+    near = [line.strip() for line in lines[-NEAR:]]
+    if exit_code != 127 and not any(map(_ENDED_SO.match, near[-5:])):
+        return ""
+    return next(
+        (found["program"] or found["shell"] for line in reversed(near) if (found := _ABSENT.match(line)) is not None), ""
+    )
+
+
 def by_sandbox(lines: Sequence[str], exit_code: int | None) -> str:
     """What a set-up step lacks here that a runner has, for people; "" if its output shows nothing of the kind."""
     near = lines[-NEAR:]
     if any(map(_NO_NETWORK.search, near)):
         return "the network"
+    if program := absent_program(lines, exit_code):
+        return f"the program {program}"
     if exit_code == 127 or any(_NO_PROGRAM.search(line.strip()) for line in near[-3:]):
         return "a program that is not installed here"
     return ""

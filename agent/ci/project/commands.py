@@ -34,7 +34,8 @@ _VALUED = ("--group", "--extra", "--with", "--package", "--python", "-p", "--pro
 
 # Words of commands that test, although no reader knows their results.
 _TESTING = re.compile(
-    r"(?<![\w-])(?:[a-z]*tests?|tox|nox|ctest|ava|jasmine|karma|playwright test|phpunit|rspec|gradlew? check)(?![\w-])"
+    r"(?<![\w-])(?:(?!latest|attest|contest)[a-z]*tests?"
+    r"|tox|nox|ctest|ava|jasmine|karma|playwright test|phpunit|rspec|gradlew? check)(?![\w-])"
 )
 
 

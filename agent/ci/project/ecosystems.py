@@ -97,7 +97,11 @@ def installs(words: Sequence[str]) -> Packages | None:
             return Packages()
         case ["npm" | "yarn" | "pnpm", ("install" | "i" | "global"), *rest] if {"-g", "--global", "add"} & {*rest}:
             return Packages()
-        case ["go", "mod", "download" | "tidy", *_] | ["cargo", "fetch", *_]:
+        case ["go", "mod", "download" | "tidy" | "vendor", *_] | ["go", "get", *_] | ["cargo", "fetch", *_]:
+            return Packages()
+        case ["go", "install", *rest] if any("@" in word for word in rest):  # a tool from elsewhere, as `cargo install` is
+            return Packages()
+        case ["cargo", "install", *rest] if _plain(rest) and "--path" not in rest:
             return Packages()
     return None
 

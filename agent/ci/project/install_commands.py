@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import fields
 from itertools import pairwise
+from typing import Any
 
 from agent.ci.project import ecosystems
 from agent.ci.shell.words import assignments, module_of
@@ -35,6 +36,7 @@ _FETCHES = (
     "docker-compose", "podman",
 )  # fmt: skip
 _GIT = ("clone", "fetch", "pull", "push", "submodule", "lfs", "remote", "ls-remote")
+_SINGLE = ("python", "node_version", "as_of")  # fields of packages with one value
 _BROWSERS = ("playwright", "puppeteer", "cypress")
 
 
@@ -61,12 +63,14 @@ def installs(words: list[str]) -> Packages | None:
 
 
 def merge(*packages: Packages) -> Packages:
-    """All packages in order without duplicates, and the first requested version of Python."""
-    combined: dict[str, tuple[str, ...]] = {}
+    """All packages in order without duplicates, and the first requested versions and day."""
+    combined: dict[str, Any] = {}
     for field in fields(Packages):
-        if field.name != "python":
+        if field.name not in _SINGLE:
             combined[field.name] = tuple(dict.fromkeys(item for one in packages for item in getattr(one, field.name)))
-    return Packages(**combined, python=next((one.python for one in packages if one.python), None))
+        else:
+            combined[field.name] = next((value for one in packages if (value := getattr(one, field.name))), None)
+    return Packages(**combined)
 
 
 def _pip(arguments: list[str]) -> Packages:

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from agent.ci.project.detection import Project
-from agent.ci.runners import hatch, make, managers, nox, project_tasks, recipes, uv
+from agent.ci.runners import go, hatch, make, managers, nox, project_tasks, recipes, uv
 from agent.ci.runners.context import DEPTH, TEXT_LIMIT, Followed, Runner, ShellContext, Steps, Unfollowed
-from agent.ci.runners.script import read_script
+from agent.ci.runners.script import LATER, read_script
 from agent.ci.runners.tox import tox
 from agent.ci.shell.words import assignments, module_of
 
@@ -36,6 +36,8 @@ _RUNNERS: dict[str, Runner] = {
     "pdm": managers.pdm,
     "pipenv": managers.pipenv,
     "hatch": hatch.follow,
+    "richgo": go.richgo,
+    "gotestsum": go.gotestsum,
 }
 
 
@@ -64,7 +66,8 @@ def follow_script(
 
 def _follow(words: list[str], context: ShellContext) -> Followed | Unfollowed | None:
     env, words = assignments(words)
-    context = context.with_env(env)
+    known = {name: value for name, value in env.items() if not LATER.search(value)}
+    context = context.with_env(known)
     words = module_of(words) or words
     if not words or words[0].startswith("./"):
         return None
@@ -76,6 +79,8 @@ def _follow(words: list[str], context: ShellContext) -> Followed | Unfollowed | 
         if context.depth >= DEPTH:
             raise Unfollowed(f"runners call each other more than {DEPTH} levels deep")
         context.steps.take(_CALL)
+        if later := ", ".join(name for name in env if name not in known and name != "PATH"):  # programs are where they are here
+            raise Unfollowed(f"the value of {later} is known only at run time")
         found = runner([name, *words[1:]], context, lambda text, inner: _again(text, replace(inner, depth=context.depth + 1)))
         if found is not None and len(found.command) > TEXT_LIMIT:
             raise Unfollowed("the commands that it runs are too long")

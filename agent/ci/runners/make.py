@@ -32,6 +32,8 @@ def follow(words: Sequence[str], context: ShellContext, again: Again) -> Followe
     if name is None:
         raise Unfollowed(f"there is no {' or '.join(files or ['Makefile'])} in {context.cwd}")
     recipes, exported = _ask(files, plain, context)
+    announced = _announced(context.text(name))
+    recipes = [line for line in recipes if not any(_fits(" ".join(line.split()), parts) for parts in announced)]
     inside = context.with_env({name: value for name, value in exported.items() if "\n" not in value})
     careless = [[""]] if options.has("-i", "--ignore-errors") else _careless(context.text(name))
     followed: list[Followed] = []
@@ -71,6 +73,15 @@ def _variables(text: str) -> dict[str, str]:
 def _careless(text: str) -> list[list[str]]:
     """The lines whose failure make ignores, which `-n` does not show: for each, the texts between its variables."""
     lines = re.findall(r"^\t[@+]*-[@+-]*(.*)$", text.replace("\\\n", " "), re.MULTILINE)
+    return _between_variables(lines)
+
+
+def _announced(text: str) -> list[list[str]]:
+    """The texts that recipes show with `$(info …)`, which make prints like their commands; parts as in `_careless`."""
+    return _between_variables(re.findall(r"^\t[@+-]*\$[({]info (.*)[)}][ \t]*$", text, re.MULTILINE))
+
+
+def _between_variables(lines: list[str]) -> list[list[str]]:
     found = [re.split(r"\$(?:\([^()]*\)|\{[^{}]*\}|[^$])", line.strip()) for line in lines]
     found = [[" ".join(part.replace("$$", "$").split()) for part in parts] for parts in found[:_CARELESS]]
     return [parts for parts in found if any(parts)]

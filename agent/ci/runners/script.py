@@ -37,7 +37,7 @@ _FILTERS = (
 )  # only show output
 _IDLE = (":", "true")
 _ASKS = (*_IDLE, "[", "[[", "test")
-_LATER = re.compile(r"\$|`")  # in words that only a shell can expand
+LATER = re.compile(r"\$|`")  # in words that only a shell can expand
 
 Run = Callable[[list[str], ShellContext], Followed | Unfollowed | None]
 
@@ -136,7 +136,7 @@ class _Script:
             self.now.here = self.now.here.moved(bare[1])
         elif bare[:1] == ["export"]:
             given = assignments(bare[1:])[0].items()
-            self.now.here = self.now.here.with_env({k: v for k, v in given if not _LATER.search(v)})
+            self.now.here = self.now.here.with_env({k: v for k, v in given if not LATER.search(v)})
         elif not bare:
             return
         found = self.run(words, self.now.here) if runs is not False else None
@@ -178,7 +178,7 @@ class _Script:
         later: set[str] = set()
         for variables in self.now.variables():
             given = expanded(words, {**here.env, **variables})
-            later |= {word for word in given if _LATER.search(word)}
+            later |= {word for word in given if LATER.search(word)}
             brought = installs(given)
             if brought is None:
                 return False

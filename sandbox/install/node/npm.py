@@ -81,9 +81,17 @@ def _output_of(*argv: str, env: Mapping[str, str] | None = None) -> str:
 
 
 Start = Callable[[Sequence[str], Mapping[str, str]], Awaitable[Completed]]
-FORM = 2  # increment when the same manifests would give a different result
+FORM = 3  # increment when the same manifests would give a different result
 FRESH_SECONDS = 86_400.0  # age at which a result without a lock is refreshed
 PROJECT, SHOWN = "project", "/made"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`version` of Node.js ("22") for npm's scripts; `day` after which no package is taken if there is no lock. "": any."""
+
+    version: str = ""
+    day: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +100,21 @@ class NodeRecipe:
 
     registry: Registry
     project: Project
+    wanted: Wanted = Wanted()
+
+    @property
+    def day(self) -> str:
+        return "" if self.project.locked else self.wanted.day
+
+    @property
+    def how(self) -> str:
+        """The third argument of `scripts.MAKE`."""
+        return "locked" if self.project.locked else self.day or "free"
 
     @property
     def key(self) -> str:
-        here = (FORM, platform.machine(), self.registry.node, self.registry.npm, self.registry.url)
+        registry = self.registry
+        here = (FORM, platform.machine(), registry.node, registry.npm, registry.url, self.how, self.wanted.version)
         return hashlib.sha256(repr((here, sorted(self.project.files.items()))).encode()).hexdigest()[:32]
 
     def write(self, folder: Path) -> None:
@@ -106,7 +125,12 @@ class NodeRecipe:
 
 
 async def install(
-    folders: Sequence[str], backend: InstallBackend, cache: Path, python: str, bound: int | None = None
+    folders: Sequence[str],
+    backend: InstallBackend,
+    cache: Path,
+    python: str,
+    bound: int | None = None,
+    wanted: Wanted = Wanted(),
 ) -> tuple[str, ...]:
     """Fill each folder's `node_modules`; returns notes for people. Raises `InstallFailed`, `SandboxError`.
 
@@ -118,7 +142,7 @@ async def install(
         project = await manifests.read(folder, backend.read, registry.named)
         notes += project.notes
         if any(manifests.MANIFEST in name for name in project.files):
-            installer = NpmInstaller(backend, NodeRecipe(registry, project), python)
+            installer = NpmInstaller(backend, NodeRecipe(registry, project, wanted), python)
             notes += await _install(folder, installer, cache, bound)
     return tuple(notes)
 
@@ -138,7 +162,7 @@ async def _install(folder: str, installer: NpmInstaller, cache: Path, bound: int
     async def make(made: Path) -> bool:
         return await installer.run(partial(shared_environments.prepare, made), scripts.MAKE, RECIPE_FOLDER, backend.env)
 
-    since = None if recipe.project.locked else time.time() - FRESH_SECONDS
+    since = None if recipe.how != "free" else time.time() - FRESH_SECONDS
     entry = await environments.prepared(cache, recipe, make, bound=bound, since=since, lasts=lambda: installer.made.is_complete)
     if entry is None:
         raise installer.failed()
@@ -160,9 +184,8 @@ class NpmInstaller:
     async def run(self, start: Start, script: str, asked: str, target: str) -> bool:
         """Run `script` on the recipe's files at `asked`, a path in the sandbox, and on `target`. Raises `InstallFailed`."""
         registry, backend = self.recipe.registry, self.backend
-        locked = "locked" if self.recipe.project.locked else "free"
-        argv = ["/bin/sh", "-c", script, "sh", asked, target, locked, *scripts.OPTIONS, f"--registry={registry.url}"]
-        env = {}
+        argv = ["/bin/sh", "-c", script, "sh", asked, target, self.recipe.how, *scripts.OPTIONS, f"--registry={registry.url}"]
+        env = {"WANTED_NODE": self.recipe.wanted.version}
         if registry.certificates is not None:
             env["NODE_EXTRA_CA_CERTS"] = await backend.show(registry.certificates, CERTIFICATES)
         async with proxied(backend, registry.hosts, self._python, argv) as command:
@@ -175,8 +198,9 @@ class NpmInstaller:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How a fresh result differs from the request; empty for a cached result, which is complete."""
-        return () if self._result is None or self._result.exit_code else self.made.notes
+        """How the result differs from the request; a cached result is complete."""
+        is_fresh = self._result is not None and not self._result.exit_code
+        return (self.made if is_fresh else NpmResult(strict=True, dated=self.recipe.day)).notes
 
     def failed(self) -> InstallFailed:
         text = "" if self._result is None else _text(self._result.stdout, self._result.stderr)

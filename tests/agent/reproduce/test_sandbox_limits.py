@@ -7,6 +7,7 @@ import pytest
 from agent.checks.oracle import EXIT
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome
 from agent.contract.verdicts import Check, CheckRun, Failure, Verdict
+from agent.report.endings import limited
 from agent.reproduce.sandbox_limits import SandboxLimit, is_in_log, limit_behind
 from sandbox.base import Sandbox
 from tests.agent.conftest import RunCheck
@@ -102,3 +103,25 @@ async def test_a_limit_ends_the_attempt_only_where_it_explains_all_and_ci_does_n
     assert isinstance(result, NoRepair), result
     assert result.outcome is outcome
     assert "file size limit" in result.reason
+
+
+BROWSER = "Executable doesn't exist at /tmp/.cache/ms-playwright/webkit-2311/pw_run.sh"
+
+
+@pytest.mark.parametrize(
+    ("output", "what"),
+    [
+        (f"browserType.launch: {BROWSER}\n1 failed", "browser"),
+        (f"browser › all\n{BROWSER}\n\nmain › other\nValue is not `true`\n2 tests failed", "browser"),
+        ("main › other\nValue is not `true`\n1 test failed", None),
+        ("The Cypress binary is missing. Please reinstall it.", "browser"),
+    ],
+)
+async def test_a_step_that_is_red_for_want_of_a_browser(output: str, what: str | None) -> None:
+    run = CheckRun("tests", "finished", {EXIT: Verdict.FAILED}, (), 1.0, exit_code=1, output=output)
+    found = limit_behind(Failure(EXIT, "exit code 1"), run, Check("tests", "npm test", "exit"))
+    assert (found and found.what) == what
+    if found is not None:
+        assert is_in_log(found, [output])
+        said = limited([EXIT], found.what, found.sign)
+        assert said.reason.startswith("`exit` failed because the sandbox has no browser")

@@ -15,6 +15,7 @@ from agent.contract.events import (
     RungSpent,
     Selected,
     StepStarted,
+    Traced,
     Verified,
 )
 from agent.contract.outcome import CheckEvidence
@@ -82,3 +83,16 @@ def green(title: str = "`<` becomes `<=` in price") -> list[AnyEvent]:
             text="Cause", cause="An off-by-one at the limit", category="boundary", confidence=0.9, by="verdicts and change"
         ),
     ]
+
+
+def traced(text: str = "the parent commit 3f2a91c0de", diff: str = DIFF) -> Traced:
+    return Traced(
+        text=f"What broke it: 2 of the 140 lines changed since {text}: `src/rates.py:11`",
+        good=text,
+        places=["src/rates.py:11"],
+        lines=2,
+        of=140,
+        diff=diff,
+        breaks=["tests/test_new.py::test_strict"],
+        breaks_count=1,
+    )

@@ -10,6 +10,7 @@ import pytest
 from e2b.template.main import TemplateBase
 
 from deploy.e2b import build
+from sandbox.e2b.public_template import SERVING
 from sandbox.e2b.sandboxes import sandbox_bundle
 from sandbox.remote.wire import INTERPRETER
 
@@ -33,14 +34,14 @@ def test_what_is_served_needs_only_what_the_template_installs(tmp_path: Path) ->
         capture_output=True, text=True, cwd=tmp_path, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert set(done.stdout.split()) <= set(build.SERVING) | {"_virtualenv", "distutils-precedence", "_distutils_hack"}
+    assert set(done.stdout.split()) <= set(SERVING) | {"_virtualenv", "distutils-precedence", "_distutils_hack"}
 
 
 def test_the_recipe_makes_the_interpreter_and_installs_the_jail() -> None:
     text = TemplateBase.to_dockerfile(build.recipe())
     assert f"python3 -m venv {build.HOME}" in text
     assert f"{INTERPRETER} -m pip install" in text
-    for name in ("bubblewrap", "libseccomp2", *(f"{name}==" for name in build.SERVING)):
+    for name in ("bubblewrap", "libseccomp2", *(f"{name}==" for name in SERVING)):
         assert name in text
 
 

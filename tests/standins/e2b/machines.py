@@ -150,9 +150,9 @@ class Machine:
 
 
 class Machines:
-    """All there are. `templates` are the names that can be asked for; `bare` has nothing of ours in it."""
+    """All there are. `templates` are the names that can be asked for; only `selfheal` has something of ours in it."""
 
-    templates = ("selfheal", "bare")
+    templates: tuple[str, ...] = ("selfheal", "bare")
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

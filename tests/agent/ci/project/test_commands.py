@@ -1,6 +1,6 @@
 import pytest
 
-from agent.ci.project.commands import only_looks, read_command
+from agent.ci.project.commands import names_tests, only_looks, read_command
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,8 @@ def test_what_a_command_runs(text: str, reader: str, tool: str) -> None:
 )
 def test_what_leaves_nothing_behind(text: str, does: bool) -> None:
     assert only_looks(text) is does
+
+
+def test_the_latest_version_of_a_tool_is_no_test() -> None:
+    assert not names_tests("go install github.com/mitchellh/gox@latest")
+    assert names_tests("make richtest")

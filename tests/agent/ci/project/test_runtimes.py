@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -70,3 +71,31 @@ async def test_the_sandbox_is_asked(tmp_path: Path) -> None:
         found = await runtimes.versions(sandbox.base, ("Node.js", "Go"))
     assert found.keys() == {"Node.js", "Go"}
     assert found["Node.js"].count(".") == 2
+
+
+def test_a_missing_runtime_ends_only_what_cannot_run_without_it() -> None:
+    tests, build = Check("tests", "python -m pytest", "pytest"), Check("build", "npm run build", "exit")
+    assert runtimes.without((build, tests), {"Node.js": ""}, {}, {}, "local") is None
+    assert runtimes.without((Check("tests", "npm test", "javascript"),), {"Node.js": "20.1.0"}, {}, {}, "local") is None
+    texts = {"package.json": '{"engines": {"node": ">=22"}}'}
+    ending = runtimes.without((build, Check("tests", "npm test", "exit")), {"Node.js": ""}, {}, texts, "docker")
+    assert ending is not None
+    assert "Node.js >=22" in ending.reason
+    assert "SELFHEAL_SANDBOX_IMAGE" in ending.next_step
+    asked = runtimes.missing("Java", {"Java": "21"}, {"pom.xml": "<java.version>17</java.version>"}, "e2b")
+    assert "Java 21" in asked.reason
+    assert "deploy.e2b.build" in asked.next_step
+
+
+@pytest.mark.parametrize(
+    ("wanted", "engines", "there", "version"),
+    [
+        ("26", ">=22", "20.20.2", "26"), ("20", ">=22", "20.20.2", ""), ("18.x", "", "20.20.2", "18"),
+        ("v20.1", "", "20.20.2", "20.1"),
+        ("latest", ">=22", "20.20.2", "22"), ("", "^20.9 || 22.x", "18.1.0", "20"), ("lts/*", ">=22", "22.1.0", ""),
+        ("", "^12.17.0 || ^14.13 || >=16.0.0", "20.20.2", ""), ("", "", "20.20.2", ""), ("", "*", "8.0.0", ""),
+    ],
+)  # fmt: skip
+def test_the_version_of_node_that_a_job_or_a_manifest_asks_for(wanted: str, engines: str, there: str, version: str) -> None:
+    texts = {"package.json": json.dumps({"engines": {"node": engines}})}
+    assert runtimes.node_version({"Node.js": wanted} if wanted else {}, texts, there) == version

@@ -131,3 +131,32 @@ def test_many_careless_lines_are_read_in_bounded_time() -> None:
     found = follow(["make", "t"], read, {})
     assert isinstance(found, Followed)
     assert found.env == {"B": "2"}
+
+
+def test_what_a_recipe_announces_is_no_command(tmp_path: Path) -> None:
+    text = "FLAGS = -v\ntest: deps\n\t$(info **** running tests with $(FLAGS) ****)\n\tgo test $(FLAGS) ./...\ndeps:\n\t$(info *** deps)\n\tgo get ./...\n"
+    found = asking(["make", "test"], {"Makefile": text}, tmp_path)
+    assert isinstance(found, Followed)
+    assert found.command == "go test -v ./..."
+
+
+def test_a_variable_that_only_the_shell_can_expand_is_not_given_to_make(tmp_path: Path) -> None:
+    files = {"Makefile": "test:\n\tgo test $(FLAGS) ./...\n"}
+    found = asking(["PATH=$HOME/go/bin:$PATH", "make", "test"], files, tmp_path)
+    assert isinstance(found, Followed)
+    assert (found.command, found.env) == ("go test  ./...", {})
+    assert isinstance(asking(["FLAGS=$(flags)", "make", "test"], files, tmp_path), Unfollowed)
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("richgo test -v ./...", "go test -v ./..."),
+        ("gotestsum --format testname -- -race ./...", "go test -race ./..."),
+        ("gotestsum", "go test ./..."),
+    ],
+)
+def test_programs_that_show_the_results_of_go_are_followed_to_it(line: str, command: str) -> None:
+    found = follow(line.split(), project({}), {})
+    assert isinstance(found, Followed)
+    assert found.command == command

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.ci.project.runtimes import versions
 from sandbox.base import Command, Completed, InstallFailed, Packages, Sandbox, SandboxUnavailable, Workspace
 from sandbox.install.node import manifests, npm, scripts
 from sandbox.install.package_index import configured
@@ -24,10 +26,10 @@ needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="needs node a
 SMALL = {"name": "small", "version": "1.0.0", "dependencies": {"is-number": "7.0.0"}}
 
 
-async def install(sandbox: Sandbox, files: Mapping[str, str], *folders: str) -> str:
+async def install(sandbox: Sandbox, files: Mapping[str, str], *folders: str, as_of: str | None = None) -> str:
     await sandbox.unpack(tarball({name: text.encode() for name, text in files.items()}))
     try:
-        return " ".join((await sandbox.install(Packages(node=folders or (".",)))).notes)
+        return " ".join((await sandbox.install(Packages(node=folders or (".",), as_of=as_of))).notes)
     except InstallFailed as failed:
         if any(sign in failed.output for sign in ("ENOTFOUND", "ECONNREFUSED", "ETIMEDOUT", "EAI_AGAIN")):
             pytest.skip("needs a package registry")
@@ -300,3 +302,50 @@ async def test_what_is_only_approximated_is_said() -> None:
 async def test_a_manifest_or_lock_of_another_form_is_refused_by_its_name(text: object) -> None:
     with pytest.raises(InstallFailed, match=r"package-lock\.json"):
         await project({"package.json": {}, "package-lock.json": text})
+
+
+@needs_npm
+@pytest.mark.parametrize(
+    ("wanted", "got", "note"), [("*", "1.0.0", "before 2021-01-01"), ("2.0.0", "2.0.0", "do not fit"), ("1.0.0", "1.0.0", "")]
+)
+async def test_without_a_lock_the_versions_are_those_of_a_day(
+    store: LocalSandboxes, registry: NpmRegistry, wanted: str, got: str, note: str
+) -> None:
+    locked = registry.add("dated", "1.0.0", "2020-06-01")
+    registry.add("dated", "2.0.0", "2022-06-01")
+    files = {"package.json": json.dumps({**SMALL, "dependencies": {"dated": wanted}})}
+    if not note:  # a lock counts more than the day
+        files = try_lock({"dated": locked}, dependencies={"dated": wanted})
+    try:
+        for _ in range(2):  # the second time from the cache
+            async with store.open("npm") as sandbox:
+                said = await install(sandbox, files, as_of="2021-01-01")
+                assert note in said
+                assert bool(note) == bool(said)
+                assert (await ask(sandbox.base, "console.log(require('dated'))")).stdout.decode().strip() == got
+    except SandboxUnavailable as missing:
+        pytest.skip(f"needs bubblewrap: {missing}")
+
+
+@needs_npm
+async def test_scripts_run_with_the_wanted_version_of_node(store: LocalSandboxes, registry: NpmRegistry) -> None:
+    machine = "x64" if platform.machine() == "x86_64" else "arm64"
+    script = {"bin/node": "#!/bin/sh\necho v99.1.0\n"}
+    registry.add(f"node-linux-{machine}", "99.1.0", files=script, bin={"node": "bin/node"})
+    registry.add("small")
+    manifest = {"name": "top", "version": "1.0.0", "dependencies": {"small": "1.0.0"}, "scripts": {"test": "node"}}
+    try:
+        for _ in range(2):  # the second time from the cache
+            async with store.open("npm") as sandbox:
+                await sandbox.unpack(tarball({"package.json": json.dumps(manifest).encode()}))
+                installed = await sandbox.install(Packages(node=(".",), node_version="99"))
+                said = await sandbox.base.run(Command(("/usr/bin/env", "npm", "test", "--silent"), 30.0))
+                assert (installed.notes, said.stdout.strip()) == ((), b"v99.1.0")
+                assert await versions(sandbox.base, ("Node.js",)) == {"Node.js": "99.1.0"}
+        async with store.open("npm") as sandbox:
+            await sandbox.unpack(tarball({"package.json": json.dumps(manifest).encode()}))
+            installed = await sandbox.install(Packages(node=(".",), node_version="98"))
+            assert "Node.js 98 is not in npm's registry" in installed.notes[0]
+            assert (await ask(sandbox.base, "require('small')")).exit_code == 0
+    except SandboxUnavailable as missing:
+        pytest.skip(f"needs bubblewrap: {missing}")

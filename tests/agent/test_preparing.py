@@ -1,0 +1,112 @@
+"""From a checkout's files to a task: missing runtimes, and another job where the replay of the first one is refused."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from agent.case import Case, Prepared, Uninstalled
+from agent.ci.job.selection import AnyJob
+from agent.contract.budget import Budget
+from agent.contract.events import AnyEvent
+from agent.contract.outcome import NoRepair, Outcome
+from agent.contract.task import Policy
+from agent.preparing import prepare
+from app.cli.checkout import checkout
+from sandbox.install.package_index import configured
+from sandbox.install.packages import PackageStore
+from sandbox.local import LocalSandboxes
+
+PASSES = "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_it(self):\n        pass\n"
+# Each with a test for `go test` and the like; the first one that this machine has only outside /usr, or not at all, is tried.
+LANGUAGES = {
+    "Go": ("go", {"go.mod": "module example.com/a\n\ngo 1.21\n", "a_test.go": "package a\n"}, "1.21", "golang-go"),
+    "Rust": ("cargo", {"Cargo.toml": '[package]\nname = "a"\nversion = "0.1.0"\nrust-version = "1.70"\n'}, "1.70", "cargo"),
+}
+
+
+async def prepared(
+    files: Mapping[str, str], tmp_path: Path, *, job: AnyJob | None = None, command: str | None = None
+) -> Prepared | Uninstalled | NoRepair:
+    repository = tmp_path / "repository"
+    for name, text in files.items():
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).write_text(dedent(text))
+    store = PackageStore(tmp_path / "packages", await configured())
+
+    async def emit(event: AnyEvent) -> None:
+        pass
+
+    case = Case("one", "one", checkout.packed(repository), jobs=() if job is None else (job,), command=command)
+    async with LocalSandboxes(tmp_path / "open", store).open("one") as sandbox:
+        return await prepare(case, sandbox, emit, policy=Policy(), budget=Budget(seconds=120.0))
+
+
+async def test_a_missing_runtime_is_named_with_its_version_and_the_way_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    name = next((name for name, (program, *_) in LANGUAGES.items() if shutil.which(program) is None), None)
+    if name is None:
+        pytest.skip("this machine has all the runtimes in /usr/bin")
+    program, files, version, package = LANGUAGES[name]
+    ended = await prepared(files, tmp_path)
+    assert isinstance(ended, NoRepair)
+    assert ended.outcome is Outcome.INFRASTRUCTURE
+    assert ended.reason == f"The tests need {name} {version}, but the sandbox has no program `{program}`."
+    assert f"Install {name} {version} on the sandbox's machine" in ended.next_step
+    assert f"apt-get install {package}" in ended.next_step
+
+
+WORKFLOW = """
+    on: push
+    jobs:
+      tests:
+        runs-on: ubuntu-latest
+        steps: [{uses: actions/checkout@v5}, {run: SCRIPT}]
+    """
+
+
+async def test_where_a_replay_is_refused_the_next_job_is_tried(tmp_path: Path) -> None:
+    files = {
+        ".github/workflows/a.yml": WORKFLOW.replace("SCRIPT", "nosuchtool test"),
+        ".github/workflows/b.yml": WORKFLOW.replace("SCRIPT", "sh run/tests"),
+        "run/tests": "python -m unittest\n",
+        "test_it.py": PASSES,
+    }
+    found = await prepared(files, tmp_path, job=AnyJob())
+    assert isinstance(found, Prepared), found
+    assert [check.command for check in found.task.checks] == ["sh run/tests"]
+    passed = [note for note in found.task.approximated if note.startswith("passed over: ")]
+    reason = "The step `Run nosuchtool test` fails here without the program nosuchtool, which CI has"
+    assert passed == [f"passed over: tests of a.yml ({reason})"]
+
+
+async def test_where_every_job_is_refused_the_first_refusal_is_the_ending(tmp_path: Path) -> None:
+    files = {
+        ".github/workflows/a.yml": WORKFLOW.replace("SCRIPT", "nosuchtool test"),
+        ".github/workflows/b.yml": WORKFLOW.replace("SCRIPT", "nosuchprogram test"),
+        "test_it.py": PASSES,
+    }
+    ended = await prepared(files, tmp_path, job=AnyJob())
+    assert isinstance(ended, NoRepair)
+    assert "the program nosuchtool" in ended.reason
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 12345\n".format("a" * 64)
+
+
+async def test_files_of_git_lfs_without_their_content_are_named(tmp_path: Path) -> None:
+    files = {"test_it.py": PASSES, ".gitattributes": "*.bin filter=lfs diff=lfs\n", "data/a b.bin": POINTER, "c.txt": "c\n"}
+    found = await prepared(files, tmp_path / "one", command="python -m unittest")
+    assert isinstance(found, Prepared), found
+    (note,) = [note for note in found.task.approximated if "LFS" in note]
+    assert "for data/a b.bin, so tests" in note
+    assert "`git lfs pull`" in note
+    found = await prepared({**files, "data/a b.bin": "content"}, tmp_path / "two", command="python -m unittest")
+    assert isinstance(found, Prepared), found
+    assert not [note for note in found.task.approximated if "LFS" in note]
