@@ -121,7 +121,11 @@ def wrong_function(code: Code) -> Iterator[Edit]:
         )
         is_own = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "self"
         if name in known and is_own == (code.owner is not None):
-            alike = (each for each, arity in known.items() if arity == known[name] and each != code.node.name)
+            alike = (
+                each
+                for each, arity in known.items()
+                if arity == known[name] and each != code.node.name and each.startswith("_") == name.startswith("_")
+            )
             other = nearest(name, alike, _SIMILAR)
             if other is not None:
                 yield code.replaced(node.func, f"self.{other}" if is_own else other)

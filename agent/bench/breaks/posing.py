@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from agent.bench.breaks.heldout import chosen
-from agent.bench.breaks.operators import Break, Slip, broken, slips
+from agent.bench.breaks.operators import Break, Slip, broken, same_program, slips
 from agent.bench.lab import Files, Lab, Skipped, text_of
 from agent.checks.runner import prelude_of
 from agent.checks.sampling import test_files
@@ -50,6 +50,10 @@ class Red(Skipped):
         self.ids, self.few = ids, few
 
 
+class Unfinished(Skipped):
+    """The suite is too slow, or it crashes: probably that of other commits too."""
+
+
 class _Traced(msgspec.Struct):
     tests: dict[str, bool | None] = {}
     passing: dict[str, dict[int, list[int]]] = {}
@@ -69,11 +73,11 @@ def is_product(path: str) -> bool:
 
 
 async def pose(
-    lab: Lab, files: Files, changed: Sequence[str], seed: str
+    lab: Lab, files: Files, before: Files, changed: Sequence[str], seed: str
 ) -> tuple[tuple[Posed, ...], Mapping[VerdictId, Verdict]]:
-    """Up to `EACH` breaks in `files`, mostly in those of `changed`, and the verdicts without a break. The same seed
-    makes the same choices.
+    """Up to `EACH` breaks in `files`, mostly in those of `changed`, and the verdicts without a break.
 
+    `before` are the files of the parent: a break that leads back to them is none. The same seed makes the same choices.
     Raises `Red` if the suite is not green, `Skipped` if it is too slow or no break is found, and `SandboxError`.
     """
     started, rng = time.monotonic(), random.Random(seed)  # noqa: S311 - reproducible, nothing secret
@@ -90,7 +94,8 @@ async def pose(
             break
         text = text_of(files[path])
         made = broken(path, text, slip) if text is not None else None
-        if made is None or (path, slip.function) in used:
+        old = text_of(before[path]) if path in before else None
+        if made is None or (path, slip.function) in used or (old is not None and same_program(made.after, old)):
             continue
         red = await _turned_red(lab, check, made, tests, suite, seconds, rng)
         if red:
@@ -110,7 +115,7 @@ async def _green(lab: Lab) -> tuple[Check, tuple[CheckRun, ...]]:
     runs = await lab.runs({}, seconds=SLOWEST)
     for run in runs:
         if run.ending != "finished":
-            raise Skipped(f"its tests did not finish within {SLOWEST:.0f} s ({run.ending})")
+            raise Unfinished(f"its tests did not finish within {SLOWEST:.0f} s ({run.ending})")
         if run.red:
             raise Red(tuple(sorted(run.red)), len(run.red) <= max(1, FEW_RED * len(run.verdicts)))
     passed = sum(len(run.green) for run in runs if run.check == check.name)

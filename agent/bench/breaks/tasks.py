@@ -27,12 +27,14 @@ from agent.contract.verdicts import Verdict, VerdictId
 from agent.source.test_files import is_test
 from sandbox.base import InstallFailed
 
+SPARE = 12  # commits that may be passed over
+TOO_SLOW = 2  # commits with a suite that does not finish, after which no more are tried
 LATEST = 20  # commits that change code: the seed chooses from so many, and from as many older ones when these are used up
 
 
 async def load(root: Path, count: int, seed: int) -> Benchmark:
     """Raises `BadInput`."""
-    most = count + LATEST  # all but `LATEST` of them may be passed over
+    most = count + SPARE
     every = await history.commits(root, most * history.LOOKED_THROUGH)
     commits = [commit for commit in every if any(map(is_product, commit.paths))]
     await _check(root, commits)
@@ -86,7 +88,7 @@ class _Source:
         name, _, number = id_.rpartition("-")
         commit, at = self.commits[name], int(number) - 1
         before, whole = await history.files(self.root, commit.parent), await history.files(self.root, commit.id)
-        setup = await self._setup(commit, whole, labs)
+        setup = await self._setup(commit, before, whole, labs)
         if isinstance(setup, Exception):
             raise setup if at == 0 else NoTask(str(setup))
         if at >= len(setup.posed):
@@ -103,12 +105,15 @@ class _Source:
         specimen = Specimen(id_, files, self.configuration, (good,), tag)
         yield Trial(specimen, judge.repair, judge.no_repair, posed.broken.slip.kind)
 
-    async def _setup(self, commit: Commit, whole: Files, labs: Labs) -> Setup | Exception:
+    async def _setup(self, commit: Commit, before: Files, whole: Files, labs: Labs) -> Setup | Exception:
         """The commit's breaks, or why there are none. Raises `SandboxError`."""
         async with self.locks.setdefault(commit.id, asyncio.Lock()):
             if commit.id not in self.known:
+                unfinished = [known for known in self.known.values() if isinstance(known, posing.Unfinished)]
+                if len(unfinished) >= TOO_SLOW:
+                    return NoTask(str(unfinished[0]))
                 try:
-                    self.known[commit.id] = await self._posed(commit, whole, labs)
+                    self.known[commit.id] = await self._posed(commit, before, whole, labs)
                 except NotPosed as error:
                     self.known[commit.id] = Skipped(str(error))
                 except InstallFailed as error:
@@ -117,17 +122,19 @@ class _Source:
                     self.known[commit.id] = error
             return self.known[commit.id]
 
-    async def _posed(self, commit: Commit, whole: Files, labs: Labs, left_out: tuple[VerdictId, ...] = ()) -> Setup:
+    async def _posed(
+        self, commit: Commit, before: Files, whole: Files, labs: Labs, left_out: tuple[VerdictId, ...] = ()
+    ) -> Setup:
         """Raises `NotPosed`, `Skipped`, `SandboxError`."""
         started, tag = time.monotonic(), await history.tag_of(self.root, commit.id)
         try:
             async with labs.open(whole, self.configuration, tag) as lab:
-                posed, suite = await posing.pose(lab, whole, commit.paths, f"{self.seed} {commit.id}")
+                posed, suite = await posing.pose(lab, whole, before, commit.paths, f"{self.seed} {commit.id}")
         except posing.Red as red:
             green = heldout.leaving_out(whole, red.ids) if red.few and not left_out else None
             if green is None:
                 raise
-            return await self._posed(commit, green, labs, red.ids)
+            return await self._posed(commit, before, green, labs, red.ids)
         return Setup(posed, left_out, suite, time.monotonic() - started)
 
 

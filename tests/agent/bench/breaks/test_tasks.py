@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.bench.breaks import tasks
+from agent.bench.breaks import posing, tasks
 from agent.bench.lab import BadInput, Labs, NoTask, Skipped, Specimen, Trial
 from agent.contract import words
 from agent.contract.budget import Usage
@@ -195,6 +195,24 @@ async def test_few_failing_tests_are_left_out(labs: Labs, tmp_path: Path) -> Non
         assert "test_far.py" not in trial.specimen.files
         assert b"def test_no_name" not in trial.specimen.files["test_shelf.py"].content
         assert not any(b"def test_no_name" in (file.before or b"") for file in good.files)
+
+
+async def test_after_two_suites_that_do_not_finish_no_more_are_tried(
+    labs: Labs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(posing, "SLOWEST", 1.0)
+    git(tmp_path, "init", "-q")
+    for number in range(4):
+        slow = "import time\ntime.sleep(9)\n"
+        commit(tmp_path, {"shelf.py": f"{OLD}\nN = {number}\n", "test_shelf.py": slow + TESTS})
+    bench = await tasks.load(tmp_path, 1, seed=0)
+    ends: list[type[Exception]] = []
+    for id_ in list(bench.groups)[::3]:
+        with pytest.raises(Skipped, match="its tests did not finish within 1 s") as raised:
+            async with bench.trial(id_, labs):
+                pass
+        ends.append(raised.type)
+    assert ends == [posing.Unfinished, posing.Unfinished, NoTask]
 
 
 @pytest.mark.parametrize(
