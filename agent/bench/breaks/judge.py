@@ -19,6 +19,7 @@ from agent.contract.verdicts import Verdict, VerdictId
 from agent.edits.changes import changed_ranges, lines
 from agent.source.test_files import is_test
 
+SMALL = 10  # changed lines; a larger culprit that is most of the change names no line
 SUSPECTS = 3  # most suspicious locations that count as naming the lines
 _SUSPECT = re.compile(r"(?:`[^`]*` in )?(?P<path>[^;`]+?), lines? (?P<first>\d+)(?: to (?P<last>\d+))? \(")
 _SUSPECTS = "Suspicious locations"
@@ -53,12 +54,14 @@ class Judge:
         culprit = ended.culprit
         verified = any(iteration.result == "verified" for iteration in ended.log.iterations)
         right, how = await self._right(culprit.reversal) if culprit is not None else (False, "no change is named")
-        places = list(culprit.places) if culprit is not None else suspects(ended.log.notes)[:SUSPECTS]
-        told = {
+        named = culprit is not None and (culprit.lines <= SMALL or 2 * culprit.lines <= culprit.of)
+        places = list(culprit.places) if culprit is not None and named else suspects(ended.log.notes)[:SUSPECTS]
+        told: dict[str, object] = {
             "located": self._names(places),
             "found": right is True,
             "withheld": culprit is not None or verified,
             "reversed": False,
+            "culprit": f"{culprit.lines} of {culprit.of} changed lines" if culprit is not None else None,
         }
         return Judgement(None, how, {**self._task(), **told})
 

@@ -152,6 +152,8 @@ async def test_a_break_of_covered_code_is_a_task_and_its_repair_is_judged(labs: 
         assert await given_up(trial, verified=True) == {**nothing, "withheld": True}
         right = Culprit("", (FileChange("shelf.py", broken, NEW),), (at,), 2, 9)
         assert await given_up(trial, right) == {**nothing, "located": True, "found": True, "withheld": True}
+        most = replace(right, lines=11, of=21)
+        assert await given_up(trial, most) == {**nothing, "found": True, "withheld": True}, "most of the change is no line"
         wrong = replace(right, reversal=(FileChange("shelf.py", broken, OLD),), places=(Span(path, 15, 15, 1.0, ""),))
         assert await given_up(trial, wrong) == {**nothing, "withheld": True}
 
