@@ -264,6 +264,7 @@ class _Planner:
             packages = merge(
                 packages, Packages(node=tuple(c.cwd for c in self.checks if runtimes.needed((c,), {}) == ("Node.js",)))
             )
+        packages = merge(packages, self._sources())
         packages = self._existing(packages)
         return Plan(
             tuple(self.checks),
@@ -272,6 +273,23 @@ class _Planner:
             ending or NO_CHECKS,
             tuple(self.legs),
             self.project,
+        )
+
+    def _sources(self) -> Packages:
+        """The locks of crates and Go modules that the tests need, except where the sources are committed."""
+        found = [*self.checks, *(check for planned in self.legs for check in planned.result.checks)]
+        asked = runtimes.tests_among(found)
+        needed = runtimes.needed(asked, {}) if not any(check.is_python for check in asked) else ()
+        folders = dict.fromkeys((".", *(check.cwd for check in asked)))
+        paths = self.project.paths
+
+        def with_lock(lock: str, committed: str) -> tuple[str, ...]:
+            inside = {folder: "" if folder in ("", ".") else f"{folder}/" for folder in folders}
+            return tuple(name for name, path in inside.items() if path + lock in paths and path + committed not in paths)
+
+        return Packages(
+            crates=with_lock("Cargo.lock", ".cargo/config.toml") if "Rust" in needed else (),
+            go_modules=with_lock("go.sum", "vendor/modules.txt") if "Go" in needed else (),
         )
 
     def _as_written_down(self, found: Check, configuration: Configuration) -> Check:
