@@ -130,7 +130,7 @@ class Packages:
     groups: tuple[str, ...] = ()  # dependency groups of the root pyproject.toml
     projects: tuple[str, ...] = ()
     node: tuple[str, ...] = ()
-    crates: tuple[str, ...] = ()  # folders with a Cargo.lock
+    crates: tuple[str, ...] = ()  # folders with a Cargo.toml
     go_modules: tuple[str, ...] = ()  # folders with a go.sum
     python: str | None = None  # requested version, "3.12"; the nearest available one is used and reported in `Installed`
     node_version: str | None = None  # "22": npm's scripts run with this Node.js, if the registry has it

@@ -276,20 +276,22 @@ class _Planner:
         )
 
     def _sources(self) -> Packages:
-        """The locks of crates and Go modules that the tests need, except where the sources are committed."""
+        """The folders of the crates and Go modules that the tests need, except where the sources are committed."""
         found = [*self.checks, *(check for planned in self.legs for check in planned.result.checks)]
         asked = runtimes.tests_among(found)
         needed = runtimes.needed(asked, {}) if not any(check.is_python for check in asked) else ()
         folders = dict.fromkeys((".", *(check.cwd for check in asked)))
-        paths = self.project.paths
+        paths, texts = self.project.paths, self.project.texts
+        prefixes = {folder: "" if folder in ("", ".") else f"{folder}/" for folder in folders}
 
-        def with_lock(lock: str, committed: str) -> tuple[str, ...]:
-            inside = {folder: "" if folder in ("", ".") else f"{folder}/" for folder in folders}
-            return tuple(name for name, path in inside.items() if path + lock in paths and path + committed not in paths)
+        def with_file(name: str) -> tuple[str, ...]:
+            return tuple(folder for folder, prefix in prefixes.items() if prefix + name in paths)
 
+        locked = with_file("Cargo.lock") or with_file("Cargo.toml")[:1]
+        vendored = any("replace-with" in texts.get(f"{prefix}.cargo/config.toml", "") for prefix in prefixes.values())
+        modules = with_file("go.sum") if not with_file("vendor/modules.txt") else ()
         return Packages(
-            crates=with_lock("Cargo.lock", ".cargo/config.toml") if "Rust" in needed else (),
-            go_modules=with_lock("go.sum", "vendor/modules.txt") if "Go" in needed else (),
+            crates=locked if "Rust" in needed and not vendored else (), go_modules=modules if "Go" in needed else ()
         )
 
     def _as_written_down(self, found: Check, configuration: Configuration) -> Check:

@@ -114,7 +114,7 @@ async def install(packages: Packages, backend: InstallBackend, store: PackageSto
     if packages.node:
         wanted = npm.Wanted(packages.node_version or "", packages.as_of or "")
         notes = await npm.install(packages.node, backend, store.modules, python, policy.cache, wanted)
-    sources = await source_files.install(packages, backend, store.cache, store.upstreams, policy)
+    sources = await source_files.install(packages, backend, store.cache, python, store.upstreams, policy)
     other = "" if runs_as(packages.python, interpreter.version) else _other_python(interpreter, packages.python, store)
     notes = tuple(note for note in (other, found.note, *notes, *sources) if note)
     built = tuple(dict.fromkeys(first or second for first, second in _BUILT.findall(output)))

@@ -40,9 +40,7 @@ def detect(paths: Collection[str], texts: Mapping[str, str]) -> DetectedEcosyste
     if "go.mod" in texts and any(path.endswith("_test.go") for path in paths):
         return DetectedEcosystem(Check("tests", "go test ./...", "go"))
     if "Cargo.toml" in texts:
-        locked = "Cargo.lock" in paths or ".cargo/config.toml" in paths
-        note = "there is no Cargo.lock, so no crates are fetched: only vendored ones are available"
-        return DetectedEcosystem(Check("tests", "cargo test", "rust"), notes=() if locked else (note,))
+        return DetectedEcosystem(Check("tests", "cargo test", "rust"))
     if "pom.xml" in texts:
         command = "./mvnw -B -o test" if "mvnw" in paths else "mvn -B -o test"
         return DetectedEcosystem(

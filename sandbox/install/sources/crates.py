@@ -88,12 +88,13 @@ async def provide(crates: tuple[Crate, ...], index: str, cache: Path, policy: Do
             await _make(folder, crates, template, policy)
         except (httpx.HTTPError, OSError, ValueError) as error:
             why = f"the crates that {LOCK} names could not be fetched from {index}: {fetch.in_words(error)}"
-            raise SourcesUnavailable(why, _way(index)) from error
+            raise SourcesUnavailable(why, way(index)) from error
 
     return await fetch.kept(cache, fetch.key_of(FORM, index, crates), make, policy.cache)
 
 
-def _way(index: str) -> str:
+def way(index: str) -> str:
+    """What to do if the index cannot be reached, for people."""
     return (
         f"Let this machine reach {index} and its downloads, name another sparse index with `SELFHEAL_CRATES_INDEX`, "
         "or commit the crates (`cargo vendor`), then try again."

@@ -9,16 +9,26 @@ from pathlib import Path
 from sandbox.base import InstallFailed, Packages
 from sandbox.install.backend import InstallBackend
 from sandbox.install.download import DownloadPolicy
-from sandbox.install.sources import crates, go_modules
+from sandbox.install.sources import crates, go_modules, lock
 from sandbox.install.sources.fetch import Upstreams
 
 
 async def install(
-    packages: Packages, backend: InstallBackend, caches: Path, upstreams: Upstreams, policy: DownloadPolicy
+    packages: Packages,
+    backend: InstallBackend,
+    caches: Path,
+    python: str,
+    upstreams: Upstreams,
+    policy: DownloadPolicy,
 ) -> tuple[str, ...]:
-    """Provide what the locks in the packages' folders name; returns notes. Raises `InstallFailed`, `SandboxError`."""
-    notes = []
+    """Provide what the locks in the packages' folders name; returns notes. Raises `InstallFailed`, `SandboxError`.
+
+    `python`, a path in the sandbox, runs the forwarder.
+    """
+    notes: list[str] = []
     if packages.crates and backend.keeps and upstreams.crates:
+        for folder in packages.crates:
+            notes += await lock.write_if_missing(folder, backend, python, upstreams.crates)
         found = [crates.read_lock(text) for text in await _texts(backend, packages.crates, crates.LOCK)]
         named = tuple(sorted({crate for each in found for crate in each}))
         entry = await crates.provide(named, upstreams.crates, caches / "crates", policy)
@@ -35,14 +45,14 @@ async def install(
     return tuple(notes) if backend.keeps or backend.proxy_folder is not None else ()  # else the code has network access
 
 
-def _without(lock: str) -> str:
-    return f"what {lock} names is not fetched for this sandbox: only vendored dependencies are available"
+def _without(name: str) -> str:
+    return f"what {name} names is not fetched for this sandbox: only vendored dependencies are available"
 
 
-async def _texts(backend: InstallBackend, folders: Sequence[str], lock: str) -> list[str]:
+async def _texts(backend: InstallBackend, folders: Sequence[str], name: str) -> list[str]:
     texts = []
     for folder in folders:
-        path = posixpath.normpath(posixpath.join(folder, lock))
+        path = posixpath.normpath(posixpath.join(folder, name))
         try:
             texts.append((await backend.read(path)).decode("utf-8", "replace"))
         except FileNotFoundError as error:

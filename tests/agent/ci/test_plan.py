@@ -201,7 +201,9 @@ async def test_a_step_that_uses_the_action_of_a_linter_is_run_as_its_command(rep
     ("files", "crates", "go_modules"),
     [
         ({"Cargo.toml": "", "Cargo.lock": ""}, (".",), ()),
-        ({"Cargo.toml": "", "Cargo.lock": "", ".cargo/config.toml": ""}, (), ()),
+        ({"Cargo.toml": ""}, (".",), ()),
+        ({"Cargo.toml": "", "Cargo.lock": "", ".cargo/config.toml": "[alias]\n"}, (".",), ()),
+        ({"Cargo.toml": "", ".cargo/config.toml": '[source.crates-io]\nreplace-with = "vendored"\n'}, (), ()),
         ({"go.mod": "", "go.sum": "", "a_test.go": ""}, (), (".",)),
         ({"go.mod": "", "go.sum": "", "a_test.go": "", "vendor/modules.txt": ""}, (), ()),
         ({"Cargo.toml": "", "Cargo.lock": "", "test_a.py": "def test_a(): pass\n"}, (), ()),

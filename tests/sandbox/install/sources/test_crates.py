@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,26 +112,35 @@ def test_locks_of_old_and_new_versions_are_read() -> None:
 
 @pytest.mark.optional(reason="needs cargo, which `make setup` does not install")
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo")
-async def test_cargo_builds_with_them_without_a_network(sources: Sources, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_locked", [True, False])
+async def test_cargo_builds_with_them_without_a_network(sources: Sources, tmp_path: Path, is_locked: bool) -> None:
     digest = sources.add_crate("adding", "1.0.0", ADDS)
-    files = {"Cargo.toml": MANIFEST, "src/lib.rs": CODE}
-    # cargo itself judges the index, and writes the lock.
-    for name, text in files.items():
-        (tmp_path / "made" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "made" / name).write_text(text)
-    options = ("--config", 'source.crates-io.replace-with="own"', "--config", f'source.own.registry="sparse+{sources.index}"')
-    written = subprocess.run(["cargo", "generate-lockfile", *options], cwd=tmp_path / "made", capture_output=True, text=True)
-    assert written.returncode == 0, written.stderr
-    files["Cargo.lock"] = (tmp_path / "made/Cargo.lock").read_text()
-    assert digest in files["Cargo.lock"]
+    files = {"Cargo.toml": MANIFEST, "src/lib.rs": CODE, **({"Cargo.lock": lock(digest)} if is_locked else {})}
     store = PackageStore(tmp_path / "packages", IndexAccess((), frozenset()), upstreams=Upstreams(sources.index, ""))
     try:
         async with LocalSandboxes(tmp_path / "open", store).open("crates") as sandbox:
             await sandbox.unpack(tarball({name: text.encode() for name, text in files.items()}))
-            await sandbox.install(Packages(crates=(".",)))
+            installed = await sandbox.install(Packages(crates=(".",)))
+            assert ("Cargo.lock is missing" in " ".join(installed.notes)) is not is_locked
             async with sandbox.candidate() as workspace:
                 ended = await workspace.run(Command(("/usr/bin/env", "cargo", "test", "--locked"), 120.0))
                 assert ended.exit_code == 0, ended.stderr.decode()
                 assert b"test adds ... ok" in ended.stdout
+                spoils = await workspace.run(Command(("/bin/sh", "-c", "echo > $CARGO_HOME/config.toml"), 20.0))
+                assert spoils.exit_code, "read-only"
+    except SandboxUnavailable as missing:
+        pytest.skip(f"needs bubblewrap: {missing}")
+
+
+@pytest.mark.optional(reason="needs cargo, which `make setup` does not install")
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo")
+async def test_a_lock_that_cargo_cannot_write_is_named(sources: Sources, tmp_path: Path) -> None:
+    sources.pages["/index/config.json"] = b'{"dl": "http://127.0.0.1:9/"}'
+    store = PackageStore(tmp_path / "packages", IndexAccess((), frozenset()), upstreams=Upstreams(sources.index, ""))
+    try:
+        async with LocalSandboxes(tmp_path / "open", store).open("crates") as sandbox:
+            await sandbox.unpack(tarball({"Cargo.toml": MANIFEST.encode(), "src/lib.rs": CODE.encode()}))
+            with pytest.raises(SourcesUnavailable, match=r"Cargo\.lock is missing, and cargo could not write it"):
+                await sandbox.install(Packages(crates=(".",)))
     except SandboxUnavailable as missing:
         pytest.skip(f"needs bubblewrap: {missing}")
