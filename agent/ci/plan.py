@@ -24,6 +24,7 @@ from agent.ci.project.commands import read_command, tools_of
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, TestCommand
 from agent.ci.project.detection import Project
 from agent.ci.project.install_commands import merge
+from agent.ci.project.locked_sources import locked_sources
 from agent.ci.runners.default_tests import detected
 from agent.ci.runners.dispatch import follow_script
 from agent.ci.workflows.document import WorkflowProblem
@@ -264,7 +265,8 @@ class _Planner:
             packages = merge(
                 packages, Packages(node=tuple(c.cwd for c in self.checks if runtimes.needed((c,), {}) == ("Node.js",)))
             )
-        packages = merge(packages, self._sources())
+        reached = [*self.checks, *(check for planned in self.legs for check in planned.result.checks)]
+        packages = merge(packages, locked_sources(reached, self.project))
         packages = self._existing(packages)
         return Plan(
             tuple(self.checks),
@@ -273,25 +275,6 @@ class _Planner:
             ending or NO_CHECKS,
             tuple(self.legs),
             self.project,
-        )
-
-    def _sources(self) -> Packages:
-        """The folders of the crates and Go modules that the tests need, except where the sources are committed."""
-        found = [*self.checks, *(check for planned in self.legs for check in planned.result.checks)]
-        asked = runtimes.tests_among(found)
-        needed = runtimes.needed(asked, {}) if not any(check.is_python for check in asked) else ()
-        folders = dict.fromkeys((".", *(check.cwd for check in asked)))
-        paths, texts = self.project.paths, self.project.texts
-        prefixes = {folder: "" if folder in ("", ".") else f"{folder}/" for folder in folders}
-
-        def with_file(name: str) -> tuple[str, ...]:
-            return tuple(folder for folder, prefix in prefixes.items() if prefix + name in paths)
-
-        locked = with_file("Cargo.lock") or with_file("Cargo.toml")[:1]
-        vendored = any("replace-with" in texts.get(f"{prefix}.cargo/config.toml", "") for prefix in prefixes.values())
-        modules = with_file("go.sum") if not with_file("vendor/modules.txt") else ()
-        return Packages(
-            crates=locked if "Rust" in needed and not vendored else (), go_modules=modules if "Go" in needed else ()
         )
 
     def _as_written_down(self, found: Check, configuration: Configuration) -> Check:
