@@ -33,6 +33,7 @@ class Case:
     heals_flakiness: bool = False  # someone asked to repair flaky failures too
     image: str | None = None  # the failed job's image, if the sandbox was opened with it
     model: str | None = None  # LiteLLM name that the user chose; None: the installation's models
+    tag: str = ""  # the newest tag, if no job names it: tools derive the version from it
     good: tuple[LastGood, ...] = ()  # commits that may be the last good one, the most likely first
 
 

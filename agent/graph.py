@@ -1,11 +1,11 @@
 """Defines the whole graph: the repair of one task.
 
-    reproduce ─fails─▶ localize ─▶ recall ─▶ climb ─a rung─▶ diagnose? ─▶ propose × strategies ─▶ guard ─▶ verify × candidates
-        │ not every time: probe               ▲  │                                                 │             │
-        │                                     │  └─none left, no budget─▶ report                   │ refused     ▼
-        │                                     └──────────── reflect ◀──────────────────────────────┴─ failed ─ select
-        │                                           objected ▲ ▲ not proven                                   │ passed
-        └──▶ report ◀─ approve ◀─ second opinions ◀──────────┴─┴─────────────── prove ◀───────────────────────┘
+    reproduce ─fails─▶ compare ─▶ localize ─▶ recall ─▶ climb ─a rung─▶ diagnose? ─▶ propose × strategies ─▶ guard
+        │ not every time: probe                        ▲  │                                                   │
+        │                                              │  └─none left, no budget─▶ report                     │ allowed
+        │                                              └─────── reflect ◀──────── refused ────────────────────┤
+        │                                       objected ▲ ▲ not proven ▲ failed                              ▼
+        └─▶ report ◀─ approve ◀─ second opinions ◀───────┴─┴─── prove ◀─┴──── select ◀──────── verify × candidates
 
 Every finished step is checkpointed, so that another worker can resume after a kill. A step can run twice; its result counts
 once. A step needs nothing outside the state, the blobs and the `Context`. When a person is asked (`approve`, `approve_round`),
@@ -39,6 +39,7 @@ from agent.contract.verdicts import CheckRun, Oracle
 from agent.nodes.approve import approve, approve_round, asks_before
 from agent.nodes.challenge import challenge
 from agent.nodes.climb import climb, is_left_to_a_model
+from agent.nodes.compare import compare
 from agent.nodes.guard import guard
 from agent.nodes.localize import localize
 from agent.nodes.probe import probe
@@ -55,13 +56,14 @@ from agent.proposers.model import DIRECT
 from agent.report.recording import Step, recorded
 from agent.state import Bookkeeping, Context, Opinion, State, Work, pack, spent, unpack
 
-GRAPH_VERSION = 4  # increase it when a node is renamed or the meaning of the state changes
+GRAPH_VERSION = 5  # increase it when a node is renamed or the meaning of the state changes
 MOST_STEPS = 1000  # stops an endless loop; the budget ends a repair long before
 ABREAST = 4  # candidates of a model that are verified in parallel if the checks are brief; otherwise one at a time
 
 STEPS: dict[str, Step] = {
     "reproduce": reproduce,
     "probe": probe,
+    "compare": compare,
     "localize": localize,
     "recall": recall,
     "climb": climb,
@@ -96,7 +98,8 @@ def _compiled(checkpointer: BaseCheckpointSaver[str], opinions: tuple[Opinion, .
         graph.add_node(name, _recorded(name, step))
     graph.add_edge(START, "reproduce")
     graph.add_conditional_edges("reproduce", is_red)
-    graph.add_conditional_edges("probe", is_red, ["localize", "report"])
+    graph.add_conditional_edges("probe", is_red, ["compare", "report"])
+    graph.add_conditional_edges("compare", is_this_change)
     graph.add_edge("localize", "recall")
     graph.add_edge("recall", "climb")
     graph.add_conditional_edges("climb", who_is_asked, ["report", "approve_round", "diagnose", "propose"])
@@ -118,10 +121,14 @@ def _compiled(checkpointer: BaseCheckpointSaver[str], opinions: tuple[Opinion, .
     return graph.compile(checkpointer=checkpointer)
 
 
-def is_red(state: State) -> Literal["localize", "probe", "report"]:
+def is_red(state: State) -> Literal["compare", "probe", "report"]:
     if "ending" in state:
         return "report"
-    return "localize" if "oracle_ref" in state else "probe"
+    return "compare" if "oracle_ref" in state else "probe"
+
+
+def is_this_change(state: State) -> Literal["localize", "report"]:
+    return "report" if "ending" in state else "localize"
 
 
 def who_is_asked(state: State, runtime: Runtime[Work]) -> str | list[Send]:

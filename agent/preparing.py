@@ -23,6 +23,7 @@ from agent.contract.events import Emit, StepDone, StepStarted
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome
 from agent.contract.task import Policy, Task
 from agent.contract.verdicts import Check, CheckRun, Oracle
+from agent.edits.originals import read_originals
 from agent.report.endings import Ending
 from sandbox.base import Installed, InstallFailed, LimitExceeded, Sandbox, UnsafeArchive
 from sandbox.install.python.interpreters import runs_as
@@ -61,12 +62,13 @@ async def prepare(
         if not planned.is_open:
             return _ended(planned)
         run = next((job.run for job in case.jobs if isinstance(job, FailedJob)), Run())
-        run = replace(run, tag=next((job.run.tag for job in case.jobs), ""))
+        run = replace(run, tag=next((job.run.tag for job in case.jobs), case.tag))
         is_local = not any(isinstance(job, FailedJob) for job in case.jobs)
         said = [await commit_workspace(sandbox, run)]
         said += [await lfs.note(sandbox.base, planned.project.paths, is_local=is_local)] if planned.project is not None else []
-        notes = tuple(note for note in said if note)
-        case = replace(case, notes=(*case.notes, *notes))
+        good, unread = await read_originals(sandbox.base, case.good)
+        notes = (*(note for note in said if note), *unread)
+        case = replace(case, notes=(*case.notes, *notes), good=good)
         planned = replace(planned, notes=(*planned.notes, *notes))
         ready = await _of_any_job(case, planned, sandbox, emit, budget.seconds / 2)
     except UnsafeArchive as error:
@@ -174,6 +176,7 @@ def _task(case: Case, ready: _Ready, sandbox: Sandbox, policy: Policy, budget: B
         clock=next((job.started for job in failed if job.started is not None), None),
         replayed=planned.seen,
         heals_flakiness=case.heals_flakiness,
+        good=case.good,
     )
 
 

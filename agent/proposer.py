@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from agent.contract.budget import Usage
 from agent.contract.events import Emit
+from agent.contract.last_good import Culprit, Regression
 from agent.contract.memory import Recollection
 from agent.contract.outcome import Iteration
 from agent.contract.proposal import Candidate, Diagnosis, Span
@@ -45,6 +46,8 @@ class Situation:
     refuted: tuple[str, ...] = ()  # causes that failed changes ruled out
     stuck: int = 0  # how many of the last changes, in a row, failed in the same way
     calls: int = 50  # model calls that the budget still allows
+    regression: Regression | None = None  # what changed since the last good commit, if a failing verdict passes there
+    culprit: Culprit | None = None  # the part of it that broke the tests, if known
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class Proposal:
     usage: Usage = Usage()
     note: str = ""
     exhausted: bool = True
+    culprit: Culprit | None = None  # what broke the tests, if the rung found that
 
 
 class Proposer(Protocol):

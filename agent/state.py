@@ -102,11 +102,12 @@ class Bookkeeping(TypedDict, total=False):
 
 
 class Baseline(Bookkeeping, total=False):
-    """The failure without any change. Written by `reproduce` and `probe`, `localize`, `recall`."""
+    """The failure without any change. Written by `reproduce`, `probe`, `compare`, `localize`, `recall`."""
 
     rounds_ref: str  # tuple[Round, ...]: all runs, if no failure occurred in every one
     oracle_ref: str  # Oracle
     base_ref: str  # tuple[CheckRun, ...]: the first run of each check
+    regression_ref: str  # Regression: what changed since the last good commit, if failing verdicts pass there
     is_brief: bool  # were the runs so short that two can run in parallel?
     suspects_ref: str  # tuple[Span, ...]
     memories_ref: str  # tuple[Recollection, ...], the most similar first
@@ -161,18 +162,19 @@ class Winner(Bookkeeping, total=False):
 
 
 class Learning(Bookkeeping, total=False):
-    """What failures showed. Written by `diagnose`, `reflect` and `climb`."""
+    """What failures showed. Written by `diagnose`, `reflect`, `climb` and `propose`."""
 
     diagnosis: Any  # packed `Diagnosis`, or None if it was refuted
     iterations: Annotated[list[str], operator.add]  # refs of Iteration
     lessons: list[str]
     doubted: Annotated[list[str], operator.add]  # causes that one failed change addressed
     refuted: Annotated[list[str], operator.add]  # causes that are not tried again
+    culprit_ref: str  # Culprit: the part of the change since the last good commit that broke the tests
     groundwork: str  # ref of a candidate from `tools` that fixed a part and broke nothing: later candidates build on it
 
 
 class End(Bookkeeping, total=False):
-    """The replies of people, and the end. Written by `reproduce`, `probe`, `approve_round`, `approve`, `report`."""
+    """The replies of people, and the end. Written by `reproduce`, `probe`, `compare`, `approve_round`, `approve`, `report`."""
 
     guidance: list[str]  # what a person wrote, and what runs under other conditions showed
     asked: int  # the last iteration that a person was asked about
@@ -188,14 +190,14 @@ class State(Baseline, Turn, Candidates, Winner, Learning, End, total=False):
 
 
 class BaselineOrEnd(Baseline, End, total=False):
-    """What `reproduce` and `probe` write."""
+    """What `reproduce`, `probe` and `compare` write."""
 
 
 class Direction(Turn, Learning, total=False):
     """What `climb` and `diagnose` write."""
 
 
-class Proposals(Turn, Candidates, total=False):
+class Proposals(Turn, Candidates, Learning, total=False):
     """What `propose` writes."""
 
 

@@ -22,6 +22,7 @@ from agent.contract.verdicts import Verdict
 from agent.source.test_files import is_test
 from sandbox.base import MIB
 from sandbox.host import launch
+from sandbox.host.archive import leads_outside
 
 LOOKED_THROUGH = 50  # commits to examine for each wanted one
 _PROSE = (".md", ".rst", ".txt")
@@ -57,8 +58,9 @@ async def _trial(root: Path, commit: Commit, configuration: Configuration, labs:
     before, after = await files(root, commit.parent), await files(root, commit.id)
     tests = {path: file for path, file in after.items() if is_test(path)}
     posed = {**{path: file for path, file in before.items() if not is_test(path)}, **tests}
-    paths = {path for path in {*posed, *after} if posed.get(path) != after.get(path)}
-    async with labs.open(posed, configuration) as lab:
+    paths = {path for path in {*posed, *after} if posed.get(path) != after.get(path) and not _is_link(path, posed, after)}
+    tag = await tag_of(root, commit.id)
+    async with labs.open(posed, configuration, tag) as lab:
         base = await verdicts(lab, {})
         red = {id_ for id_, verdict in base.items() if verdict.red}
         if not red:
@@ -69,7 +71,11 @@ async def _trial(root: Path, commit: Commit, configuration: Configuration, labs:
         new = frozenset(id_ for id_, verdict in fixed.items() if verdict is Verdict.PASSED and id_ not in base)
         fix = edits_of(_texts(posed, paths), _texts(after, paths))
         judge = SuiteJudge(lab, fix, new | (red & fixed.keys()), base, fixed)
-        yield Trial(Specimen(commit.id[:12], posed, configuration), judge)
+        yield Trial(Specimen(commit.id[:12], posed, configuration, tag=tag), judge)
+
+
+def _is_link(path: str, *trees: Mapping[str, File]) -> bool:
+    return any(path in tree and tree[path].link for tree in trees)
 
 
 def read_checkout(root: Path) -> Configuration:
@@ -106,28 +112,47 @@ async def commits(root: Path, most: int) -> list[Commit]:
 
 
 async def files(root: Path, commit: str) -> dict[str, File]:
-    """The regular files of a commit, exactly as they were committed. Raises `NotPosed`."""
+    """The files of a commit and the links inside it, exactly as they were committed. Raises `NotPosed`."""
     listed = await _git(root, "ls-tree", "-r", "-z", "--full-tree", commit)
     entries = []
     for line in listed.stdout.split(b"\0"):
         head, tab, path = line.decode(errors="surrogateescape").partition("\t")
         mode, kind, blob = head.split(" ") if tab else ("", "", "")
-        if kind == "blob" and mode != _LINK:
-            entries.append((path, blob, mode == _EXECUTABLE))
+        if kind == "blob":
+            entries.append((path, blob, mode))
     asked = "".join(f"{blob}\n" for _, blob, _ in entries).encode()
     told = await _git(root, "cat-file", "--batch", "--buffer", stdin=asked)
     if listed.returncode != 0 or told.returncode != 0 or listed.truncated or told.truncated:
         raise NotPosed(f"the files of commit {commit[:12]} cannot be read: git failed, or they exceed {LARGEST // MIB} MiB")
-    return dict(zip((path for path, _, _ in entries), _contents(told.stdout, [mode for _, _, mode in entries]), strict=True))
+    contents = _contents(told.stdout, [mode for _, _, mode in entries])
+    found = dict(zip((path for path, _, _ in entries), contents, strict=True))
+    return {path: file for path, file in found.items() if not (file.link and leads_outside(path, os.fsdecode(file.content)))}
 
 
-def _contents(batch: bytes, executable: Sequence[bool]) -> list[File]:
+async def paths(root: Path, commit: str) -> list[str]:
+    """The paths of a commit's files, links included; none if git cannot read it."""
+    listed = await _git(root, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
+    return [path for path in listed.stdout.decode(errors="surrogateescape").split("\0") if path]
+
+
+async def tag_of(root: Path, commit: str) -> str:
+    """The newest tag before the commit; "" if there is none."""
+    told = await _git(root, "describe", "--tags", "--abbrev=0", commit)
+    return told.stdout.decode(errors="replace").strip() if told.returncode == 0 else ""
+
+
+async def is_shallow(root: Path) -> bool:
+    told = await _git(root, "rev-parse", "--is-shallow-repository")
+    return told.stdout.strip() == b"true"
+
+
+def _contents(batch: bytes, modes: Sequence[str]) -> list[File]:
     """The files in the output of `cat-file --batch`: for each, a line with the size, the content, a newline."""
     found, at = [], 0
-    for mode in executable:
+    for mode in modes:
         end = batch.index(b"\n", at)
         size = int(batch[at:end].rsplit(b" ", 1)[1])
-        found.append(File(batch[end + 1 : end + 1 + size], mode))
+        found.append(File(batch[end + 1 : end + 1 + size], mode == _EXECUTABLE, mode == _LINK))
         at = end + size + 2
     return found
 

@@ -7,19 +7,22 @@ that nothing an attempt did can affect its score. Knows nothing about the app, p
 from __future__ import annotations
 
 import io
+import os
 import tarfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent.checks.runner import Runner
+from agent.ci.job.commit import commit_workspace
+from agent.ci.job.contexts import Run
 from agent.ci.plan import plan
 from agent.ci.project.configuration import Configuration
 from agent.contract.last_good import LastGood
-from agent.contract.outcome import Repair
+from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import Edits
-from agent.contract.verdicts import Check, CheckRun
+from agent.contract.verdicts import Check, CheckRun, VerdictId
 from sandbox.base import MIB, Command, Completed, Limits, Sandbox, Sandboxes, Workspace
 
 
@@ -35,10 +38,15 @@ class Skipped(Exception):
     """There is nothing to heal in this task, so it does not count. The message says why."""
 
 
+class NoTask(Skipped):
+    """A benchmark that looks for its tasks found fewer than it has ids for: not worth a line of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class File:
-    content: bytes
+    content: bytes  # of a link, its target
     executable: bool = False
+    link: bool = False
 
 
 Files = Mapping[str, File]
@@ -53,6 +61,7 @@ class Specimen:
     files: Files
     configuration: Configuration
     good: tuple[LastGood, ...] = ()  # as in `agent.case.Case`
+    tag: str = ""  # likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +79,14 @@ class Trial:
 
     specimen: Specimen
     judge: Callable[[Repair], Awaitable[Judgement]]  # raises `SandboxError`
+    inspect: Callable[[NoRepair], Awaitable[Judgement]] | None = None  # for figures about attempts without a repair
+    group: str | None = None  # if it is known only now
+
+    async def judged(self, result: Repair | NoRepair) -> Judgement | None:
+        """Raises `SandboxError`."""
+        if isinstance(result, Repair):
+            return await self.judge(result)
+        return await self.inspect(result) if self.inspect is not None else None
 
 
 Changes = Mapping[str, bytes | None]
@@ -84,10 +101,22 @@ class Lab:
     runner: Runner
     checks: tuple[Check, ...]
 
-    async def runs(self, changes: Changes) -> tuple[CheckRun, ...]:
-        """One run of each check in a fresh workspace. Raises `SandboxError`."""
+    async def runs(
+        self, changes: Changes, *, only: Mapping[str, frozenset[VerdictId]] | None = None, seconds: float | None = None
+    ) -> tuple[CheckRun, ...]:
+        """One run of each check in a fresh workspace, for at most `seconds` each. Raises `SandboxError`.
+
+        `only` names the checks to run and their tests."""
+        checks = [check for check in self.checks if only is None or check.name in only]
         async with self._with(changes) as workspace:
-            return tuple([await self.runner.run(workspace, check) for check in self.checks])
+            return tuple(
+                [
+                    await self.runner.run(
+                        workspace, check, only=only[check.name] if only is not None else None, timeout=seconds
+                    )
+                    for check in checks
+                ]
+            )
 
     async def program(self, changes: Changes, source: bytes, stdin: bytes, seconds: float) -> Completed:
         """Run a Python program in a fresh workspace of the repository. Raises `SandboxError`."""
@@ -115,13 +144,14 @@ class Labs:
     limits: Limits
 
     @asynccontextmanager
-    async def open(self, files: Files, configuration: Configuration) -> AsyncIterator[Lab]:
+    async def open(self, files: Files, configuration: Configuration, tag: str = "") -> AsyncIterator[Lab]:
         """A lab of these files, prepared as by the engine. Raises `SandboxError`, and `NotPosed` if there is no check."""
         async with self.sandboxes.open("judge", self.limits) as sandbox:
             await sandbox.unpack(packed(files))
             planned = await plan(sandbox.base, configuration=configuration, sandbox=sandbox)
             if not planned.checks:
                 raise NotPosed(planned.ending.reason)
+            await commit_workspace(sandbox, Run(tag=tag))
             await sandbox.install(planned.packages)
             runner = Runner(sandbox)
             await runner.prepare()
@@ -130,12 +160,16 @@ class Labs:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """Tasks of one kind. `trial` sets up one by its id; it raises `NotPosed`, `Skipped` and `SandboxError`."""
+    """Tasks of one kind. `trial` sets up one by its id; it raises `NotPosed`, `Skipped` and `SandboxError`.
+
+    `figures` adds the benchmark's own figures to the summary of its `agent.bench.score.Entry`s."""
 
     name: str
     groups: Mapping[str, str]  # the ids in order, each with its group in the figures: a type of bug, a package
     options: Mapping[str, str]  # other settings that affect the figures ("oracle": "half"); compare only equal ones
     trial: Callable[[str, Labs], AbstractAsyncContextManager[Trial]]
+    wanted: int | None = None  # tasks to measure, in order, where not every id has one; None: all
+    figures: Callable[[Sequence[Any]], Mapping[str, Any]] | None = None
 
 
 async def packed(files: Files) -> AsyncIterator[bytes]:
@@ -148,6 +182,10 @@ async def packed(files: Files) -> AsyncIterator[bytes]:
         tar.addfile(top)
         for path, file in sorted(files.items()):
             header = tarfile.TarInfo(f"repository/{path}")
+            if file.link:
+                header.type, header.linkname = tarfile.SYMTYPE, os.fsdecode(file.content)
+                tar.addfile(header)
+                continue
             header.size, header.mode = len(file.content), 0o755 if file.executable else 0o644
             tar.addfile(header, io.BytesIO(file.content))
     archive.seek(0)
@@ -156,9 +194,9 @@ async def packed(files: Files) -> AsyncIterator[bytes]:
 
 
 def text_of(file: File) -> str | None:
-    """The file's text; None if it is not UTF-8."""
+    """The file's text; None if it is not UTF-8, or a link."""
     try:
-        return file.content.decode()
+        return None if file.link else file.content.decode()
     except UnicodeDecodeError:
         return None
 

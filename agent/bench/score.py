@@ -84,7 +84,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def entry(id_: str, group: str, result: Repair | NoRepair, seconds: float, judgement: Judgement | None) -> Entry:
-    """`judgement` is about the repair, if any; `seconds` is wall time."""
+    """`judgement` is about the repair, or about what is said instead of one; `seconds` is wall time."""
     log, usage = result.log, result.usage
     repair = result if isinstance(result, Repair) else None
     ended = result if isinstance(result, NoRepair) else None

@@ -30,16 +30,16 @@ class SuiteJudge:
         spoilt = sorted(
             i for i, verdict in self.base.items() if verdict is Verdict.PASSED and i not in green and _green(self.fixed, i)
         )
-        unlike = sorted(i for i in {*repaired, *self.fixed} if _green(repaired, i) != _green(self.fixed, i))
+        different = unlike(repaired, self.fixed)
         details = {
             "target_green": not missed,
             "nothing_else_red": not spoilt,
-            "equal_to_fix": not unlike,
-            "unlike": [str(id_) for id_ in unlike[:10]],
+            "equal_to_fix": not different,
+            "unlike": [str(id_) for id_ in different[:10]],
             **beside(repair.edits, self.fix),
         }
         how = f"{len(self.fixed)} results of the whole suite compared with the authors' fix"
-        return Judgement(not missed and not spoilt and not unlike, how, details)
+        return Judgement(not missed and not spoilt and not different, how, details)
 
 
 def beside(edits: Edits, fix: Edits) -> dict[str, object]:
@@ -61,6 +61,11 @@ def edits_of(before: Mapping[str, str | None], after: Mapping[str, str | None]) 
     """The files that differ, as changes."""
     paths = sorted({*before, *after})
     return tuple(FileChange(path, before.get(path), after.get(path)) for path in paths if before.get(path) != after.get(path))
+
+
+def unlike(one: Mapping[VerdictId, Verdict], other: Mapping[VerdictId, Verdict]) -> list[VerdictId]:
+    """The ids that pass in only one of two runs, sorted."""
+    return sorted(id_ for id_ in {*one, *other} if _green(one, id_) != _green(other, id_))
 
 
 def _green(told: Mapping[VerdictId, Verdict], id_: VerdictId) -> bool:

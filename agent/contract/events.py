@@ -46,6 +46,14 @@ class Probed(Event, frozen=True, tag="probed", kw_only=True):
     red: list[str]  # verdict ids, at most 50
 
 
+class Compared(Event, frozen=True, tag="compared", kw_only=True):
+    """The failing verdicts, run at the last good commit."""
+
+    good: str
+    broke: list[str]  # ids that pass there, at most 50
+    left: list[str]  # ids that fail there too and left the target, at most 50
+
+
 class Localized(Event, frozen=True, tag="localized", kw_only=True):
     suspects: list[str]  # "pkg/a.py:10-24 score reason", best first, at most 20
 
@@ -55,6 +63,18 @@ class Remembered(Event, frozen=True, tag="remembered", kw_only=True):
 
     attempts: list[str]  # their ids
     lessons: list[str]
+
+
+class CulpritFound(Event, frozen=True, tag="culprit_found", kw_only=True):
+    """The smallest part of the change since the last good commit that broke the tests (`agent.contract.last_good.Culprit`)."""
+
+    good: str  # the commit, for people
+    places: list[str]  # "pkg/a.py:12-13" in the failing commit, at most 50
+    lines: int  # changed lines of that part
+    of: int  # changed lines of the whole change
+    diff: str  # of that part, from the good commit to the failing one
+    breaks: list[str] = []  # ids that fail without that part, at most 50
+    breaks_count: int = 0
 
 
 class Diagnosed(Event, frozen=True, tag="diagnosed", kw_only=True):
@@ -183,8 +203,10 @@ AnyEvent = (
     | StepDone
     | Reproduced
     | Probed
+    | Compared
     | Localized
     | Remembered
+    | CulpritFound
     | Diagnosed
     | Proposed
     | Guarded

@@ -17,15 +17,27 @@ class ChangedFile:
     path: str
     before: bytes | None = None  # None: the file did not exist there
     patch: str | None = None  # instead of `before`: the unified diff from there, as GitHub's API returns it (hunks only)
+    renamed_to: str | None = None  # with `patch`: its path in the failing commit, which is a changed file of its own
 
 
 @dataclass(frozen=True, slots=True)
 class LastGood:
     """A commit whose tests are expected to pass, and every file that changed since."""
 
-    name: str  # for people, as it stands in a sentence: "the parent commit 3f2a91c0de", "the last commit"
+    name: str  # for people, as it stands in a sentence: "the parent commit 3f2a91c0de", "the last commit (…)"
     files: tuple[ChangedFile, ...]
     passed_in_ci: bool = False  # CI reported it green; otherwise it is a guess that a run must confirm
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """What changed since a good commit at which failing tests pass, as a run showed."""
+
+    good: str  # `LastGood.name`
+    reversal: Edits  # takes the change of the text files back, without tests
+    tests: tuple[str, ...]  # test files that changed
+    ids: tuple[str, ...]  # failing ids that pass at the good commit, sorted
+    unread: tuple[str, ...] = ()  # changed files that are not text or too large
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +46,7 @@ class Culprit:
 
     good: str  # `LastGood.name`
     reversal: Edits  # takes that part back
-    places: tuple[Span, ...]  # the lines of that part in the failing commit; an empty range stands before its line
+    places: tuple[Span, ...]  # the lines of that part in the failing commit; where lines are only missing, the line after them
     lines: int  # changed lines (added and removed) of that part
     of: int  # changed lines of the whole change, without tests
-    breaks: tuple[str, ...] = ()  # ids that pass at the failing commit and fail with the reversal
+    breaks: tuple[str, ...] = ()  # ids that pass at the failing commit and fail with the reversal, if all could be run

@@ -94,6 +94,9 @@ class ReflectionLog:
     notes: tuple[str, ...] = ()  # degraded steps, limits of the sandbox, skipped parts
 
 
+VERY_SURE = 0.9  # the confidence from which texts call a repair "very sure"
+
+
 @dataclass(frozen=True, slots=True)
 class Repair:
     edits: Edits

@@ -11,6 +11,7 @@ from agent.contract.verdicts import Check
 _STEPS = {
     "reproduce": "Reproducing the failure: running the failing checks twice",
     "probe": "Checking for flakiness: other test orders, seeds and clocks",
+    "compare": "Comparing with the last good commit",
     "localize": "Locating the fault",
     "diagnose": "Asking the model for the cause",
     "guard": "Checking the patch against policy",
@@ -60,12 +61,16 @@ def capitalized(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
+def uncapitalized(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
 def rung(name: str) -> str:
     """ "mutation search", "project fixers", "the model `x`"."""
     if is_model(name):
         return f"the model {code(model_name(name))}"
     kind = rung_kind(name)
-    return {"patterns": "mutation search", "tools": "project fixers"}.get(kind, kind)
+    return {"patterns": "mutation search", "tools": "project fixers", "history": "history"}.get(kind, kind)
 
 
 def step(name: str, rung_name: str) -> str:
@@ -77,7 +82,11 @@ def step(name: str, rung_name: str) -> str:
         return _STEPS.get(name, "")
     if is_model(rung_name):
         return f"Asking {rung(rung_name)} for a patch"
-    known = {"patterns": "Searching small mutations (no model)", "tools": "Running project fixers"}
+    known = {
+        "history": "Searching the last change for the lines that broke the tests",
+        "patterns": "Searching small mutations (no model)",
+        "tools": "Running project fixers",
+    }
     return known.get(rung_kind(rung_name), "Looking for a patch")
 
 
@@ -91,6 +100,8 @@ def effort(cost: RungCost) -> str:
     if cost.tried == 0:
         return f"{who} found nothing{note}"
     tried = f"{who} tried {counted(cost.tried, 'change')} in {took(cost.seconds)}"
+    if cost.rung == "history":
+        return f"history tried {counted(cost.tried, 'reversal')} in {took(cost.seconds)}{note}"
     if not cost.passed and cost.rung not in ("patterns", "tools"):
         return tried + note  # rungs from extensions need not count
     hits = f"{cost.passed:,} {'makes' if cost.passed == 1 else 'make'}" if cost.passed else "none makes"

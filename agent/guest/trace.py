@@ -1,7 +1,8 @@
 """Records which lines of the repository run in which tests.
 
-stdin: one JSON request {reader, args, cwd, red, green, seconds, durations}. stdout: one JSON line
+stdin: one JSON request {reader, args, cwd, red, green, seconds, durations, by_test?}. stdout: one JSON line
 {tests: {id: passed}, lines: [[path, line, failing tests, passing tests, function]]} or {unavailable: why}.
+With `by_test`, the answer has {passing: {path: {line: [positions in `tests`]}}} too: the passing tests that run each line.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ def main() -> int:
 def _trace(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dict[str, Any]:
     verdicts: dict[str, bool | None] = {}
     counts: dict[tuple[str, int], list[Any]] = {}
+    passing: dict[str, dict[int, list[int]]] = {}
     for ids, share in ((request["red"], 0.4), (request["green"], 0.3)):
         names = [n for n in ids if n in tests]
         results = run_observed(tests, names, lambda: _record_lines(root), request["seconds"] * share, request["durations"])
@@ -33,9 +35,11 @@ def _trace(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dict[st
             for (path, line), function in {(p, n): f for p, n, f in seen or ()}.items():
                 count = counts.setdefault((path, line), [0, 0, function])
                 count[1 if passed else 0] += 1
+                if passed and request.get("by_test"):
+                    passing.setdefault(path, {}).setdefault(line, []).append(len(verdicts) - 1)
     lines = [[path, line, *counts[path, line]] for path, line in counts if counts[path, line][0]]
     lines.sort(key=lambda entry: (-entry[2], entry[3]))
-    return {"tests": verdicts, "lines": lines[:LINES]}
+    return {"tests": verdicts, "lines": lines[:LINES], **({"passing": passing} if request.get("by_test") else {})}
 
 
 def _record_lines(root: str) -> Callable[[], Any]:

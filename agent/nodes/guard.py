@@ -9,11 +9,12 @@ from langgraph.types import Overwrite
 
 from agent.checks.oracle import Verification
 from agent.contract.events import Guarded
+from agent.contract.last_good import Culprit, Regression
 from agent.contract.proposal import Candidate
 from agent.contract.verdicts import Oracle
 from agent.edits.changes import digest
 from agent.edits.hunks import merge
-from agent.guard import rules
+from agent.guard import reversals, rules
 from agent.state import Candidates, State, StrategyResult, Work, pack, red_of, unpack
 
 
@@ -65,6 +66,8 @@ async def _on_the_groundwork(candidate: Candidate, state: State, work: Work) -> 
 
 async def refusal_of(candidate: Candidate, state: State, work: Work) -> rules.Refusal | None:
     """The first rule that a candidate breaks, or None. The part from `tools` is judged as a candidate of that rung."""
+    if (undoing := await _undoing(candidate, state, work)) is not None:
+        return undoing
     oracle = await work.context.recall(Oracle, state["oracle_ref"])
     failing = "\n".join(f"{failure.message}\n{failure.details}" for failure in await red_of(state, work.context))
     ref = state.get("groundwork")
@@ -75,3 +78,14 @@ async def refusal_of(candidate: Candidate, state: State, work: Work) -> rules.Re
         if refused is not None:
             return refused
     return None
+
+
+async def _undoing(candidate: Candidate, state: State, work: Work) -> rules.Refusal | None:
+    """The refusal of a candidate that undoes the change since the last good commit, unless the policy allows that."""
+    if work.task.policy.allow_reversals or not (ref := state.get("regression_ref")):
+        return None
+    regression = await work.context.recall(Regression, ref)
+    known = state.get("culprit_ref")
+    culprit = await work.context.recall(Culprit, known) if known else None
+    why = await asyncio.to_thread(reversals.undoing, candidate, regression, culprit)
+    return rules.Refusal(reversals.REVERSAL, why) if why else None

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from agent.contract import words
 from agent.contract.events import Localized
+from agent.contract.last_good import Regression
 from agent.contract.verdicts import CheckRun, Oracle
+from agent.reproduce.localization import changed_first
 from agent.reproduce.localization import localize as suspects_of
 from agent.state import Baseline, State, Work, fell_back
 from sandbox.base import DeadlinePassed, LimitExceeded
@@ -25,6 +29,9 @@ async def localize(state: State, work: Work) -> Baseline:
     except (LimitExceeded, DeadlinePassed) as error:
         suspects = ()
         update = await fell_back(work, "localize", f"The fault was not located: {error}.")
+    if ref := state.get("regression_ref"):
+        regression = await context.recall(Regression, ref)
+        suspects = await asyncio.to_thread(changed_first, suspects, regression)
     shown = [f"{s.path}:{s.first_line}-{s.last_line} {s.score:.2f} {s.reason}" for s in suspects[:20]]
     text = "No suspicious location found"
     if suspects:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from agent.contract import words
 from agent.contract.budget import RungCost, Usage
 from agent.contract.events import AnyEvent, Degraded, ModelCalled, Proposed
+from agent.contract.last_good import Culprit, Regression
 from agent.contract.memory import Recollection
 from agent.contract.outcome import Iteration
 from agent.contract.proposal import Diagnosis, Span, is_model, model_name
@@ -18,6 +19,7 @@ from agent.edits.changes import diff, digest
 from agent.gate.gate import proof_seconds
 from agent.models.values import ModelError
 from agent.proposer import Proposal, Situation, Strategist
+from agent.report import culprits
 from agent.report.recording import report_cost
 from agent.state import Direction, Proposals, State, StrategyResult, Work, fell_back, pack, red_of, unpack
 from sandbox.base import DeadlinePassed, LimitExceeded
@@ -43,7 +45,12 @@ async def propose(state: State, work: Work) -> Proposals:
             Proposed(text=text, rung=candidate.rung, title=candidate.title, diff=shown, iteration=situation.iteration)
         )
     repeated = bool(proposal.candidates) and not fresh
+    update: Proposals = {}
+    if proposal.culprit is not None:
+        await context.emit(await asyncio.to_thread(culprits.event, proposal.culprit))
+        update["culprit_ref"] = await context.keep(proposal.culprit)
     return {
+        **update,
         "proposed": [await context.keep(candidate) for candidate in fresh],
         "rounds": [pack(StrategyResult(len(fresh), proposal.plausible, proposal.exhausted, repeated, proposal.note))],
         "rungs": [pack(cost)],
@@ -57,6 +64,7 @@ async def situation_of(state: State, work: Work) -> Situation:
     base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
     rungs_left = max(1, len(work.ladder) - state["rung"])
     known, memories = state.get("diagnosis"), state.get("memories_ref")
+    regression, culprit = state.get("regression_ref"), state.get("culprit_ref")
     return Situation(
         sandbox=work.task.sandbox,
         runner=work.runner,
@@ -77,6 +85,8 @@ async def situation_of(state: State, work: Work) -> Situation:
         refuted=tuple(state.get("refuted", [])),
         stuck=state.get("stuck", 0),
         calls=work.ledger.calls_left(),
+        regression=await context.recall(Regression, regression) if regression else None,
+        culprit=await context.recall(Culprit, culprit) if culprit else None,
     )
 
 

@@ -10,14 +10,15 @@ from agent.checks.oracle import Verification
 from agent.contract import words
 from agent.contract.budget import RungCost
 from agent.contract.events import Ended
+from agent.contract.last_good import Culprit, Regression
 from agent.contract.memory import Recollection, signature, worth_keeping
 from agent.contract.outcome import Evidence, NoRepair, Outcome, Repair
 from agent.contract.proposal import Candidate, Diagnosis, Span
-from agent.contract.verdicts import Oracle
+from agent.contract.verdicts import Failure, Oracle, VerdictId
 from agent.diagnosis import evidence
 from agent.edits.changes import diff, digest
 from agent.gate import confidence
-from agent.guard import rules
+from agent.guard import reversals, rules
 from agent.report import endings
 from agent.report.endings import Ending
 from agent.report.reflection import iteration_of, log_of
@@ -33,7 +34,13 @@ async def report(state: State, work: Work) -> End:
         return await _repaired(state, work)
     known = await _known(state, work)
     suspects = await work.context.recall(tuple[Span, ...], state["suspects_ref"]) if "suspects_ref" in state else ()
-    ending = unpack(Ending, state["ending"]) if "ending" in state else _ending(state, work, known, suspects)
+    culprit = await work.context.recall(Culprit, state["culprit_ref"]) if "culprit_ref" in state else None
+    if "ending" in state:
+        ending = unpack(Ending, state["ending"])
+    elif culprit is not None:
+        ending = await _broken_by(culprit, state, work)
+    else:
+        ending = _ending(state, work, known, suspects)
     if known is not None and not state.get("diagnosis"):  # a model's diagnosis was already emitted
         await work.context.emit(evidence.event(known))
     log = await log_of(state, work.context, None, known)
@@ -41,7 +48,7 @@ async def report(state: State, work: Work) -> End:
         ids = [str(failure.id) for failure in await red_of(state, work.context)]
         log = replace(log, notes=(f"Failing: {words.named(ids, NAMED)}.", *_places(suspects), *log.notes))
     log = replace(log, notes=(*log.notes, *work.task.approximated))
-    result = NoRepair(ending.outcome, ending.reason, ending.next_step, spent(state), log, ending.flakiness)
+    result = NoRepair(ending.outcome, ending.reason, ending.next_step, spent(state), log, ending.flakiness, culprit)
     await _keep_in_memory(state, work, Recollection(work.task.id, "", ending.outcome, log.lessons))
     await work.context.emit(Ended(text=ending.reason, outcome=ending.outcome, reason=ending.reason, next_step=ending.next_step))
     return {"result": ["no_repair", await work.context.keep(result)]}
@@ -59,7 +66,7 @@ async def _repaired(state: State, work: Work) -> End:
     alternatives = max(state.get("alternatives", 0), await _others(state, work, candidate))
     challenged = unpack(Challenged, state["challenged"]) if state.get("challenged") else Challenged()
     beside = rules.doubts(candidate, await work.context.recall(Oracle, state["oracle_ref"]))
-    challenged = replace(challenged, doubts=(*challenged.doubts, *beside))
+    challenged = replace(challenged, doubts=(*challenged.doubts, *beside, *await _reversed(state, work, candidate)))
     sure = confidence.estimate(candidate, alternatives, state.get("degraded", []), challenged)
     log = await log_of(state, work.context, last, known)
     environment, approximated = state.get("proven_in") or (work.task.environment, work.task.approximated)
@@ -82,6 +89,22 @@ async def _repaired(state: State, work: Work) -> End:
         Ended(text=reason, outcome=Outcome.HEALED, reason=reason, next_step="Review the change and merge it.")
     )
     return {"result": ["repair", await work.context.keep(result)]}
+
+
+async def _broken_by(culprit: Culprit, state: State, work: Work) -> Ending:
+    """The change may be intended if it is mostly this part, if other tests need the part, or if no test was changed with it."""
+    regression = await work.context.recall(Regression, state["regression_ref"])
+    red = await red_of(state, work.context)
+    failure = next((each for each in red if str(each.id) in regression.ids), Failure(VerdictId(regression.ids[0]), ""))
+    may_be_intended = not regression.tests or bool(culprit.breaks) or 2 * culprit.lines >= culprit.of
+    return endings.broken_by_change(culprit, failure, may_be_intended=may_be_intended)
+
+
+async def _reversed(state: State, work: Work, candidate: Candidate) -> tuple[str, ...]:
+    """The doubt that a repair takes back part of the last change."""
+    if not (ref := state.get("regression_ref")):
+        return ()
+    return await asyncio.to_thread(reversals.doubt, candidate, await work.context.recall(Regression, ref))
 
 
 async def _others(state: State, work: Work, winner: Candidate) -> int:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from agent.contract.outcome import Iteration
 from agent.diagnosis.evidence import CATEGORIES
+from agent.edits.changes import diff
+from agent.edits.reversals import inverted
 from agent.models.values import Prompt
 from agent.prompts import excerpts, render
 from agent.prompts import failures as failing
@@ -21,6 +23,7 @@ from agent.source.test_files import is_test
 
 FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_100, 2_400  # tokens, as `estimate_tokens` counts them
 HINTS, MEMORY, TRIED = 900, 700, 700  # characters: of a hint, of an earlier repair, of a failed change's lines
+CHANGE = 1_500  # characters of what changed since the last good commit
 MOST_SHOWN, SHOWN = 3, 1_000  # locations that an answer may ask for, their tokens
 _SHOW = re.compile(r"^[ \t*`-]*+SHOW:?[ \t]++`?([\w./-]+\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|kt)(?:::[\w.]+|:\d+))", re.MULTILINE)
 
@@ -98,6 +101,7 @@ async def _values(situation: Situation, room: int, asked: Sequence[str] = ()) ->
     return {
         "failures": failures,
         "excerpts": found.excerpts,
+        "change": _change(situation),
         "hints": _hints(situation, failures),
         "memories": _memories(situation),
         "tries": "\n\n".join(map(_try, situation.earlier)),
@@ -113,6 +117,14 @@ def _by_file(places: Sequence[str]) -> str:
         path, _, name = place.partition("::")
         names.setdefault(path, []).append(name)
     return "\n".join(f"{path}: {', '.join(known)}" for path, known in names.items())
+
+
+def _change(situation: Situation) -> str:
+    """The part of the last change that broke the checks; if it is not known, the whole change, bounded."""
+    if situation.regression is None:
+        return ""
+    part = situation.culprit.reversal if situation.culprit is not None else situation.regression.reversal
+    return diff(inverted(part), context=1)[:CHANGE]
 
 
 def _hints(situation: Situation, failures: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent.models.router import Models
 from agent.proposer import Proposer
+from agent.proposers.history.proposer import HistoryProposer
 from agent.proposers.model import model_rungs
 from agent.proposers.patterns.proposer import PatternsProposer
 from agent.proposers.tools.proposer import ToolsProposer
@@ -11,4 +12,4 @@ from agent.proposers.tools.proposer import ToolsProposer
 
 def built_in_ladder(models: Models | None) -> tuple[Proposer, ...]:
     """Cheapest first. Without a model there are no model rungs."""
-    return (ToolsProposer(), PatternsProposer(), *model_rungs(models))
+    return (ToolsProposer(), HistoryProposer(), PatternsProposer(), *model_rungs(models))

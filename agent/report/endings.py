@@ -9,10 +9,12 @@ from types import MappingProxyType
 from agent.checks.oracle import Round
 from agent.contract import words
 from agent.contract.budget import RungCost, Usage
+from agent.contract.last_good import Culprit, LastGood
 from agent.contract.outcome import Chance, Flakiness, Outcome
 from agent.contract.proposal import Span, is_model
-from agent.contract.verdicts import CheckRun, VerdictId
+from agent.contract.verdicts import CheckRun, Failure, VerdictId
 from agent.contract.words import named
+from agent.report import culprits
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,19 @@ def needs_network(ids: Sequence[VerdictId], sign: str, rounds: int) -> Ending:
     """For failures that mention the network both here and in CI's log."""
     evidence = f"CI's log and the traceback here mention the network ({words.code(sign, 60)}), and the sandbox has none"
     return flaky(Flakiness(tuple(ids), rounds, rounds, "network", (evidence,)))
+
+
+def not_this_change(ids: Sequence[str], good: LastGood, sign: str, *, failed_in_ci: bool) -> Ending:
+    """For failures that all occur at the last good commit too. `sign` is a text that shows what is missing, or ""."""
+    shows = f" ({words.code(sign, 80)})" if sign else ""
+    fail = "fails" if len(ids) == 1 else "fail"
+    start = "CI's failure was not reproduced: " if failed_in_ci else ""
+    return Ending(
+        Outcome.NOT_REPRODUCED,
+        f"{start}{named(ids)} {fail} here{shows}, but {fail} at {good.name} too, so the change since then is not the cause.",
+        "If the sandbox lacks what these tests need, exclude them with `test:` in `.github/selfheal.yml`. "
+        + ("" if good.passed_in_ci else "If an older commit broke them, name the last good one with `--good`."),
+    )
 
 
 def red_without_network(ids: Sequence[VerdictId], sign: str) -> Ending:
@@ -192,6 +207,21 @@ def needs_test_change(cause: str) -> Ending:
         Outcome.NEEDS_TEST_CHANGE,
         f"Every proposed repair edits tests or their configuration, which the policy forbids. {cause}".rstrip(),
         "Decide whether the test is wrong; if it is, change it, or allow test edits in `.github/selfheal.yml`.",
+    )
+
+
+def broken_by_change(culprit: Culprit, failure: Failure, *, may_be_intended: bool) -> Ending:
+    """For a failure that a known part of the last change causes. `failure` is the first failing verdict."""
+    broke = f"{words.capitalized(culprits.part(culprit))} {'breaks' if culprit.lines == 1 else 'break'} {named([failure.id])}"
+    places = culprits.locations(culprit)
+    broke += f": {places}." if places else "."
+    message = f" {words.code(failure.message)}" if failure.message else ""
+    side = f" The change and the test contradict each other:{message}." if may_be_intended and message else ""
+    breaks = f" Without these lines, {named(culprit.breaks)} fail." if culprit.breaks else ""
+    return Ending(
+        Outcome.NEEDS_TEST_CHANGE if may_be_intended else Outcome.GAVE_UP,
+        f"{broke}{side}{breaks}",
+        "If these lines are a mistake, take them back or correct them; if they are intended, update the test.",
     )
 
 

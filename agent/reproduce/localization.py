@@ -9,20 +9,26 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
 
 import msgspec
 
 from agent.checks.runner import Runner
 from agent.checks.sampling import guest_request
 from agent.contract.events import Degraded, Emit
+from agent.contract.last_good import Regression
 from agent.contract.proposal import Span
 from agent.contract.verdicts import Check, CheckRun, Oracle
+from agent.edits.reversals import LineRange, ranges_of
 from agent.source.test_files import is_test
 from sandbox.base import Sandbox
 
 RED, GREEN = 20, 60  # most failing and passing tests that are traced
 SPANS = 150
 TRACEBACK = 0.75  # minimum suspiciousness of the innermost frame of a failing test
+UNTRACED = 0.4  # suspiciousness of a changed line that no traced test runs, such as a constant
+TOUCHED, ELSEWHERE = 0.7, 0.4  # factors for unchanged lines of changed functions, and for all other lines
 
 
 class _TraceReply(msgspec.Struct):
@@ -115,3 +121,33 @@ def _spans(
         else:
             spans.append(Span(path, line, line, score, reason, name))
     return spans
+
+
+def changed_first(spans: Sequence[Span], regression: Regression) -> tuple[Span, ...]:
+    """The spans with the lines that changed since the good commit first, then the functions around them."""
+    changed = ranges_of(regression.reversal)
+    parts = [part for span in spans for part in _split(span, changed.get(span.path, ()))]
+    functions = {(span.path, span.name) for span, is_changed in parts if is_changed and span.name}
+    found: list[Span] = []
+    for span, is_changed in parts:
+        if is_changed:
+            score, reason = 0.5 + span.score / 2, f"changed since {regression.good}, {span.reason}"
+        else:
+            score, reason = span.score * (TOUCHED if (span.path, span.name) in functions else ELSEWHERE), span.reason
+        found.append(replace(span, score=round(score, 3), reason=reason))
+    for path, ranges in changed.items():
+        for first, last in ranges:
+            if not any(s.path == path and s.first_line <= max(first, last) and first <= s.last_line for s, hit in parts if hit):
+                found.append(Span(path, first, max(first, last), UNTRACED, f"changed since {regression.good}"))
+    return tuple(sorted(found, key=lambda span: -span.score)[:SPANS])
+
+
+def _split(span: Span, ranges: Sequence[LineRange]) -> list[tuple[Span, bool]]:
+    """The span's changed and unchanged parts. Where lines were removed, both neighbours count as changed."""
+    lines = range(span.first_line, span.last_line + 1)
+    hit = {line for first, last in ranges for line in (range(first, last + 1) if last >= first else (first - 1, first))}
+    parts: list[tuple[Span, bool]] = []
+    for is_changed, group in groupby(lines, hit.__contains__):
+        numbers = list(group)
+        parts.append((replace(span, first_line=numbers[0], last_line=numbers[-1]), is_changed))
+    return parts

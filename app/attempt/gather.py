@@ -15,7 +15,10 @@ from agent.ci.job.selection import FailedJob
 from agent.ci.logs import Cause, LogReading, excerpt, read_log, read_seed
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
+from agent.contract.last_good import LastGood
 from agent.contract.outcome import NoRepair, Outcome
+from app.attempt.last_good import find_last_good
+from app.attempt.tags import newest_tag
 from app.github.errors import NotFound
 from app.github.repository import Repository
 from app.github.types import Job, WorkflowRun
@@ -46,6 +49,8 @@ class Gathered:
     url: str  # of the failing run; empty if there is none
     runs: tuple[WorkflowRun, ...] = ()
     infrastructure: str = ""  # evidence from a log, if all failing jobs failed for a reason outside the code
+    good: tuple[LastGood, ...] = ()  # the last good commit, if it is known
+    notes: tuple[str, ...] = ()  # for people
 
 
 async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit | NoRepair:
@@ -103,8 +108,10 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     jobs: list[FailedJob] = []
     hints: list[str] = []
     readings: list[LogReading | None] = []
+    texts = {run.path: await repository.file(run.path, head.sha) for run in runs}
+    tag = await newest_tag(texts.values(), repository)
     for run in runs:
-        workflow = await repository.file(run.path, head.sha)
+        workflow = texts[run.path]
         for job in await _failed_jobs(run, repository):
             if len(jobs) == _MAX_JOBS:
                 break
@@ -125,6 +132,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
                         event=run.event,
                         id=str(run.id),
                         attempt=str(run.attempt),
+                        tag=tag,
                     ),
                     reported_ids=reading.ids if reading is not None else (),
                     seed=read_seed(log) if log is not None else None,
@@ -137,6 +145,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     hints += [redact(check.text, secrets) for check in others]
     title = ", ".join(run.name for run in runs) or ", ".join(check.name for check in others)
     url = runs[0].url if runs else next((check.html_url or check.details_url or "" for check in others), "")
+    good, notes = await find_last_good(head.sha, head.branch, runs, attempt.repository.default_branch, repository)
     return Gathered(
         configuration,
         tuple(jobs),
@@ -145,6 +154,8 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
         url,
         runs,
         redact(_infrastructure(readings), secrets) if not others else "",
+        good,
+        notes,
     )
 
 

@@ -275,10 +275,12 @@ async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication:
         label=f"{attempt.repository.full_name} {head.sha[:10]}",
         archive=work.reading.archive(head.sha),
         jobs=gathered.jobs,
+        notes=gathered.notes,
         configuration=gathered.configuration,
         hints=gathered.hints,
         heals_flakiness=any(request.flaky for request in attempt.requests),
         model=attempt.model,
+        good=gathered.good,
     )
     timeline = Timeline(work.lease, publication, work.writing)
     memory = deps.store.memory(attempt.repository.id, deps.embedder)

@@ -49,6 +49,15 @@ StepName = Annotated[
     typer.Option("--step", metavar="NAME", help="The failing step, as GitHub shows it. Default: try each step in turn."),
 ]
 
+Good = Annotated[
+    str | None,
+    typer.Option(
+        "--good",
+        metavar="REV",
+        help="Last good commit. Default: HEAD if files changed since, its parent, or the merge base with the default branch.",
+    ),
+]
+
 
 def main() -> None:
     """Entry point of the `selfheal` script."""
@@ -95,6 +104,10 @@ def fix(
     job: JobName = None,
     matrix: Matrix = None,
     step: StepName = None,
+    good: Good = None,
+    allow_reversals: Annotated[
+        bool, typer.Option("--allow-reversals", help="A repair may take back what changed since the last good commit.")
+    ] = False,
     flaky: Annotated[bool, typer.Option("--flaky", help="Also repair intermittent failures.")] = False,
     json: Json = False,
 ) -> None:
@@ -102,14 +115,16 @@ def fix(
 
     Settings come from the environment only. A `.env` file is not read, as it may belong to the checkout.
     """
-    selection = _selection(path, test, workflow, job, matrix, step)
+    selection = _selection(path, test, workflow, job, matrix, step, good)
     from app.cli.checkout import fix as fixing
+    from app.cli.checkout.last_good import NoSuchRevision
     from app.cli.checkout.workflow_jobs import NoSuchJob
 
     given = {"model": model, "max_iterations": max_iterations}
     settings = load_settings(env_file=None, **{name: value for name, value in given.items() if value is not None})
-    fixed = fixing.run(path.resolve(), settings, selection=selection, flaky=flaky, apply=apply, json=json)
-    healed = run(fixed, wrong=(NoSuchJob,))
+    allowed = fixing.Allowed(flaky=flaky, reversals=allow_reversals)
+    fixed = fixing.run(path.resolve(), settings, selection=selection, allowed=allowed, apply=apply, json=json)
+    healed = run(fixed, wrong=(NoSuchJob, NoSuchRevision))
     raise typer.Exit(0 if healed else 1)
 
 
@@ -123,15 +138,19 @@ def reproduce(
     test: Annotated[
         str | None, typer.Option("--test", metavar="CMD", help="Command that runs the tests, instead of a job's steps.")
     ] = None,
+    good: Good = None,
     json: Json = False,
 ) -> None:
     """Reproduce a checkout's CI failure: its steps, the differences from CI and the failing tests. Changes nothing."""
-    selection = _selection(path, test, workflow, job, matrix, step)
+    selection = _selection(path, test, workflow, job, matrix, step, good)
     from app.cli.checkout import reproduce as reproducing
+    from app.cli.checkout.last_good import NoSuchRevision
     from app.cli.checkout.workflow_jobs import NoSuchJob
 
     settings = load_settings(env_file=None, model="none")
-    is_reproduced = run(reproducing.run(path.resolve(), settings, selection=selection, json=json), wrong=(NoSuchJob,))
+    is_reproduced = run(
+        reproducing.run(path.resolve(), settings, selection=selection, json=json), wrong=(NoSuchJob, NoSuchRevision)
+    )
     raise typer.Exit(0 if is_reproduced else 1)
 
 
@@ -214,7 +233,13 @@ def health() -> None:
 
 
 def _selection(
-    path: Path, test: str | None, workflow: str | None, job: str | None, matrix: list[str] | None, step: str | None
+    path: Path,
+    test: str | None,
+    workflow: str | None,
+    job: str | None,
+    matrix: list[str] | None,
+    step: str | None,
+    good: str | None,
 ) -> JobSelection:
     """The selected job or command; exits with a usage error if the arguments are invalid."""
     if not path.is_dir():
@@ -228,4 +253,4 @@ def _selection(
     tune_interpreter()
     from app.cli.checkout.workflow_jobs import JobSelection
 
-    return JobSelection(test, workflow, job, dict(pair.split("=", 1) for pair in matrix or ()), step)
+    return JobSelection(test, workflow, job, dict(pair.split("=", 1) for pair in matrix or ()), step, good)

@@ -13,6 +13,7 @@ from typing import Literal
 from agent.contract import words
 from agent.contract.events import (
     Answered,
+    CulpritFound,
     Diagnosed,
     Guarded,
     Opined,
@@ -64,6 +65,7 @@ class AttemptSummary:
     reproduced: Reproduced | None = None
     proven: Proven | None = None
     diagnosis: Diagnosed | None = None
+    culprit: CulpritFound | None = None
     changes: tuple[TriedChange, ...] = ()
     left_out: int = 0  # earliest candidates, dropped beyond `MOST_CANDIDATES`
     lessons: tuple[str, ...] = ()
@@ -88,6 +90,8 @@ def _after(summary: AttemptSummary, stored: StoredEvent) -> AttemptSummary:
             return replace(summary, reproduced=reproduced)
         case Diagnosed() as diagnosis:
             return replace(summary, diagnosis=diagnosis)
+        case CulpritFound() as culprit:
+            return replace(summary, culprit=culprit)
         case Remembered(lessons=lessons):
             return replace(summary, remembered=tuple(lessons))
         case Reflected(lessons=lessons):

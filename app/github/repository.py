@@ -25,6 +25,7 @@ from app.github.types import (
     Collaborator,
     Comment,
     Commit,
+    Comparison,
     Encoded,
     Job,
     Object,
@@ -32,9 +33,11 @@ from app.github.types import (
     PullRequest,
     Reaction,
     Reference,
+    Tag,
     Tree,
     TreeEntry,
     WorkflowRun,
+    WorkflowRuns,
     parsed,
 )
 from webhooks.events import GitHubApp
@@ -68,6 +71,25 @@ class Repository:
         listing = self._channel.listing(f"{self._path}/actions/runs", "workflow_runs", head_sha=head_sha)
         runs = [parsed(WorkflowRun, item) async for item in listing]
         return tuple(run for run in runs if run.conclusion in FAILING)
+
+    async def passed_runs(self, run: WorkflowRun, branch: str) -> tuple[WorkflowRun, ...]:
+        """The newest successful runs of the run's workflow on a branch of this repository; at most 20 are read."""
+        path = f"{self._path}/actions/workflows/{run.workflow_id}/runs"
+        answer = await self._channel.get(path, branch=branch, status="success", exclude_pull_requests="true", per_page=20)
+        runs = parsed(WorkflowRuns, answer).workflow_runs
+        # A fork's branch may have the same name.
+        return tuple(each for each in runs if each.head_repository is not None and each.head_repository.id == self.ref.id)
+
+    async def compare(self, base: str, head: str) -> Comparison:
+        """What changed from the merge base of two refs to `head`. Raises `NotFound` also if they have no common ancestor."""
+        # The files are on the first page; its number of commits can be small.
+        path = f"{self._path}/compare/{quote(base, safe='')}...{quote(head, safe='')}"
+        return parsed(Comparison, await self._channel.get(path, per_page=1, page=1))
+
+    async def tags(self) -> tuple[str, ...]:
+        """The names of up to 100 tags, in GitHub's order (by name, descending)."""
+        answer = await self._channel.get(f"{self._path}/tags", per_page=100)
+        return tuple(tag.name for tag in parsed(tuple[Tag, ...], answer))
 
     async def failed_jobs(self, run: WorkflowRun) -> tuple[Job, ...]:
         """The failed jobs of the run's latest attempt."""
@@ -107,14 +129,16 @@ class Repository:
                     raise Unavailable(f"the archive of {self.ref.full_name} took too long")
                 yield chunk
 
-    async def file(self, path: str, ref: str) -> bytes | None:
-        """The bytes of one regular file at `ref`, or None. Raises `TooLarge` beyond GitHub's limit of 100 MB."""
+    async def file(self, path: str, ref: str, limit: int = 100 * MIB) -> bytes | None:
+        """The bytes of one regular file at `ref`, or None. Raises `TooLarge` beyond `limit` bytes or GitHub's own 100 MB."""
         try:
             answer = await self._channel.get(f"{self._path}/contents/{quote(path)}", ref=ref)
         except NotFound:
             return None
         if not isinstance(answer, dict) or answer.get("type") != "file":
             return None  # a folder, a symlink, a submodule
+        if isinstance(size := answer.get("size"), int) and size > limit:
+            raise TooLarge(path, limit)
         if answer.get("encoding") == "base64":
             return _decoded(answer)
         # Above 1 MB only the blob has the content.

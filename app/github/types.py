@@ -11,10 +11,11 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from app.github.errors import Unavailable
-from webhooks.events import GitHubApp, Side
+from webhooks.events import GitHubApp, Minimal, Side
 from webhooks.triggers import FAILING
 
 Access = Literal["read", "write"]
+MOST_COMPARED = 300  # files that GitHub lists of one comparison
 T = TypeVar("T")
 
 READING: Mapping[str, Access] = MappingProxyType(
@@ -102,7 +103,9 @@ class Collaborator(msgspec.Struct, frozen=True):
 
 
 class WorkflowRun(
-    msgspec.Struct, frozen=True, rename={"title": "name", "source": "path", "attempt": "run_attempt", "url": "html_url"}
+    msgspec.Struct,
+    frozen=True,
+    rename={"title": "name", "source": "path", "number": "run_number", "attempt": "run_attempt", "url": "html_url"},
 ):
     id: int
     source: str  # of a reusable workflow with its ref
@@ -111,6 +114,10 @@ class WorkflowRun(
     event: str = ""  # "push", "pull_request", …
     conclusion: str | None = None
     attempt: int = 1
+    number: int = 0  # among the runs of its workflow, from 1
+    workflow_id: int = 0
+    head_sha: str = ""
+    head_repository: Minimal | None = None  # None: that fork was deleted
 
     @property
     def path(self) -> str:
@@ -120,6 +127,10 @@ class WorkflowRun(
     @property
     def name(self) -> str:
         return self.title or self.source
+
+
+class WorkflowRuns(msgspec.Struct, frozen=True):
+    workflow_runs: tuple[WorkflowRun, ...]
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -194,6 +205,31 @@ class Commit(Object, frozen=True):
     tree: Object
     parents: tuple[Object, ...]
     message: str
+
+
+class ComparedFile(msgspec.Struct, frozen=True, rename={"path": "filename", "old_path": "previous_filename"}):
+    """One file that differs between two commits."""
+
+    path: str
+    status: str  # "added", "removed", "modified", "renamed", "copied", "changed", "unchanged"
+    changes: int  # added and removed lines; 0 for a binary file
+    patch: str | None = None  # hunks only; None for a binary or very large file, and if no line changed
+    old_path: str | None = None  # of a renamed or copied file
+
+
+class Comparison(msgspec.Struct, frozen=True, rename={"merge_base": "merge_base_commit"}):
+    """What changed from the merge base of two commits to the second one."""
+
+    merge_base: Object
+    files: tuple[ComparedFile, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.files) < MOST_COMPARED
+
+
+class Tag(msgspec.Struct, frozen=True):
+    name: str
 
 
 class Label(msgspec.Struct, frozen=True):

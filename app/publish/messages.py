@@ -12,7 +12,7 @@ from agent.contract import words
 from agent.contract.outcome import Evidence, NoRepair, Outcome, ReflectionLog, Repair
 from agent.contract.question import Question
 from agent.report.endings import ON_REQUEST
-from app.publish import proof
+from app.publish import culprit, proof
 from app.publish.markdown import Quoter, link, shortened, uncommanded
 from app.publish.outcomes import OUTCOME_TEXTS
 from app.publish.proof import headline, log_markdown, size, spent, tried_markdown
@@ -24,6 +24,7 @@ _TRAILER = "Selfheal-Attempt: "  # begins the last line of Selfheal's commit mes
 _SUBJECT = 72  # characters of a pull request's title and of a commit's first line
 _ASKED_DIFF = 12_000  # characters of a diff to approve; the command line shows all of it
 _NOTES = 10  # differences from CI
+_BROKEN = (4_000, 1_500)  # characters of the diff of what broke the tests: in the check run, in a comment
 _IDS = (20, 5, 1)  # failing ids listed per check, tried in turn until the text fits
 
 
@@ -189,7 +190,10 @@ def _next_step(quote: Quoter, result: NoRepair, limit: int) -> str:
 
 
 def no_repair_summary(publication: Publication, result: NoRepair) -> str:
-    """Outcome, reason and next step; then the diagnosis, the changes tried, notes and the log."""
+    """Outcome, reason and next step; then the diagnosis, what broke the tests, the changes tried, notes and the log.
+
+    If a repair would have to change a test, the diagnosis is what the test demands: people decide between it and the change.
+    """
     quote = quoter(publication)
     ending, log = OUTCOME_TEXTS[result.outcome], result.log
     parts = [
@@ -197,8 +201,13 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
         f"**Why:** {quote.prose(result.reason, 1000)}",
         f"**Next:** {_next_step(quote, result, 600)}",
     ]
+    disagree = result.outcome is Outcome.NEEDS_TEST_CHANGE and result.culprit is not None
     if log.diagnosis is not None:
-        parts += ["### Best diagnosis so far", proof.cause(log.diagnosis, quote)]
+        heading = "### What the test demands" if disagree else "### Best diagnosis so far"
+        parts += [heading, proof.cause(log.diagnosis, quote)]
+    if result.culprit is not None:
+        heading = "### What the change did" if disagree else "### What broke it"
+        parts += [heading, *culprit.markdown(result.culprit, quote, _BROKEN[0])]
     if tried := tried_markdown(log, quote):
         parts += ["### Changes tried, and why they failed", tried]
     if log.notes:
@@ -220,6 +229,9 @@ def no_repair_comment(publication: Publication, result: NoRepair) -> str:
     ]
     if result.log.diagnosis is not None:
         parts.append(f"**Best diagnosis so far:** {quote.prose(result.log.diagnosis.cause, 600)}")
+    if result.culprit is not None:
+        said, *shown = culprit.markdown(result.culprit, quote, _BROKEN[1])
+        parts += [f"**What broke it:** {said}", *shown]
     parts.append(f"**Next:** {_next_step(quote, result, 400)}")
     return uncommanded("\n\n".join(parts))
 

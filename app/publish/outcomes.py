@@ -57,7 +57,7 @@ OUTCOME_TEXTS: Mapping[Outcome, OutcomeText] = MappingProxyType(
             "action_required",
         ),
         Outcome.NEEDS_TEST_CHANGE: OutcomeText(
-            "The repair would have to edit a test or another protected file.",
+            "The code contradicts a test or another protected file. A person must decide which is right.",
             "Decide whether the test or the code is correct. `allow_test_edits` in `.github/selfheal.yml` allows such repairs.",
             "action_required",
         ),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from agent.contract import words
 from agent.contract.budget import RungCost, Usage
-from agent.contract.outcome import CheckEvidence, Evidence, Iteration, ReflectionLog, Repair
+from agent.contract.outcome import VERY_SURE, CheckEvidence, Evidence, Iteration, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis, FileChange, is_model
 from agent.diagnosis.evidence import BY_VERDICTS, CATEGORIES
 from agent.gate.confidence import SURE
@@ -34,7 +34,7 @@ def failed(evidence: Evidence) -> str:
 
 def sureness(repair: Repair) -> str:
     confidence = repair.confidence
-    grades = ((0.9, "very sure"), (0.7, "fairly sure"), (0.4, "unsure"), (0.0, "a guess"))
+    grades = ((VERY_SURE, "very sure"), (0.7, "fairly sure"), (0.4, "unsure"), (0.0, "a guess"))
     grade = next(word for least, word in grades if confidence >= least or not least)
     by_model = bool(repair.log.iterations) and is_model(repair.log.iterations[-1].rung)
     if by_model:
@@ -43,7 +43,7 @@ def sureness(repair: Repair) -> str:
         others = "no other passing change was found"
     else:
         count = "one other change passes" if repair.alternatives == 1 else f"{repair.alternatives} other changes pass"
-        others = f"{count} too{', so the tests alone do not decide; review carefully' if confidence < 0.9 else ''}"
+        others = f"{count} too{', so the tests alone do not decide; review carefully' if confidence < VERY_SURE else ''}"
     return f"{grade} ({percent(confidence)}): {others}"
 
 

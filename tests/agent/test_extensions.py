@@ -54,7 +54,7 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Extensions:
 def test_rungs_from_outside_stand_where_they_say(loaded: Extensions) -> None:
     own = (Scripted([], rung="tools"), Scripted([], rung="patterns"), Scripted([], rung="model:small"))
     assert [proposer.rung for proposer in loaded.ladder(own)] == ["tools", "mine", "patterns", "model:small"]
-    assert loaded.allowed(Policy()).rungs == ("tools", "patterns", "model", "mine")
+    assert loaded.allowed(Policy()).rungs == ("tools", "history", "patterns", "model", "mine")
 
 
 def test_a_rung_that_no_default_policy_lists_keeps_its_place() -> None:

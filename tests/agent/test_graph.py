@@ -42,7 +42,7 @@ async def test_a_red_suite_is_repaired_and_the_green_is_proven(bench: Bench) -> 
     assert evidence.without_red == 1
     assert result.evidence.environment == "this machine"
     assert "test_add" in result.diagnosis.cause
-    assert bench.steps() == ["reproduce", "localize", "recall", "climb", "propose", *JUDGED]
+    assert bench.steps() == ["reproduce", "compare", "localize", "recall", "climb", "propose", *JUDGED]
     assert [event.outcome for event in bench.of(events.Ended)] == ["healed"]
     assert result.log.iterations[-1].result == "verified"
     assert [told.cause for told in bench.of(events.Diagnosed)] == [result.diagnosis.cause]
@@ -228,7 +228,7 @@ async def test_lost_blobs_start_afresh(bench: Bench) -> None:
 
 
 ROUNDS = ["propose", "guard", "verify", "select", "reflect", "climb", "propose", *JUDGED]
-PATH = ["reproduce", "localize", "recall", "climb", "diagnose", *ROUNDS]
+PATH = ["reproduce", "compare", "localize", "recall", "climb", "diagnose", *ROUNDS]
 QUICK = Check("step", f"{sys.executable} -c 'import calc; assert calc.add(2, 3) == 5'", "exit", timeout=30)
 
 
@@ -307,7 +307,7 @@ def test_a_killed_repair_is_finished_by_another_process(tmp_path: Path) -> None:
 
     first = run("verify")
     assert first.returncode == -signal.SIGKILL, first.stderr
-    assert first.stdout.split() == ["reproduce", "localize", "recall", "climb", "propose", "guard", "verify"]
+    assert first.stdout.split() == ["reproduce", "compare", "localize", "recall", "climb", "propose", "guard", "verify"]
     second = run("never")
     assert second.returncode == 0, second.stderr
     assert second.stdout.splitlines() == [

@@ -14,6 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from agent.contract import events
 from agent.contract.blobs import MemoryBlobs
 from agent.contract.budget import Budget
+from agent.contract.last_good import LastGood
 from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import Candidate, Edits, FileChange
 from agent.contract.task import Policy, Task
@@ -117,9 +118,11 @@ class Bench:
         budget: Budget = Budget(),
         models: Models | None = None,
         opinions: tuple[Opinion, ...] = (),
+        good: tuple[LastGood, ...] = (),
+        reported_ids: tuple[str, ...] = (),
     ) -> Repair | NoRepair:
         async with sandbox_with(self.folder, files) as sandbox:
-            task = Task("t1", sandbox, checks, policy, budget, environment="this machine")
+            task = Task("t1", sandbox, checks, policy, budget, environment="this machine", good=good, reported_ids=reported_ids)
             context = Context(self.emit, proposers, models, self.blobs, self.saver, opinions=opinions)
             result = await repair(task, context)
             for path, text in files.items():

@@ -29,6 +29,7 @@ from agent.diagnosis.evidence import from_verdicts
 from agent.edits import hunks
 from agent.edits.answers import parse
 from agent.edits.changes import EditProblem, changed_lines, diff, digest
+from agent.edits.patches import reverse_patch
 from agent.edits.placement import resolve
 from agent.guard.rules import doubts, refusal
 from agent.nodes.review import read_review
@@ -135,6 +136,10 @@ def _judge(case: dict[str, Any]) -> None:
     _show(diff(edits))
     _show(case["diff"])
     parse(case["diff"])
+    reverse_patch(case["failing"], case["diff"])
+    for change in edits:
+        patch = "".join(diff((change,)).partition("@@")[1:])
+        assert reverse_patch(change.after or "", patch) == (change.before or "")
     for number in range(min(3, hunks.hunks(edits))):
         hunks.merge(edits, hunks.without_hunk(edits, number))
         hunks.depends_on_others(edits, number)

@@ -66,9 +66,10 @@ async def test_a_failing_run_becomes_one_verified_pull_request(story: Story) -> 
 
 
 async def test_a_maintainers_command_starts_an_attempt(story: Story) -> None:
-    await story.repository("acme/asked", CALCULATOR, on="workflow_dispatch")
+    await story.repository("acme/asked", {"notes.txt": "A shelf."}, on="workflow_dispatch")
     story.github.add_collaborator("acme/asked", "maria", "write")
-    await story.github.push("acme/asked", "topic", tidy(BROKEN), "Break it")
+    # Code that never passed: taking back what a branch changed would be no repair.
+    await story.github.push("acme/asked", "topic", tidy(CALCULATOR | BROKEN), "Add the shelf")
     pull = await story.github.open_pull("acme/asked", "topic")
     await story.github.comment("acme/asked", pull.number, "maria", "/heal")
 
@@ -125,3 +126,20 @@ async def test_the_public_address_has_no_pages(story: Story) -> None:
             assert (await client.get(story.service.url + path)).status_code == 404
         assert (await client.post(story.service.pages + "/webhooks/github")).status_code in (404, 405)
     assert '"sign_in": "none"' in story.service.log("serve")
+
+
+@pytest.mark.long
+async def test_a_push_that_breaks_a_green_branch_is_told_which_lines_broke_it(story: Story) -> None:
+    await story.repository("acme/regression", {"notes.txt": "A shelf."})
+    green = await story.push("acme/regression", CALCULATOR)
+    red = await story.push("acme/regression", BROKEN)
+
+    attempt = await story.ended("acme/regression")
+
+    assert attempt.outcome is Outcome.NEEDS_TEST_CHANGE, attempt.reason
+    assert f"GET /repos/acme/regression/compare/{green}...{red} > 200" in story.github.requests
+    assert not story.github.pull_requests("acme/regression"), "the author's own change is not taken back"
+    (run,) = story.github.check_runs("acme/regression")
+    summary = run.output["summary"].replace("\u200b", "")
+    assert f"All 2 lines changed since the last commit that passed CI ({green[:10]}): `calculator.py:3`." in summary
+    assert "-    return wanted <= count\n+    return wanted < count" in summary

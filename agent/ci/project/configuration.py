@@ -1,8 +1,8 @@
 """A repository's own configuration, `.github/selfheal.yml`: text in, values or one clear sentence out.
 
 Knows the file's format, not where it is read from (the default branch, never the head under repair). It can name what to run in
-the sandbox and restrict what Selfheal does. It can permit only three things: edits of tests, edits of their snapshots, and
-reruns of failed jobs in its own CI.
+the sandbox and restrict what Selfheal does. It can permit only four things: edits of tests, edits of their snapshots, repairs
+that take back the last change, and reruns of failed jobs in its own CI.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ class Configuration(_Strict):
     install: Install | None = None  # None: detected
     python: Annotated[str, StringConstraints(pattern=r"^3\.\d{1,2}$")] | None = None
     allow_test_edits: bool = False
+    allow_reversals: bool = False
     snapshots: bool = False
     protected: tuple[_Name, ...] = ()
     rungs: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,50}$")], ...] | None = None
@@ -136,7 +137,7 @@ class Configuration(_Strict):
         return not self.branches.only or any(fnmatchcase(branch, pattern) for pattern in self.branches.only)
 
     def narrow(self, policy: Policy, budget: Budget) -> tuple[Policy, Budget]:
-        """The operator's policy and budget, narrowed; only edits of tests and of their snapshots may be granted here."""
+        """The operator's policy and budget, narrowed; only edits of tests and snapshots, and reversals may be granted here."""
         rungs = policy.rungs if self.rungs is None else tuple(rung for rung in policy.rungs if rung in self.rungs)
         limits = {name: min(getattr(budget, name), limit) for name, limit in self.budget if limit is not None}
         if self.budget.cost is not None:  # 0 from the operator is no limit; from a repository, it is the smallest one
@@ -145,6 +146,7 @@ class Configuration(_Strict):
             replace(
                 policy,
                 allow_test_edits=policy.allow_test_edits or self.allow_test_edits,
+                allow_reversals=policy.allow_reversals or self.allow_reversals,
                 allow_snapshots=policy.allow_snapshots or self.snapshots,
                 protected=policy.protected + self.protected,
                 rungs=rungs,

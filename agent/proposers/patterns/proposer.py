@@ -46,6 +46,9 @@ class PatternsProposer:
             return "no Python file is suspicious"
         if red_check(situation.oracle) is None:
             return "no test fails"
+        regression = situation.regression
+        if regression is not None and not regression.tests and not situation.policy.allow_reversals:
+            return f"the change since {regression.good} edits no test, so it may be intended and the failing test out of date"
         return None
 
     async def propose(self, situation: Situation) -> Proposal:
@@ -65,7 +68,7 @@ class PatternsProposer:
             return Proposal(note="; ".join([*notes, "no mutation fits these lines"]))
         left = max(0.0, situation.seconds - (time.monotonic() - begin))
         events = await search(replace(situation, seconds=left), check, found)
-        hits = ranked([hit for hit in _hits(events, found, texts) if digest(hit.edits(texts)) not in situation.tried])
+        hits = ranked([hit for hit in hits_of(events, found, texts) if digest(hit.edits(texts)) not in situation.tried])
         done = next((e for e in events if e.event == "done"), SearchEvent("done"))
         return Proposal(
             candidates=tuple(_candidate(hit, texts, len(hits)) for hit in hits[:MAX_CANDIDATES]),
@@ -110,7 +113,7 @@ def _fresh_changes(
     return (fresh if situation.tried else found), skipped
 
 
-def _hits(events: Sequence[SearchEvent], found: Sequence[Change], texts: dict[str, str]) -> list[Hit]:
+def hits_of(events: Sequence[SearchEvent], found: Sequence[Change], texts: dict[str, str]) -> list[Hit]:
     """The changes that passed according to the guest; events about unknown changes are ignored."""
     hits: list[Hit] = []
     for event in events:

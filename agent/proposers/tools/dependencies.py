@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from agent.contract.proposal import Candidate, Edits
 from agent.proposers.tools import imports, manifests
 from agent.proposers.tools.missing import Known, Missing
-from agent.proposers.tools.trials import Trials
+from agent.proposers.trials import Trials
 from agent.source.distributions import distribution_of, named
 from agent.source.test_files import is_test
 

@@ -13,7 +13,7 @@ from agent.contract.proposal import Candidate, Edits
 from agent.contract.verdicts import Check, CheckRun, Failure
 from agent.guest.text import one_line
 from agent.proposers.tools.fixers import Fix, fixes, recordings
-from agent.proposers.tools.trials import Changed, Trials
+from agent.proposers.trials import Changed, Trials
 from agent.source.test_files import is_snapshot
 
 MISSING = (126, 127)  # shell exit codes for a missing program

@@ -12,7 +12,7 @@ from agent.proposers.tools.fixers import has_fixer
 from agent.proposers.tools.fixes import Fixed, fix, fixes_of, mentions_snapshots, record
 from agent.proposers.tools.missing import read_missing
 from agent.proposers.tools.restoring import restore_missing
-from agent.proposers.tools.trials import Trials
+from agent.proposers.trials import Trials
 
 
 class ToolsProposer:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from agent.contract.proposal import Candidate, Edits
 from agent.proposers.tools.missing import Known, Missing, Option, options, question, read_known, read_missing, reexports
-from agent.proposers.tools.trials import Runs, Trials
+from agent.proposers.trials import Runs, Trials
 from agent.source.test_files import is_test
 
 STEPS = 12  # missing things restored one after another

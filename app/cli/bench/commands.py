@@ -6,6 +6,7 @@ Exit codes: 0 all tasks measured (healed or not), 1 some not measured or no sand
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
@@ -16,6 +17,7 @@ from app.cli.command import Json, end
 if TYPE_CHECKING:
     from agent.bench.lab import Benchmark
     from agent.bench.score import Entry
+    from agent.contract.task import Policy
 
 bench = typer.Typer(help="Measure fix rate, correctness by held-out tests, time and cost on a benchmark.", no_args_is_help=True)
 
@@ -119,8 +121,44 @@ def repo(
     _measure(load, task_ids, jobs, budget, resume, model, json)
 
 
+@bench.command()
+def breaks(
+    path: Annotated[Path, typer.Option("--path", metavar="CHECKOUT", help="A git checkout of your repository.")],
+    count: Annotated[int, typer.Option("--count", min=1, max=1000, metavar="N", help="How many breaks to try.")] = 10,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="S", help="Chooses commits and breaks; the same seed, the same ones.")
+    ] = 0,
+    without: Annotated[
+        str | None, typer.Option("--without", metavar="RUNG[,RUNG]", help="Sources of patches that are not used.")
+    ] = None,
+    task_ids: Ids = None,
+    jobs: Jobs = 1,
+    budget: Seconds = 300.0,
+    resume: Resume = None,
+    model: Model = "none",
+    json: Json = False,
+) -> None:
+    """Realistic breaks of your own code: what would Selfheal do for your repository?"""
+
+    def load() -> Benchmark:
+        import asyncio
+
+        from agent.bench.breaks import tasks
+
+        return asyncio.run(tasks.load(path.resolve(), count, seed))
+
+    _measure(load, task_ids, jobs, budget, resume, model, json, without)
+
+
 def _measure(
-    load: Callable[[], Benchmark], task_ids: str | None, jobs: int, budget: float, resume: Path | None, model: str, json: bool
+    load: Callable[[], Benchmark],
+    task_ids: str | None,
+    jobs: int,
+    budget: float,
+    resume: Path | None,
+    model: str,
+    json: bool,
+    without: str | None = None,
 ) -> NoReturn:
     """Run a benchmark until it ends or Ctrl-C is pressed, print the results and exit."""
     from agent.bench.lab import BadInput
@@ -131,9 +169,11 @@ def _measure(
     try:
         # Settings come from the environment only, as the current folder may not be trusted.
         configured = settings(model=model)
+        policy = _policy(without)
         benchmark = load()
         ids = _chosen(benchmark, task_ids)
-        conditions = {**benchmark.options, "budget": f"{budget:g}", "model": model}
+        wanted = benchmark.wanted if task_ids is None else None
+        conditions = {**benchmark.options, "budget": f"{budget:g}", "model": model, **({"without": without} if without else {})}
         state = open_results(resume, Header(benchmark.name, conditions))
     except (BadInput, SettingsError) as error:
         end(str(error), 2)
@@ -145,13 +185,13 @@ def _measure(
     from sandbox.base import SandboxUnavailable
 
     screen = terminal.console(stderr=True)
-    bar, task = report.progress(screen, benchmark.name, len(ids))
+    bar, task = report.progress(screen, benchmark.name, wanted or len(ids))
 
     def done(entry: Entry) -> None:
         report.print_entry(screen, entry)
-        bar.advance(task)
+        bar.advance(task, 0 if wanted is not None and entry.skipped else 1)
 
-    run = Run(benchmark, ids, configured, budget, jobs, state, done)
+    run = Run(benchmark, ids, configured, budget, jobs, state, done, policy, wanted)
     complete = False
     try:
         with bar:
@@ -164,11 +204,29 @@ def _measure(
     except ResultsNotSaved as error:
         end(str(error), 1)
     entries = run.results()
+    figures = benchmark.figures(entries) if benchmark.figures is not None else {}
     if json:
-        typer.echo(report.as_json(benchmark.name, conditions, entries, complete=complete))
+        typer.echo(report.as_json(benchmark.name, conditions, entries, figures, complete=complete))
     else:
-        report.show(terminal.console(), entries, complete=complete)
-    raise typer.Exit(130 if not complete else 1 if any(entry.error for entry in entries) else 0)
+        report.show(terminal.console(), entries, figures, complete=complete)
+    posed = sum(entry.skipped is None for entry in entries)
+    if complete and wanted is not None and posed < wanted:
+        said = f"Only {posed} of {wanted} tasks could be set up; the list above says why commits were passed over."
+        screen.print(terminal.plain(said, "yellow"), soft_wrap=not screen.is_terminal)
+    unmeasured = any(entry.error for entry in entries) or (wanted is not None and not posed)
+    raise typer.Exit(130 if not complete else 1 if unmeasured else 0)
+
+
+def _policy(without: str | None) -> Policy:
+    """The default policy without some rungs. Raises `BadInput` for an unknown one."""
+    from agent.bench.lab import BadInput
+    from agent.contract.task import Policy
+
+    policy = Policy()
+    names = {name.strip() for name in (without or "").split(",")} - {""}
+    if unknown := sorted(names - set(policy.rungs)):
+        raise BadInput(f"--without names the unknown rung {unknown[0]!r}; there are {', '.join(policy.rungs)}")
+    return replace(policy, rungs=tuple(rung for rung in policy.rungs if rung not in names))
 
 
 def _chosen(benchmark: Benchmark, wanted: str | None) -> Sequence[str]:

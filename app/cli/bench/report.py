@@ -32,24 +32,28 @@ def print_entry(console: Console, entry: Entry) -> None:
     console.print(plain(f"{took}  {entry.id}: {outcome}{correct}. {what}", style), soft_wrap=not console.is_terminal)
 
 
-def as_json(benchmark: str, options: Mapping[str, str], entries: Sequence[Entry], *, complete: bool) -> str:
-    """All results as one object. `complete` is false if the run was stopped."""
+def as_json(
+    benchmark: str, options: Mapping[str, str], entries: Sequence[Entry], figures: Mapping[str, Any], *, complete: bool
+) -> str:
+    """All results as one object. `complete` is false if the run was stopped. `figures` are the benchmark's own."""
     result = {
         "benchmark": benchmark,
         "options": dict(options),
         "complete": complete,
-        "summary": msgspec.to_builtins(summary(entries)),
+        "summary": msgspec.to_builtins(summary(entries)) | dict(figures),
         "results": msgspec.to_builtins(list(entries)),
     }
     return jsonlib.dumps(result, indent=2)
 
 
-def show(console: Console, entries: Sequence[Entry], *, complete: bool) -> None:
-    """Print the tables."""
+def show(console: Console, entries: Sequence[Entry], figures: Mapping[str, Any], *, complete: bool) -> None:
+    """Print the tables. `figures` are the benchmark's own counts, and those of very sure repairs."""
     total = summary(entries)
     if not complete:
         console.print(plain(f"Stopped. These are the results of the {total.tasks} finished tasks.", "bold yellow"))
     console.print(_by_group(total))
+    if figures:
+        console.print(_own(figures))
     if total.reliability:
         console.print(_reliability(total))
     for line in _sentences(total):
@@ -69,6 +73,14 @@ def _add(table: Table, name: str, shares: Mapping[str, Share]) -> None:
     plausible, correct = shares["plausible"], shares["heldout_correct"]
     cells = (str(plausible.of), str(plausible.count), _interval(plausible), str(correct.count), _interval(correct))
     table.add_row(plain(name), *cells)
+
+
+def _own(figures: Mapping[str, Any]) -> Table:
+    names = [name for name, count in figures.items() if isinstance(count, int)]
+    table = _table("", *names)
+    table.add_row("all", *(str(figures[name]) for name in names))
+    table.add_row("very sure", *(str(figures["very_sure"][name]) for name in names))
+    return table
 
 
 def _reliability(total: Summary) -> Table:

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 from platformdirs import user_cache_path
 
 from agent.bench import score
-from agent.bench.lab import Benchmark, Labs, NotPosed, Skipped, Specimen, packed
+from agent.bench.lab import Benchmark, Labs, NoTask, NotPosed, Skipped, Specimen, packed
 from agent.bench.score import Entry
 from agent.case import Case
 from agent.contract.blobs import MemoryBlobs
 from agent.contract.events import AnyEvent
 from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.question import Waiting
+from agent.contract.task import Policy
 from agent.engine import Engine
 from app.assembly import budget_of, limits_of, models_of, sandboxes_in
 from app.cli.bench.results_file import ResultsFile
@@ -45,6 +46,8 @@ class Run:
     jobs: int
     state: ResultsFile
     done: Callable[[Entry], None]
+    policy: Policy = Policy()
+    wanted: int | None = None  # tasks to measure, in order; None: all
     entries: dict[str, Entry] = field(default_factory=dict)
 
     async def work(self) -> None:
@@ -58,11 +61,25 @@ class Run:
             pass
         models = await models_of(self.settings)
 
+        running: set[str] = set()
+        ended = asyncio.Condition()
+
+        async def next_one() -> str | None:
+            async with ended:
+                await ended.wait_for(lambda: not running or not self._is_enough(len(running)))
+                id_ = None if self._is_enough(len(running)) else next(waiting, None)
+                running.update({id_} if id_ is not None else ())
+                return id_
+
         async def work_through() -> None:
-            for id_ in waiting:
+            while (id_ := await next_one()) is not None:
                 entry = await self._attempt(id_, sandboxes, models)
-                self.state.append(entry)
-                self._keep(entry)
+                if entry is not None:
+                    self.state.append(entry)
+                    self._keep(entry)
+                async with ended:
+                    running.discard(id_)
+                    ended.notify_all()
 
         try:
             async with asyncio.TaskGroup() as workers:
@@ -75,20 +92,28 @@ class Run:
         """The entries so far, in the benchmark's order."""
         return [self.entries[id_] for id_ in self.ids if id_ in self.entries]
 
+    def _is_enough(self, running: int) -> bool:
+        """Whether the finished and the running tasks are as many as wanted."""
+        counted = sum(entry.skipped is None for entry in self.entries.values())
+        return self.wanted is not None and counted + running >= self.wanted
+
     def _keep(self, entry: Entry) -> None:
         self.entries[entry.id] = entry
         self.done(entry)
 
-    async def _attempt(self, id_: str, sandboxes: Sandboxes, models: Models | None) -> Entry:
+    async def _attempt(self, id_: str, sandboxes: Sandboxes, models: Models | None) -> Entry | None:
+        """None if the benchmark has no task with this id, and others can stand in for it."""
         group = self.benchmark.groups[id_]
         limits = limits_of(self.settings)
         budget = replace(budget_of(self.settings), seconds=self.seconds)
         try:
             async with self.benchmark.trial(id_, Labs(sandboxes, limits)) as trial:
-                engine = Engine(sandboxes, models, None, budget, limits)
+                group = trial.group or group
+                engine = Engine(sandboxes, models, None, budget, limits, self.policy)
                 result, seconds = await _healed(engine, trial.specimen, self.seconds + OVERTIME)
-                judgement = await trial.judge(result) if isinstance(result, Repair) else None
-                return score.entry(id_, group, result, seconds, judgement)
+                return score.entry(id_, group, result, seconds, await trial.judged(result))
+        except NoTask as reason:
+            return None if self.wanted is not None else score.skipped(id_, group, str(reason))
         except Skipped as reason:
             return score.skipped(id_, group, str(reason))
         except NotPosed as error:
@@ -102,7 +127,14 @@ class Run:
 
 async def _healed(engine: Engine, specimen: Specimen, longest: float) -> tuple[Repair | NoRepair, float]:
     """One attempt and its duration. Raises `SandboxError`, and `TimeoutError` after `longest` seconds."""
-    case = Case(specimen.id, specimen.id, packed(specimen.files), configuration=specimen.configuration, good=specimen.good)
+    case = Case(
+        specimen.id,
+        specimen.id,
+        packed(specimen.files),
+        configuration=specimen.configuration,
+        good=specimen.good,
+        tag=specimen.tag,
+    )
     started = time.monotonic()
     async with asyncio.timeout(longest):
         result = await engine.heal(case, blobs=MemoryBlobs(), emit=_ignore)

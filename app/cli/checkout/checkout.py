@@ -70,27 +70,27 @@ class CheckoutFiles:
 
 async def list_files(root: Path) -> CheckoutFiles:
     """What git tracks, with the submodules that are there, and untracked files that are neither ignored nor large."""
-    tracked = await _git(root, "ls-files", "-z", "--cached", "--recurse-submodules")
-    untracked = await _git(root, "ls-files", "-z", "--others", "--exclude-standard")
+    tracked = await git(root, "ls-files", "-z", "--cached", "--recurse-submodules")
+    untracked = await git(root, "ls-files", "-z", "--others", "--exclude-standard")
     if tracked is None or untracked is None:
         return CheckoutFiles(None)
-    notes, names = [], {*_paths(tracked)}
-    others = _paths(untracked)
+    notes, names = [], {*paths_of(tracked)}
+    others = paths_of(untracked)
     sizes = await asyncio.to_thread(lambda: [_size(root / name) for name in others])
     for name, size in zip(others, sizes, strict=True):
         if size > UNTRACKED_LIMIT:
             notes.append(f"the untracked file {one_line(name, 100)} is left out: it has {size // MIB} MiB")
         else:
             names.add(name)
-    modules = await _git(root, "config", "-z", "-f", ".gitmodules", "--get-regexp", r"\.path$")
-    for module in _paths(modules or b""):
+    modules = await git(root, "config", "-z", "-f", ".gitmodules", "--get-regexp", r"\.path$")
+    for module in paths_of(modules or b""):
         path = module.partition("\n")[2]
         if not any(name.startswith(f"{path}/") for name in names):
             notes.append(
                 f"the submodule {one_line(path, 100)} is not checked out, so tests that read it fail: "
                 "run `git submodule update --init` first"
             )
-    shown = await _git(root, "rev-parse", "--show-toplevel")
+    shown = await git(root, "rev-parse", "--show-toplevel")
     if shown is not None and (top := Path(os.fsdecode(shown.rstrip(b"\n")))) != root:
         notes.append(f"this is a folder of the checkout {top}, whose workflows and settings are not read")
     return CheckoutFiles(tuple(sorted(names)), tuple(notes))
@@ -110,11 +110,11 @@ async def packed(root: Path, files: CheckoutFiles | None = None) -> AsyncIterato
 
 async def commit(root: Path) -> Run:
     """The commit's sha, branch, repository, newest tag and time as CI would know them; "" if git does not know one."""
-    sha = await _git(root, "rev-parse", "--verify", "-q", "HEAD")
-    branch = await _git(root, "symbolic-ref", "--short", "-q", "HEAD")
-    address = await _git(root, "config", "--get", "remote.origin.url")
-    tag = await _git(root, "describe", "--tags", "--abbrev=0")
-    made = (await _git(root, "show", "-s", "--format=%ct", "HEAD") or b"").decode().strip()
+    sha = await git(root, "rev-parse", "--verify", "-q", "HEAD")
+    branch = await git(root, "symbolic-ref", "--short", "-q", "HEAD")
+    address = await git(root, "config", "--get", "remote.origin.url")
+    tag = await git(root, "describe", "--tags", "--abbrev=0")
+    made = (await git(root, "show", "-s", "--format=%ct", "HEAD") or b"").decode().strip()
     origin = _REPOSITORY.search((address or b"").decode("utf-8", "replace").strip())
     return Run(
         sha=(sha or b"").decode().strip(),
@@ -130,22 +130,24 @@ async def apply(root: Path, edits: Edits) -> None:
     await asyncio.to_thread(_apply, root, edits)
 
 
-async def _git(root: Path, *arguments: str) -> bytes | None:
+async def git(root: Path, *arguments: str, stdin: bytes = b"") -> bytes | None:
     """Git's output; None if it fails or is not installed."""
     # In a git hook, these variables would point git at another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         process = await asyncio.create_subprocess_exec(
             *_GIT, "-C", str(root), *arguments,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, env=environment,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+            env=environment,
         )  # fmt: skip
     except FileNotFoundError:
         return None
-    out, _ = await process.communicate()
+    out, _ = await process.communicate(stdin)
     return out if process.returncode == 0 else None
 
 
-def _paths(listed: bytes) -> list[str]:
+def paths_of(listed: bytes) -> list[str]:
+    """The entries of git's output with `-z`."""
     return [os.fsdecode(name) for name in listed.split(b"\0") if name]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json as jsonlib
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,11 @@ from rich.table import Table
 from agent.case import Case
 from agent.contract import words
 from agent.contract.blobs import MemoryBlobs
+from agent.contract.last_good import Culprit
 from agent.contract.outcome import NoRepair, Outcome, ReflectionLog, Repair
 from agent.contract.question import Waiting
 from agent.edits.changes import diff
+from agent.report import culprits
 from app.assembly import check_models
 from app.cli import terminal
 from app.cli.checkout import checkout, local_engine
@@ -33,10 +35,18 @@ from app.publish.proof import headline, spent, sureness
 from app.settings import Settings
 
 
-async def run(root: Path, settings: Settings, *, selection: JobSelection, flaky: bool, apply: bool, json: bool) -> bool:
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What the user allows beyond the repository's configuration."""
+
+    flaky: bool = False  # repairs of intermittent failures
+    reversals: bool = False  # repairs that take back the last change
+
+
+async def run(root: Path, settings: Settings, *, selection: JobSelection, allowed: Allowed, apply: bool, json: bool) -> bool:
     """Repair the checkout at `root`; True if a verified repair was found (and, with `apply`, written).
 
-    Raises `NoSuchJob`, `SettingsError`.
+    Raises `NoSuchJob`, `NoSuchRevision`, `SettingsError`.
     """
     await check_models(settings)
     job = await job_of(root, selection)
@@ -45,13 +55,15 @@ async def run(root: Path, settings: Settings, *, selection: JobSelection, flaky:
     async def heal(case: Case) -> Repair | NoRepair:
         engine = await local_engine.engine(settings, screen)
         # Nothing is published, so no approval is needed, whatever the repository's configuration says.
-        case = replace(case, configuration=case.configuration.model_copy(update={"autonomy": None}), heals_flakiness=flaky)
+        reversals = allowed.reversals or case.configuration.allow_reversals
+        update = {"autonomy": None, "allow_reversals": reversals}
+        case = replace(case, configuration=case.configuration.model_copy(update=update), heals_flakiness=allowed.flaky)
         result = await engine.heal(case, blobs=MemoryBlobs(), emit=screen.emit)
         assert not isinstance(result, Waiting), "no approval is requested, as nothing is published"
         return result
 
     async with screen.working("Repairing"):
-        result = await local_engine.on_checkout(root, job, selection.test, heal)
+        result = await local_engine.on_checkout(root, job, selection, heal)
     applied, problem = False, None
     if isinstance(result, Repair) and apply:
         try:
@@ -92,6 +104,7 @@ def _as_json(result: Repair | NoRepair, applied: bool, problem: str | None) -> d
         "diff": diff(repair.edits) if repair else None,
         "files": [change.path for change in repair.edits] if repair else [],
         "diagnosis": asdict(diagnosis) if diagnosis else None,
+        "culprit": _culprit(ended.culprit) if ended and ended.culprit else None,
         "evidence": asdict(repair.evidence) if repair else None,
         "confidence": repair.confidence if repair else None,
         "alternatives": repair.alternatives if repair else None,
@@ -99,6 +112,20 @@ def _as_json(result: Repair | NoRepair, applied: bool, problem: str | None) -> d
         "problem": problem,
         "usage": asdict(result.usage),
         "log": asdict(result.log),
+    }
+
+
+def _culprit(culprit: Culprit) -> dict[str, Any]:
+    """What broke the tests; `diff` is that part as the change made it."""
+    return {
+        "good": culprit.good,
+        "lines": culprit.lines,
+        "of": culprit.of,
+        "places": [
+            {"path": p.path, "first_line": p.first_line, "last_line": p.last_line, "name": p.name} for p in culprit.places
+        ],
+        "diff": culprits.change(culprit),
+        "breaks": list(culprit.breaks),
     }
 
 
@@ -134,6 +161,11 @@ def _show_no_repair(console: Console, result: NoRepair) -> None:
     log = result.log
     _say(console, "Not healed", f"{OUTCOME_TEXTS[result.outcome].sentence} ({result.outcome})", "bold yellow")
     _say(console, "Why", result.reason)
+    if result.culprit is not None:
+        from rich.syntax import Syntax  # loads all of pygments
+
+        _say(console, "Broke it", f"This is that part of what changed since {result.culprit.good}:")
+        console.print(Syntax(plain(culprits.change(result.culprit)).plain, "diff", background_color="default"))
     if log.diagnosis is not None:
         _say(console, "Diagnosis", log.diagnosis.cause)
     _show_tried(console, log)

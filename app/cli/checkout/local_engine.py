@@ -25,7 +25,9 @@ from agent.contract.events import AnyEvent, Degraded, Ended, StepStarted
 from agent.contract.outcome import NoRepair, Outcome
 from agent.engine import Engine
 from app.assembly import budget_of, extensions_of, limits_of, models_of, sandboxes_in
-from app.cli.checkout.checkout import CheckoutUnreadable, list_files, packed
+from app.cli.checkout.checkout import CheckoutUnreadable, commit, list_files, packed
+from app.cli.checkout.last_good import last_good
+from app.cli.checkout.workflow_jobs import JobSelection
 from app.cli.terminal import plain
 from app.settings import Settings
 from sandbox.base import Isolation, Limits, Sandbox, SandboxError, Sandboxes, SandboxUnavailable
@@ -103,9 +105,9 @@ async def engine(settings: Settings, screen: Screen) -> Engine:
 
 
 async def on_checkout(
-    root: Path, job: RequestedJob | None, command: str | None, work: Callable[[Case], Awaitable[T]]
+    root: Path, job: RequestedJob | None, selection: JobSelection, work: Callable[[Case], Awaitable[T]]
 ) -> T | NoRepair:
-    """The result of `work` on the checkout at `root`, or the reason why the work cannot be done."""
+    """The result of `work` on the checkout at `root`, or the reason why the work cannot be done. Raises `NoSuchRevision`."""
     configuration = _configuration(root)
     if isinstance(configuration, NoRepair):
         return configuration
@@ -117,7 +119,9 @@ async def on_checkout(
         notes=files.notes,
         jobs=() if job is None else (job,),
         configuration=configuration,
-        command=command,
+        command=selection.test,
+        good=await last_good(root, files, selection.good),
+        tag=(await commit(root)).tag if job is None else "",
     )
     try:
         return await work(case)

@@ -44,7 +44,7 @@ async def run(root: Path, settings: Settings, *, selection: JobSelection, json: 
         return await (await local_engine.engine(settings, screen)).reproduce(case, emit=screen.emit)
 
     async with screen.working("Reproducing"):
-        found = await local_engine.on_checkout(root, job, selection.test, reproduce)
+        found = await local_engine.on_checkout(root, job, selection, reproduce)
     seen = Reproduction(found, None) if isinstance(found, NoRepair) else found
     report = ReproductionReport(seen, time.monotonic() - started)
     if json:

@@ -22,13 +22,14 @@ from sandbox.base import MIB
 
 @dataclass(frozen=True, slots=True)
 class JobSelection:
-    """Command-line options that select a job."""
+    """Command-line options that select a job, and the commit to compare with."""
 
     test: str | None = None  # a command, instead of a job
     workflow: str | None = None  # path in the checkout, or only the file name
     job: str | None = None
     matrix: Mapping[str, str] = field(default_factory=dict)
     step: str | None = None  # the failing step, as GitHub shows it
+    good: str | None = None  # the last good commit, with a job or a command
 
     @property
     def names_a_job(self) -> bool:

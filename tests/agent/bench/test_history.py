@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.bench import history
-from agent.bench.lab import BadInput, Labs, Skipped
+from agent.bench.lab import BadInput, Labs, Skipped, text_of
 from agent.contract.budget import Usage
 from agent.contract.outcome import Evidence, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis, FileChange
@@ -94,6 +94,25 @@ async def test_files_come_as_they_were_committed(checkout: Path) -> None:
     assert files[odd].content == b"\xff\x00\n"
     assert (files["tool.sh"].executable, files["calc.py"].executable) == (True, False)
     assert "link" not in files
+
+
+async def test_links_inside_the_repository_come_as_links(checkout: Path) -> None:
+    (checkout / "docs").mkdir()
+    (checkout / "docs" / "index.rst").write_text("text\n")
+    (checkout / "README.rst").symlink_to("docs/index.rst")
+    commit(checkout)
+    (last, *_) = await history.commits(checkout, 5)
+    link = (await history.files(checkout, last.id))["README.rst"]
+    assert (link.link, link.content) == (True, b"docs/index.rst")
+    assert text_of(link) is None
+
+
+async def test_the_newest_tag_before_a_commit_is_known(checkout: Path) -> None:
+    first = commit(checkout, calc__py="x = 1\n")
+    assert await history.tag_of(checkout, first) == ""
+    git(checkout, "tag", "v2.10.3")
+    last = commit(checkout, calc__py="x = 2\n")
+    assert await history.tag_of(checkout, last) == "v2.10.3"
 
 
 @pytest.mark.parametrize("made", [None, "folder", "empty"])

@@ -97,3 +97,19 @@ async def test_a_run_that_was_deleted_leaves_what_else_is_known(red: Red) -> Non
     red.github.faults.status("GET", f"/repos/{NAME}/actions/runs/{run.id}", 404, times=9)
     gathered = await red.gathered()
     assert (gathered.jobs, gathered.title) == ((), "CI")
+
+
+async def test_the_last_good_commit_and_the_newest_tag_are_told(red: Red) -> None:
+    attempt = await red.attempt()
+    whole = WORKFLOW.replace("- name: Test", "- uses: actions/checkout@v4\n        with: {fetch-depth: 0}\n      - name: Test")
+    await red.github.push(NAME, "topic", {".github/workflows/ci.yml": whole, "boiler.py": "HOT = False\n"}, base="main~1")
+    await red.github.tag(NAME, "v1.4", "main")
+    await red.github.settled()
+    sha = (await red.github.branches(NAME))["topic"]
+    found = await gather(attempt, HeadCommit(sha, "topic"), red.repository, ())
+    assert isinstance(found, Gathered)
+    (good,) = found.good
+    assert good.name.startswith("the merge base ")
+    assert [file.path for file in good.files] == [".github/workflows/ci.yml", "boiler.py"]
+    assert {job.run.tag for job in found.jobs} == {"v1.4"}
+    assert found.notes == ()

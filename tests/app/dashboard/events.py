@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent.contract.events import (
     AnyEvent,
+    CulpritFound,
     Diagnosed,
     Guarded,
     Opined,
@@ -82,3 +83,16 @@ def green(title: str = "`<` becomes `<=` in price") -> list[AnyEvent]:
             text="Cause", cause="An off-by-one at the limit", category="boundary", confidence=0.9, by="verdicts and change"
         ),
     ]
+
+
+def culprit_found(good: str = "the parent commit (3f2a91c0de)", diff: str = DIFF) -> CulpritFound:
+    return CulpritFound(
+        text=f"What broke it: 2 of the 140 lines changed since {good}: `src/rates.py:11`",
+        good=good,
+        places=["src/rates.py:11"],
+        lines=2,
+        of=140,
+        diff=diff,
+        breaks=["tests/test_new.py::test_strict"],
+        breaks_count=1,
+    )

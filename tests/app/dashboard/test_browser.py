@@ -13,7 +13,7 @@ from agent.contract.outcome import Outcome
 from app.store.values import PullRequestRecord
 from tests.app.dashboard.browsing import PATIENCE, browsing, tab
 from tests.app.dashboard.conftest import Site
-from tests.app.dashboard.events import DIFF, begun, failed, green, proposed
+from tests.app.dashboard.events import DIFF, begun, culprit_found, failed, green, proposed
 from tests.app.requests import REPOSITORY, run_of
 
 expect.set_options(timeout=PATIENCE)
@@ -120,7 +120,13 @@ async def test_hostile_text_in_every_field_is_text(site: Site, browser: Browser)
         run_of("c" * 40, title=HOSTILE), head_branch=HOSTILE, repository=replace(REPOSITORY, id=9, full_name=HOSTILE)
     )
     diff = DIFF.replace("cents", HOSTILE.replace("\n", " ")).replace("src/rates.py", HOSTILE)
-    first = [StepStarted(text=HOSTILE, step=HOSTILE), *begun(), proposed(HOSTILE, diff), *failed(HOSTILE)]
+    first = [
+        StepStarted(text=HOSTILE, step=HOSTILE),
+        *begun(),
+        proposed(HOSTILE, diff),
+        *failed(HOSTILE),
+        culprit_found(HOSTILE, diff),
+    ]
     attempt_id = await site.attempt(request, *first)
     async with tab(browser) as opened:
         page = opened.page

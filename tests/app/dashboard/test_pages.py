@@ -24,7 +24,7 @@ from app.store.models import EventRow
 from app.store.store import Store
 from app.store.values import PullRequestRecord
 from tests.app.dashboard.conftest import Site, serving
-from tests.app.dashboard.events import RED, begun, failed, green, proposed, refused
+from tests.app.dashboard.events import RED, begun, culprit_found, failed, green, proposed, refused
 from tests.app.requests import COMMAND, REPOSITORY, cancel, run_of, taken
 from tests.standins.postgres import Postgres
 
@@ -133,6 +133,24 @@ async def test_a_page_without_scripts_tells_the_whole_story(site: Site) -> None:
     ):
         assert told in page, told
     assert "sse-connect" not in page
+
+
+async def test_what_broke_the_tests_is_shown_on_the_page_and_by_the_stream(site: Site) -> None:
+    attempt_id = await site.attempt(None, *begun())
+    path = f"/attempts/{attempt_id}"
+    assert re.search(r'<section id="culprit"[^>]* hidden>', await site.text(path))
+    await site.tell(attempt_id, culprit_found())
+    async with site.client.stream("GET", f"{path}/stream") as answer:
+        streamed = await anext(message async for message in blocks(answer) if 'id="culprit"' in message)
+    for shown in (await site.text(path), streamed):
+        panel = shown[shown.index('<section id="culprit"') :].partition("</section>")[0]
+        assert "hidden" not in panel
+        assert "2 of the 140 lines changed since the parent commit (3f2a91c0de): <code>src/rates.py:11</code>" in panel
+        assert '<tr class="d-old"><td class="n">11</td>' in panel
+        assert "1 other test fails" in panel
+        assert "tests/test_new.py::test_strict" in panel
+    events = (await site.client.get(f"/api/v1{path}/events")).json()["events"]
+    assert (events[-1]["kind"], events[-1]["places"], events[-1]["of"]) == ("culprit_found", ["src/rates.py:11"], 140)
 
 
 async def test_a_waiting_attempt_says_how_to_answer(site: Site) -> None:

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 
 from agent.contract.proposal import Diagnosis
 from app.publish import messages
-from tests.app.publish.test_messages import evidence, log, no_repair, publication, repair
+from tests.app.publish.test_messages import culprit, evidence, log, no_repair, publication, repair
 
 HOSTILE = (
     "@octocat look", "cc @github/security and @all", "mail me@example.org", "Fixes #1", "closes octo/calc#12",
@@ -75,7 +75,8 @@ def texts(hostile: str) -> dict[str, tuple[str, bool]]:
         log=replace(log(text=hostile, diff=f"--- a\n+++ b\n {hostile}\n+{hostile}\n"), diagnosis=diagnosis),
     )
     where = publication(head_branch=hostile, run_title=hostile)
-    failed = no_repair(reason=hostile, next_step=hostile, log=told.log)
+    broke = culprit(hostile, hostile, good=hostile, breaks=(hostile,))
+    failed = no_repair(reason=hostile, next_step=hostile, log=told.log, culprit=broke)
     return {
         "title": (messages.title(where, told), False),
         "commit": (messages.commit_message(where, told), False),

@@ -7,8 +7,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 from agent.contract.budget import RungCost, Usage
+from agent.contract.last_good import Culprit
 from agent.contract.outcome import CheckEvidence, Evidence, Iteration, NoRepair, Outcome, ReflectionLog, Repair
-from agent.contract.proposal import Diagnosis, FileChange
+from agent.contract.proposal import Diagnosis, FileChange, Span
 from agent.contract.question import Question
 from agent.contract.verdicts import VerdictId
 from app.publish import messages
@@ -77,6 +78,20 @@ def no_repair(outcome: Outcome = Outcome.GAVE_UP, **changes: object) -> NoRepair
     return replace(NoRepair(outcome, "Forty changes were tried.", "Set a model.", Usage(), log()), **changes)
 
 
+def culprit(text: str = "limit <= 3", path: str = "calc/core.py", **changes: object) -> Culprit:
+    """Two of many changed lines; `text` is how one of them was."""
+    now = "def f(limit):\n    # the limit counts\n    return limit < 3\n"
+    known = Culprit(
+        good="the last commit that passed CI (3f2a91c0de)",
+        reversal=(FileChange(path, now, now.replace("limit < 3", text)),),
+        places=(Span(path, 3, 3, 1.0, "changed"),),
+        lines=2,
+        of=140,
+        breaks=("tests/test_new.py::test_strict",),
+    )
+    return replace(known, **changes)
+
+
 def tags(markdown: str) -> list[str]:
     parser = MarkdownIt("commonmark", {"html": True}).enable("table")
     flat = [t for token in parser.parse(markdown) for t in (token, *(token.children or []))]
@@ -126,6 +141,10 @@ def test_outside_text_cannot_act_anywhere_in_the_body() -> None:
         messages.healed_summary(where, evil, "https://github.com/octo/calc/pull/1"),
         messages.no_repair_summary(where, no_repair(reason=EVIL, next_step=EVIL, log=evil.log)),
         messages.no_repair_comment(where, no_repair(reason=EVIL, next_step=EVIL)),
+        *(
+            message(where, no_repair(Outcome.NEEDS_TEST_CHANGE, culprit=culprit(EVIL, EVIL, good=EVIL, breaks=(EVIL,))))
+            for message in (messages.no_repair_summary, messages.no_repair_comment)
+        ),
         messages.progress_summary(where, EVIL),
     ]
     for text in texts:
@@ -309,3 +328,39 @@ def test_configured_secrets_are_hidden_and_not_in_the_repr() -> None:
     where = publication(secrets=("webhook-secret-1",))
     assert "webhook-secret-1" not in messages.pull_body(where, repair(title="webhook-secret-1"))
     assert "webhook-secret-1" not in repr(where)
+
+
+SAID = "2 of the 140 lines changed since the last commit that passed CI (3f2a91c0de): `calc/core.py:3`."
+
+
+def test_what_broke_the_tests_is_shown_with_its_lines_as_they_were_and_are() -> None:
+    result = no_repair(culprit=culprit())
+    for text in (messages.no_repair_summary(publication(), result), messages.no_repair_comment(publication(), result)):
+        assert SAID in text.replace("\u200b", "")
+        assert "```diff\n--- a/calc/core.py\n+++ b/calc/core.py\n" in text
+        assert text.index("-    return limit <= 3") < text.index("+    return limit < 3")
+        assert "Without these lines, 1 other test fails: `tests/test_new.py::test_strict`." in text
+    assert "### What broke it" in messages.no_repair_summary(publication(), result)
+    assert f"**What broke it:** {SAID}" in messages.no_repair_comment(publication(), result).replace("\u200b", "")
+    assert "broke it" not in messages.no_repair_summary(publication(), no_repair())
+
+
+def test_a_test_that_contradicts_the_change_is_shown_with_both_sides() -> None:
+    text = messages.no_repair_summary(publication(), no_repair(Outcome.NEEDS_TEST_CHANGE, culprit=culprit()))
+    demanded, did = text.index("### What the test demands"), text.index("### What the change did")
+    assert demanded < text.index("The bound is excluded") < did < text.index("-    return limit <= 3")
+    assert "Best diagnosis" not in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"lines": 1, "of": 1}, "The only line changed since"),
+        ({"lines": 5, "of": 5}, "All 5 lines changed since"),
+        ({"places": (Span("a.py", 3, 3, 1.0, ""), Span("b.py", 4, 9, 1.0, ""))}, ": `a.py:3`, `b.py:4-9`."),
+        ({"places": tuple(Span("a.py", n, n, 1.0, "") for n in range(1, 9))}, "`a.py:5` and 3 more places."),
+        ({"places": ()}, "the last commit that passed CI"),
+    ],
+)
+def test_the_part_that_broke_the_tests_is_counted_and_placed(changes: dict[str, object], says: str) -> None:
+    assert says in messages.no_repair_summary(publication(), no_repair(culprit=culprit(**changes)))

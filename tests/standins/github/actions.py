@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tests.standins.github.downloads import Downloads
 from tests.standins.github.routing import Answer, Call, Refusal, Routes, not_found
 from tests.standins.github.runner import Runner
 from tests.standins.github.runs import Runs
-from tests.standins.github.state import Job, WorkflowRun
+from tests.standins.github.state import Job, Workflow, WorkflowRun
 
 
 def routes(shapes: Runs, runner: Runner, downloads: Downloads) -> Routes:
@@ -27,19 +29,40 @@ def routes(shapes: Runs, runner: Runner, downloads: Downloads) -> Routes:
                     return job
         raise not_found()
 
-    @table.get(f"{base}/runs", "actions:read")
-    async def runs(call: Call) -> Answer:
+    def workflow_of(call: Call) -> Workflow:
+        """By its id, or by the name of its file."""
+        wanted = call.params["workflow_id"]
+        for found in call.repository.workflows.values():
+            if wanted in (str(found.id), found.path.rsplit("/", 1)[-1]):
+                return found
+        raise not_found()
+
+    async def listed(call: Call, runs: Iterable[WorkflowRun]) -> Answer:
+        """Those that the query asks for, newest first."""
         wanted = call.query
         found = [
             run
-            for run in reversed(call.repository.runs.values())
+            for run in runs
             if wanted.get("branch") in (None, run.head_branch)
             and wanted.get("event") in (None, run.event)
             and wanted.get("head_sha") in (None, run.head_sha)
             and wanted.get("status") in (None, run.status, run.conclusion)
             and wanted.get("check_suite_id") in (None, str(run.suite.id))
+            and wanted.get("actor") in (None, run.actor.login)
         ]
-        return call.page([await shapes.run(call.repository, run) for run in found], "workflow_runs")
+        shown = [await shapes.run(call.repository, run) for run in found]
+        if wanted.get("exclude_pull_requests") == "true":
+            shown = [run | {"pull_requests": []} for run in shown]
+        return call.page(shown, "workflow_runs")
+
+    @table.get(f"{base}/runs", "actions:read")
+    async def runs(call: Call) -> Answer:
+        return await listed(call, reversed(call.repository.runs.values()))
+
+    @table.get(f"{base}/workflows/{{workflow_id}}/runs", "actions:read")
+    async def workflow_runs(call: Call) -> Answer:
+        workflow = workflow_of(call)
+        return await listed(call, (run for run in reversed(call.repository.runs.values()) if run.workflow is workflow))
 
     @table.get(f"{base}/runs/{{run_id}}", "actions:read")
     async def run(call: Call) -> Answer:
@@ -73,9 +96,6 @@ def routes(shapes: Runs, runner: Runner, downloads: Downloads) -> Routes:
 
     @table.get(f"{base}/workflows/{{workflow_id}}", "actions:read")
     async def workflow(call: Call) -> Answer:
-        for found in call.repository.workflows.values():
-            if call.params["workflow_id"] in (str(found.id), found.path.rsplit("/", 1)[-1]):
-                return Answer.of(shapes.workflow(call.repository, found))
-        raise not_found()
+        return Answer.of(shapes.workflow(call.repository, workflow_of(call)))
 
     return table

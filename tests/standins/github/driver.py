@@ -250,6 +250,11 @@ class GitHub:
         await of.git.set_ref(f"refs/heads/{branch}", sha, old)
         return sha
 
+    async def tag(self, repository: str, name: str, revision: str = "HEAD") -> None:
+        """A lightweight tag."""
+        of = self.repository(repository)
+        await of.git.create_ref(f"refs/tags/{name}", await of.git.resolve(revision) or "")
+
     async def branches(self, repository: str) -> dict[str, str]:
         """Branch name -> sha."""
         refs = await self.repository(repository).git.refs("refs/heads/")

@@ -53,11 +53,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    status: str  # A | M | D | R | T
+    status: str  # added | removed | modified | renamed | changed (only its mode or kind)
     path: str
     sha: str
     additions: int
     deletions: int
+    old_path: str | None = None  # of a renamed file
+    patch: str | None = None  # hunks; None where git shows none: binary, or no line changed
 
 
 async def git(*args: str, cwd: Path, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
@@ -187,16 +189,26 @@ class BareRepository:
         return int(await self.run("rev-list", "--count", "--end-of-options", revisions))
 
     async def changes(self, old: str, new: str) -> list[Change]:
-        raw = (await self.run("diff-tree", "-r", "--raw", "--no-renames", "--abbrev=40", "-z", old, new)).decode().split("\0")
-        numbers = (await self.run("diff-tree", "-r", "--numstat", "--no-renames", "-z", old, new)).decode().split("\0")
-        counted = {}
-        for line in filter(None, numbers):
-            plus, minus, path = line.split("\t", 2)
-            counted[path] = (0 if plus == "-" else int(plus), 0 if minus == "-" else int(minus))
+        """What differs between two trees, with renames found as GitHub does, in git's order."""
+        patches = (await self.run("diff-tree", "-r", "-M", "--patch", old, new)).decode(errors="replace")
+        parts = iter(("\n" + patches).split("\ndiff --git ")[1:])
+        # Names are quoted there where they are unusual, so they are read from the other form.
+        raw = iter((await self.run("diff-tree", "-r", "-M", "--raw", "--abbrev=40", "-z", old, new)).decode().split("\0"))
         found = []
-        for facts, path in zip(raw[0::2], raw[1::2], strict=False):
-            _, _, before, after, status = facts.split()
-            found.append(Change(status[0], path, after if status[0] != "D" else before, *counted.get(path, (0, 0))))
+        for facts in filter(None, raw):
+            modes, (before, after, status) = facts.split()[:2], facts.split()[2:]
+            paths = [next(raw) for _ in range(2 if status[0] == "R" else 1)]
+            part = next(parts)
+            if status[0] == "T":
+                next(parts)  # a file that became another kind is shown as removed and added
+            _, start, hunks = part.partition("\n@@ ")
+            patch = (start + hunks)[1:].removesuffix("\n") if start and status[0] != "T" else None
+            signs = [line[:1] for line in (patch or "").split("\n")]
+            is_mode_only = status == "T" or (modes[0].strip(":") != modes[1] and before == after)
+            word = {"A": "added", "D": "removed", "R": "renamed"}.get(status[0], "changed" if is_mode_only else "modified")
+            old_path = paths[0] if len(paths) > 1 else None
+            sha = before if status == "D" else after
+            found.append(Change(word, paths[-1], sha, signs.count("+"), signs.count("-"), old_path, patch))
         return found
 
     async def diff(self, old: str, new: str) -> str:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from tests.standins.github.downloads import Downloads
 from tests.standins.github.git import Entry
 from tests.standins.github.routing import Answer, Call, Refusal, Routes, not_found
-from tests.standins.github.serialise import Serialiser
+from tests.standins.github.serialise import Serialiser, node_id
 from tests.standins.github.state import Json, Repository
 
 
@@ -63,7 +63,10 @@ def routes(show: Serialiser, downloads: Downloads) -> Routes:
         data = await repository.git.blob(entry.sha)
         if "raw" in call.headers.get("accept", ""):
             return Answer(200, data, {"content-type": "application/vnd.github.raw; charset=utf-8"})
-        return Answer.of(content(call, entry, ref) | {"encoding": "base64", "content": base64.encodebytes(data).decode()})
+        # Above 1 MB only the blob has the content.
+        small = len(data) <= 1024 * 1024
+        encoded = {"encoding": "base64", "content": base64.encodebytes(data).decode()} if small else {"encoding": "none"}
+        return Answer.of(content(call, entry, ref) | {"content": ""} | encoded)
 
     table.get("/repos/{owner}/{repo}/contents/{path*}", "contents:read")(contents)
     table.get("/repos/{owner}/{repo}/contents/", "contents:read")(contents)
@@ -98,6 +101,23 @@ def routes(show: Serialiser, downloads: Downloads) -> Routes:
         }
         return Answer.of(shown)
 
+    @table.get("/repos/{owner}/{repo}/tags", "metadata:read")
+    async def tags(call: Call) -> Answer:
+        repository, shown = call.repository, []
+        for name in sorted(await repository.git.refs("refs/tags/"), reverse=True):
+            sha = await repository.git.resolve(name)
+            short = name.removeprefix("refs/tags/")
+            shown.append(
+                {
+                    "name": short,
+                    "commit": {"sha": sha, "url": show.at(repository, f"/commits/{sha}")},
+                    "zipball_url": show.at(repository, f"/zipball/{quote(name)}"),
+                    "tarball_url": show.at(repository, f"/tarball/{quote(name)}"),
+                    "node_id": node_id("Tag", f"{repository.id}:{short}"),
+                }
+            )
+        return call.page(shown)
+
     @table.get("/repos/{owner}/{repo}/commits", "contents:read")
     async def commits(call: Call) -> Answer:
         sha = await commit_at(call.repository, call.query.get("sha") or call.repository.default_branch)
@@ -116,6 +136,13 @@ def routes(show: Serialiser, downloads: Downloads) -> Routes:
         if "diff" in call.headers.get("accept", ""):
             diff = await git.diff(fork_point, head)
             return Answer(200, diff.encode(), {"content-type": "application/vnd.github.diff; charset=utf-8"})
+        # Without a parameter for pages, the newest 250 commits; with one, from the oldest on. Files are on the first page only.
+        size, number = max(1, min(int(call.query.get("per_page", "30")), 100)), max(1, int(call.query.get("page", "1")))
+        if not call.query.keys() & {"page", "per_page"}:
+            listed = list(reversed(await git.commits(f"{base}..{head}")))
+        else:
+            listed = list(reversed(await git.commits(f"{base}..{head}", 10_000)))[(number - 1) * size : number * size]
+        files = show.changes(repository, await git.changes(fork_point, head), head) if number == 1 else []
         ahead, behind = await git.count(f"{base}..{head}"), await git.count(f"{head}..{base}")
         page = show.html(repository, f"/compare/{quote(call.params['basehead'])}")
         status = {(False, False): "identical", (True, False): "ahead", (False, True): "behind", (True, True): "diverged"}
@@ -131,8 +158,8 @@ def routes(show: Serialiser, downloads: Downloads) -> Routes:
             "ahead_by": ahead,
             "behind_by": behind,
             "total_commits": ahead,
-            "commits": [show.commit(repository, c) for c in reversed(await git.commits(f"{base}..{head}"))],
-            "files": [show.change(repository, change, head) for change in await git.changes(fork_point, head)],
+            "commits": [show.commit(repository, commit) for commit in listed],
+            "files": files,
         }
         return Answer.of(shown)
 
@@ -182,7 +209,7 @@ def commit_routes(show: Serialiser) -> Routes:
         files = await repository.git.changes(parent, sha)
         plus, minus = sum(f.additions for f in files), sum(f.deletions for f in files)
         stats = {"additions": plus, "deletions": minus, "total": plus + minus}
-        shown = [show.change(repository, change, sha) for change in files]
+        shown = show.changes(repository, files, sha)
         return Answer.of(show.commit(repository, commit) | {"stats": stats, "files": shown})
 
     return table

@@ -6,6 +6,7 @@ One shape serves REST and webhooks wherever both descriptions allow it; where RE
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import quote
 
@@ -286,15 +287,32 @@ class Serialiser:
         return shown | {"url": self.at(repository, f"/git/{kind}/{entry.sha}")}
 
     def change(self, repository: Repository, change: Change, commit: str) -> Json:
-        status = {"A": "added", "D": "removed"}.get(change.status, "modified")
-        return {
+        shown = {
             "sha": change.sha,
             "filename": change.path,
-            "status": status,
+            "status": change.status,
             "additions": change.additions,
             "deletions": change.deletions,
             "changes": change.additions + change.deletions,
-            "blob_url": self.html(repository, f"/blob/{commit}/{change.path}"),
-            "raw_url": self.html(repository, f"/raw/{commit}/{change.path}"),
-            "contents_url": self.at(repository, f"/contents/{change.path}?ref={commit}"),
+            "blob_url": self.html(repository, f"/blob/{commit}/{quote(change.path)}"),
+            "raw_url": self.html(repository, f"/raw/{commit}/{quote(change.path)}"),
+            "contents_url": self.at(repository, f"/contents/{quote(change.path)}?ref={commit}"),
         }
+        if change.old_path is not None:
+            shown["previous_filename"] = change.old_path
+        return shown | ({"patch": change.patch} if change.patch is not None else {})
+
+    def changes(self, repository: Repository, changes: list[Change], commit: str) -> list[Json]:
+        """A whole difference within GitHub's limits: 300 files; patches that are too large, alone or with those before, lack.
+
+        https://docs.github.com/repositories/creating-and-managing-repositories/repository-limits#diff-limits
+        """
+        shown = []
+        size = lines = 0
+        for change in changes[:300]:
+            own_size, own_lines = len((change.patch or "").encode()), (change.patch or "").count("\n")
+            fits = own_size <= 500_000 and own_lines <= 20_000 and size + own_size <= 1_000_000 and lines + own_lines <= 20_000
+            if fits:
+                size, lines = size + own_size, lines + own_lines
+            shown.append(self.change(repository, change if fits else replace(change, patch=None), commit))
+        return shown

@@ -39,6 +39,56 @@ GREEN = task("T/2", "fine", "a + b", "a + b", "fine(1, 2) == 3", "fine(0, 0) == 
 HOPELESS = task("T/3", "spell", "0", "f'{a:x}-{b:o}'", "spell(255, 8) == 'ff-10'", "spell(16, 9) == '10-11'", kind="other")
 
 
+SHELF = """\
+def most(prices, least):
+    found = least
+    for price in prices:
+        if price > found:
+            found = price
+    return found
+
+
+def rest(have, gone=1):
+    if gone > have:
+        raise ValueError(gone)
+    return have - gone
+"""
+SHELF_TESTS = """\
+import pytest
+from shelf import most, rest
+
+
+@pytest.mark.parametrize("n", range(9))
+def test_n(n):
+    assert n < 9
+
+
+def test_most():
+    assert most([3, 9, 4], 0) == 9
+
+
+def test_least():
+    assert most([1], 5) == 5
+
+
+def test_rest():
+    assert rest(5, 2) == 3
+
+
+def test_one():
+    assert rest(4) == 3
+
+
+def test_all():
+    assert rest(2, 2) == 0
+
+
+def test_too_much():
+    with pytest.raises(ValueError):
+        rest(1, 2)
+"""
+
+
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("bwrap") is None:
@@ -203,6 +253,53 @@ def test_a_repositorys_history_is_replayed(cache: Path, tmp_path: Path) -> None:
     assert fixed["details"]["authors_changed_lines"] == 2
 
 
+@pytest.mark.long
+def test_breaks_of_a_repository_are_set_up_until_enough_are_measured(cache: Path, tmp_path: Path) -> None:
+    """The latest commit's tests fail, so it is passed over; the one before has both tasks."""
+
+    def commit(**files: str) -> str:
+        for name, text in files.items():
+            (root / f"{name}.py").write_text(text)
+        for argv in (["add", "-A"], ["commit", "-qm", "change"]):
+            subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e@x", *argv], cwd=root, check=True)
+        return subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=root, text=True)[:12]
+
+    root = tmp_path / "shelf"
+    root.mkdir()
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    commit(shelf="# Nothing.\n", test_shelf="")
+    good = commit(shelf=SHELF, test_shelf=SHELF_TESTS)
+    red = commit(shelf=SHELF.replace("have - gone", "have"))
+    state = tmp_path / "state.jsonl"
+    options = ("breaks", "--path", str(root), "--count", "2", "--seed", "3", "--json", "--budget", "40", "--resume", str(state))
+    exit_code, out, said = bench(cache, *options, "--jobs", "2")
+    assert exit_code == 0, said
+    told = json.loads(out)
+    summary, entries = told["summary"], {entry["id"]: entry for entry in told["results"]}
+    assert (told["options"]["seed"], told["complete"]) == ("3", True)
+    posed = [entry for entry in entries.values() if entry["skipped"] is None]
+    assert [entry["id"].split("-")[0] for entry in posed] == [good, good]
+    assert entries[f"{red}-1"]["skipped"].startswith("3 of its tests fail without a break, such as test_shelf.py::test_")
+    assert summary["tasks"] == 2
+    assert summary["healed"] == summary["right"] + summary["wrong"] == sum(entry["plausible"] for entry in posed)
+    assert summary["reversed"] == summary["very_sure"]["reversed"] == 0
+    assert 0 < summary["located"] == sum(entry["details"]["located"] for entry in posed)
+    for entry in posed:
+        assert entry["group"] == entry["details"]["kind"]
+        assert entry["details"]["place"].startswith("shelf.py:")
+
+    exit_code, out, said = bench(cache, *options)
+    assert (exit_code, json.loads(out)["results"]) == (0, told["results"]), "nothing is measured twice"
+    more = (*options[:4], "3", *options[5:])
+    exit_code, out, said = bench(cache, *more)
+    assert (exit_code, json.loads(out)["summary"]["tasks"]) == (0, 2), "only two functions are covered"
+    assert "Only 2 of 3 tasks could be set up; the list above says why commits were passed over." in said
+    exit_code, out, said = bench(cache, *options[:-2], "--task-ids", posed[0]["id"], "--without", "patterns,tools,model")
+    assert exit_code == 0, said
+    (bare,) = json.loads(out)["results"]
+    assert (bare["outcome"], bare["candidates"], bare["details"]["place"]) == ("gave_up", 0, posed[0]["details"]["place"])
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
@@ -217,6 +314,9 @@ def test_a_repositorys_history_is_replayed(cache: Path, tmp_path: Path) -> None:
         (("quixbugs", "--path", "/no/such"), "/no/such is not a checkout of QuixBugs"),
         (("packages", "--manifest", "{data}"), "is not a manifest of package bugs"),
         (("repo", "--path", "/no/such"), "/no/such is not a git checkout with commits"),
+        (("breaks", "--path", "/no/such"), "/no/such is not a git checkout with commits"),
+        (("breaks", "--path", "/no/such", "--count", "0"), "--count"),
+        (("breaks", "--path", "/no/such", "--without", "magic"), "--without names the unknown rung 'magic'; there are tools,"),
         (("olympics",), "No such command"),
     ],
 )

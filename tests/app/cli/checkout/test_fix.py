@@ -247,3 +247,27 @@ def test_a_job_of_the_checkout_is_healed_with_the_steps_before_its_tests(cache: 
     assert json.loads(out)["files"] == ["limit.py"]
     code, _, said = fix(cache, checkout, "--job", "other")
     assert (code, "the jobs are: tests" in said) == (2, True)
+
+
+def test_what_an_uncommitted_change_broke_is_shown_and_taken_back_only_on_request(cache: Path, checkout: Path) -> None:
+    right = SOURCE.replace("<", "<=").encode()
+    (checkout / "shelf.py").write_bytes(right)
+    git(checkout, "commit", "-qam", "right")
+    (checkout / "shelf.py").write_bytes(SOURCE.encode())
+    code, out, said = fix(cache, checkout, "--json")
+    assert code == 1, said
+    reported = json.loads(out)
+    assert reported["outcome"] == "needs_test_change"
+    assert reported["culprit"]["good"].startswith("the last commit (")
+    assert [place["path"] for place in reported["culprit"]["places"]] == ["shelf.py"]
+    assert reported["diff"] is None
+    git(checkout, "apply", "--reverse", "--check", "-", input=reported["culprit"]["diff"])
+    code, _, said = fix(cache, checkout, "--allow-reversals", "--apply")
+    assert code == 0, said
+    assert (checkout / "shelf.py").read_bytes() == right
+
+
+def test_an_unknown_good_commit_is_refused_at_once(cache: Path, checkout: Path) -> None:
+    code, _, said = fix(cache, checkout, "--good", "nowhere")
+    assert code == 2
+    assert "--good 'nowhere' is not a commit of this checkout" in said

@@ -1,4 +1,4 @@
-"""The rung's trials: workspaces in which tools change files, and runs of the failing checks with a change.
+"""Trials of rungs: workspaces in which tools change files, and runs of the failing checks with a change.
 
 Independent of the tools and the changes. A workspace's files are untrusted, since hostile code runs there: they are read as
 bounded text and become ordinary candidates that only the gate can approve.
@@ -103,8 +103,8 @@ class Trials:
         kept = tuple(edit for edit in edits if edit.before != edit.after)
         return Changed(kept, tuple(runs), "; ".join(notes))
 
-    async def judged(self, edits: Edits, checks: Sequence[Check]) -> Runs | str:
-        """Run the failing tests of these checks with a change; a clause with the reason if that is impossible."""
+    async def judged(self, edits: Edits, checks: Sequence[Check], *, whole: bool = False) -> Runs | str:
+        """Run the failing tests of these checks with a change, or all tests; a clause with the reason if that is impossible."""
         self.tried += 1
         runs: dict[str, CheckRun] = {}
         for check in checks:
@@ -114,7 +114,7 @@ class Trials:
                 try:
                     if (problem := await apply(workspace, edits)) is not None:
                         return problem.sentence
-                    only = self.situation.oracle.must_turn[check.name] if check.runs_tests else None
+                    only = self.situation.oracle.must_turn[check.name] if check.runs_tests and not whole else None
                     seconds = max(1.0, min(check.timeout, self.seconds_left))
                     runs[check.name] = await self.situation.runner.run(workspace, check, only=only, timeout=seconds)
                 except LimitExceeded as error:

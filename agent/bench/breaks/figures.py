@@ -1,0 +1,30 @@
+"""The figures of the benchmark: what an attempt healed, and what it at least told. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agent.bench.score import Entry
+from agent.contract.outcome import VERY_SURE
+
+TOLD = ("withheld", "reversed", "located", "found")
+
+
+def figures(entries: Sequence[Entry]) -> Mapping[str, Any]:
+    """Counts of tasks, and the same over the repairs that texts call very sure."""
+    posed = [entry for entry in entries if entry.skipped is None]
+    sure = [entry for entry in posed if entry.plausible and entry.confidence is not None and entry.confidence >= VERY_SURE]
+    return {**_counts(posed), "very_sure": _counts(sure)}
+
+
+def _counts(entries: Sequence[Entry]) -> dict[str, int]:
+    healed = [entry for entry in entries if entry.plausible]
+    return {
+        "tasks": len(entries),
+        "healed": len(healed),
+        "right": sum(entry.heldout_correct is True for entry in healed),
+        "wrong": sum(entry.heldout_correct is False for entry in healed),
+        "unjudged": sum(entry.heldout_correct is None for entry in healed),
+        **{name: sum(entry.details.get(name) is True for entry in entries) for name in TOLD},
+    }

@@ -1,0 +1,38 @@
+"""Refuses patches that undo what the last change was made for. Pure.
+
+The most common reason for a failing test is an intended change with an outdated test. Tests cannot tell that from a mistake.
+"""
+
+from __future__ import annotations
+
+from agent.contract import words
+from agent.contract.last_good import Culprit, Regression
+from agent.contract.proposal import Candidate, is_model
+from agent.edits.reversals import lost_names, taken_back, touches
+
+REVERSAL = "reversal"  # the rule's name
+MOST = 0.5  # share of the change's lines from which a patch takes most of it back
+
+
+def undoing(candidate: Candidate, regression: Regression, culprit: Culprit | None) -> str:
+    """Why a patch counts as undoing the change, as a clause; "" if it does not."""
+    if names := lost_names(candidate.edits, regression.reversal):
+        return f"it removes {words.named(names)}, which the change since {regression.good} added"
+    lines, of = taken_back(candidate.edits, regression.reversal)
+    if of and lines >= MOST * of:
+        return f"it takes back {lines} of the {words.counted(of, 'line')} changed since {regression.good}"
+    if is_model(candidate.rung) or candidate.rung == "tools":
+        return ""
+    if not regression.tests:
+        return f"the change since {regression.good} edits no test, so it may be intended and the failing test out of date"
+    if culprit is not None and not touches(candidate.edits, culprit.reversal):
+        return f"it leaves the lines unchanged that broke the tests since {regression.good}"
+    if culprit is not None and taken_back(candidate.edits, culprit.reversal)[0] and culprit.breaks:
+        return f"taking back these lines breaks {words.named(culprit.breaks)}"
+    return ""
+
+
+def doubt(candidate: Candidate, regression: Regression) -> tuple[str, ...]:
+    """A clause if the patch takes back part of the change."""
+    lines, of = taken_back(candidate.edits, regression.reversal)
+    return (f"it takes back {lines} of the {words.counted(of, 'line')} changed since {regression.good}",) if lines else ()

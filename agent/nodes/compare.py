@@ -1,0 +1,137 @@
+"""Runs the failing checks at the last good commit, to learn which failures the change since then caused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+from agent.checks.oracle import turned
+from agent.contract import words
+from agent.contract.events import Compared
+from agent.contract.last_good import LastGood, Regression
+from agent.contract.proposal import FileChange
+from agent.contract.verdicts import CheckRun, Oracle, VerdictId
+from agent.edits.changes import EditProblem, read_text
+from agent.gate.gate import needs_install
+from agent.report import endings
+from agent.reproduce.comparison import Comparison, not_this_changes, without
+from agent.source.test_files import is_test
+from agent.state import BaselineOrEnd, State, Work, fell_back, pack
+from sandbox.base import DeadlinePassed, InstallFailed, LimitExceeded, Workspace
+
+SHOWN = 50  # ids in one event of the timeline
+_PROSE = (".md", ".rst", ".txt")
+
+
+async def compare(state: State, work: Work) -> BaselineOrEnd:
+    """Narrows the oracle to what the change broke; sets `regression_ref`. Raises `SandboxError` when the sandbox is lost."""
+    if not work.task.good:
+        return {}
+    context = work.context
+    oracle = await context.recall(Oracle, state["oracle_ref"])
+    base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
+    try:
+        seen = await _nearest(work, oracle, {run.check: run for run in base})
+    except (LimitExceeded, DeadlinePassed) as error:
+        return await fell_back(work, "compare", f"The last good commit could not be run: {error}.")
+    left = not_this_changes(oracle, base, seen, work.task.reported_ids)
+    oracle = without(oracle, left)
+    broke = sorted(id_ for ids in seen.passing.values() for id_ in ids)
+    text = _text(seen, broke, sorted(left), words.noun(oracle.checks))
+    await context.emit(
+        Compared(text=text, good=seen.good.name, broke=[*map(str, broke[:SHOWN])], left=[*map(str, sorted(left)[:SHOWN])])
+    )
+    if not oracle.is_red:
+        sign = next((sign for sign in left.values() if sign), "")
+        return {"ending": pack(endings.not_this_change(sorted(left), seen.good, sign, failed_in_ci=work.task.failed_in_ci))}
+    update: BaselineOrEnd = {"notes": [f"{text}."]} if left or not broke else {}
+    if left:
+        update["oracle_ref"] = await context.keep(oracle)
+    if broke:
+        update["regression_ref"] = await context.keep(await _regression(work, seen, broke))
+    return update
+
+
+def _text(seen: Comparison, broke: list[VerdictId], left: list[VerdictId], noun: str) -> str:
+    """One sentence without its full stop."""
+    good = seen.good.name
+    passing = f"{words.named(broke)} {'passes' if len(broke) == 1 else 'pass'} at {good}" if broke else ""
+    failing = (
+        f"{words.named(left)} {'fails' if len(left) == 1 else 'fail'} {'there' if broke else f'at {good}'} too" if left else ""
+    )
+    if passing or failing:
+        return "; ".join(part for part in (passing, failing) if part)
+    return f"The failing {noun}s {'fail' if seen.has_failing else 'do not run'} at {good}{' too' if seen.has_failing else ''}"
+
+
+async def _nearest(work: Work, oracle: Oracle, base: Mapping[str, CheckRun]) -> Comparison:
+    """The first good commit at which a failing id passes; if there is none, the first."""
+    first = None
+    for good in work.task.good:
+        seen = await _compared(work, oracle, base, good, reinstall=False)
+        files = tuple(FileChange(file.path, "", "") for file in good.files)
+        if not seen.has_passing and needs_install(files, work.task.packages):
+            seen = await _compared(work, oracle, base, good, reinstall=True)
+        if seen.has_passing:
+            return seen
+        first = first or seen
+    assert first is not None, "called with at least one good commit"
+    return first
+
+
+async def _compared(work: Work, oracle: Oracle, base: Mapping[str, CheckRun], good: LastGood, *, reinstall: bool) -> Comparison:
+    passing: dict[str, frozenset[VerdictId]] = {}
+    failing: dict[str, frozenset[VerdictId]] = {}
+    for check in oracle.checks:
+        target = oracle.must_turn[check.name]
+        if not target or work.ledger.seconds_left() <= 0:
+            continue
+        async with work.task.sandbox.candidate() as workspace:
+            await _write(workspace, good)
+            if reinstall:
+                try:
+                    await workspace.install(work.task.packages)
+                except InstallFailed:
+                    continue
+            only = target if check.runs_tests and not check.needs_company else None
+            run = await work.runner.run(workspace, check, only=only, timeout=work.patience(check))
+        if run.ending == "finished" and not run.stopped_at:
+            passing[check.name] = frozenset(turned(check, base[check.name], run, target))
+            failing[check.name] = target & run.red
+    return Comparison(good, passing, failing)
+
+
+async def _write(workspace: Workspace, good: LastGood) -> None:
+    for file in good.files:
+        if file.before is None:
+            await workspace.remove(file.path)
+        else:
+            await workspace.write(file.path, file.before)
+
+
+async def _regression(work: Work, seen: Comparison, broke: list[VerdictId]) -> Regression:
+    reversal: list[FileChange] = []
+    tests: list[str] = []
+    unread: list[str] = []
+    for file in seen.good.files:
+        if is_test(file.path):
+            tests.append(file.path)
+            continue
+        if file.path.endswith(_PROSE) and not PurePosixPath(file.path).name.startswith("requirements"):
+            continue
+        now, before = await read_text(work.task.sandbox.base, file.path), _decoded(file.before)
+        if isinstance(now, EditProblem) or isinstance(before, EditProblem):
+            unread.append(file.path)
+        elif now != before:
+            reversal.append(FileChange(file.path, now, before))
+    return Regression(seen.good.name, tuple(reversal), tuple(tests), tuple(map(str, broke)), tuple(unread))
+
+
+def _decoded(content: bytes | None) -> str | EditProblem | None:
+    if content is None:
+        return None
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return EditProblem("It is not UTF-8.")
+    return EditProblem("It is a binary file.") if "\0" in text else text

@@ -1,0 +1,142 @@
+"""Splits a change into pieces that can be taken back separately: from single tokens to whole files. Pure.
+
+A piece is a replacement in the text with the change. Taking it back restores what stood there before.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+from agent.contract.proposal import Edits, FileChange
+from agent.edits.changes import changed_ranges, lines
+
+MOST = 3_000  # pieces of one change
+PAIRED = 40  # lines of a hunk's side; longer hunks are split into lines only by position
+SIMILAR = 0.5  # ratio from which a removed and an added line count as one line that was edited
+_TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Piece:
+    """Replace text[start:end] of one file. Pieces sort by how much they take back."""
+
+    lines: int  # changed lines that it takes back, added and removed
+    size: int  # characters removed plus characters added
+    path: str
+    start: int
+    end: int
+    text: str
+
+    def apply(self, text: str) -> str:
+        return text[: self.start] + self.text + text[self.end :]
+
+
+def pieces(reversal: Edits) -> list[Piece]:
+    """Every piece of the changed files that exist on both sides, smallest first; at most `MOST`."""
+    found = {piece for edit in reversal if edit.before is not None and edit.after is not None for piece in _of_file(edit)}
+    return sorted(found)[:MOST]
+
+
+def hunks(edit: FileChange) -> list[Piece]:
+    """The hunks of one file, in order. A file that was added or removed is one hunk."""
+    now, before = edit.before or "", edit.after or ""
+    if edit.before is None or edit.after is None:
+        return [_piece(edit.path, now, 0, len(now), before, len(lines(now)) + len(lines(before)))]
+    ours, theirs = lines(now), lines(before)
+    at = [0, *accumulate(map(len, ours))]
+    return [
+        _piece(edit.path, now, at[i], at[end], "".join(theirs[j:to]), end - i + to - j)
+        for i, end, j, to in changed_ranges(edit)
+    ]
+
+
+def _piece(path: str, now: str, start: int, end: int, text: str, count: int) -> Piece:
+    return Piece(count, end - start + len(text), path, start, end, text)
+
+
+def joined(parts: Sequence[Piece], text: str) -> Piece:
+    """Pieces of one file that do not overlap, as one."""
+    ordered = sorted(parts, key=lambda piece: piece.start)
+    new = ordered[0].text
+    for one, other in pairwise(ordered):
+        new += text[one.end : other.start] + other.text
+    start, end = ordered[0].start, ordered[-1].end
+    return Piece(sum(p.lines for p in parts), sum(p.size for p in parts), ordered[0].path, start, end, new)
+
+
+def _of_file(edit: FileChange) -> Iterator[Piece]:
+    now, before = edit.before or "", edit.after or ""
+    ours, theirs = lines(now), lines(before)
+    at = [0, *accumulate(map(len, ours))]
+    for i, end, j, to in changed_ranges(edit):
+        yield from _of_hunk(edit.path, ours[i:end], theirs[j:to], at[i])
+    whole = hunks(edit)
+    yield from whole
+    for count in (2, 3, 4):  # neighbouring hunks belong together
+        for first in range(len(whole) - count + 1):
+            yield joined(whole[first : first + count], now)
+    if len(whole) > 1:
+        yield joined(whole, now)
+
+
+def _of_hunk(path: str, ours: Sequence[str], theirs: Sequence[str], offset: int) -> Iterator[Piece]:
+    """Single lines and tokens of one hunk, which starts at `offset`."""
+    at = [offset, *(offset + end for end in accumulate(map(len, ours)))]
+    pairs = _pairs(ours, theirs)
+    for mine, other in pairs.items():
+        yield Piece(2, len(ours[mine]) + len(theirs[other]), path, at[mine], at[mine + 1], theirs[other])
+        yield from _of_line(path, ours[mine], theirs[other], at[mine])
+    for mine, line in enumerate(ours):
+        if mine not in pairs and line.strip():
+            yield Piece(1, len(line), path, at[mine], at[mine + 1], "")
+    place = {other: mine for mine, other in pairs.items()}
+    behind = 0  # lines of ours that stand before the next of theirs
+    run: list[str] = []
+    for other, line in enumerate(theirs):
+        if other in place:
+            behind, run = place[other] + 1, []
+        elif line.strip():
+            run.append(line)
+            yield Piece(1, len(line), path, at[behind], at[behind], line)
+            if len(run) > 1:
+                yield Piece(len(run), sum(map(len, run)), path, at[behind], at[behind], "".join(run))
+
+
+def _pairs(ours: Sequence[str], theirs: Sequence[str]) -> dict[int, int]:
+    """Lines that were edited: the index of ours → the index of theirs, in order on both sides."""
+    if len(ours) == len(theirs) == 1:
+        return {0: 0}
+    if len(ours) > PAIRED or len(theirs) > PAIRED:
+        return dict(zip(range(len(ours)), range(len(theirs)), strict=False)) if len(ours) == len(theirs) else {}
+    pairs: dict[int, int] = {}
+    first = 0
+    for mine, line in enumerate(ours):
+        scored = [(_similarity(line, theirs[other]), -other) for other in range(first, len(theirs))]
+        best, place = max(scored, default=(0.0, 0))
+        if best >= SIMILAR:
+            pairs[mine] = -place
+            first = 1 - place
+    return pairs
+
+
+def _similarity(one: str, other: str) -> float:
+    return (
+        difflib.SequenceMatcher(None, one.strip(), other.strip(), autojunk=False).ratio()
+        if one.strip() and other.strip()
+        else 0.0
+    )
+
+
+def _of_line(path: str, ours: str, theirs: str, offset: int) -> Iterator[Piece]:
+    """The tokens in which an edited line differs, separately."""
+    one, other = _TOKEN.findall(ours), _TOKEN.findall(theirs)
+    at = [offset, *(offset + end for end in accumulate(map(len, one)))]
+    codes = [code for code in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes() if code[0] != "equal"]
+    if len(codes) > 1:
+        for _, i, end, j, to in codes:
+            text = "".join(other[j:to])
+            yield Piece(2, at[end] - at[i] + len(text), path, at[i], at[end], text)

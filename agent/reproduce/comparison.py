@@ -1,0 +1,73 @@
+"""Which failures the change since a good commit caused. Pure; `agent/nodes/compare.py` runs the failing checks there.
+
+A failure at the good commit too is not this change's: it belongs to the sandbox, to an older commit, or to a newer dependency.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from agent.checks.oracle import failures
+from agent.contract.last_good import LastGood
+from agent.contract.verdicts import CheckRun, Failure, Oracle, VerdictId
+from agent.reproduce.flakiness import mentions_network, reported_in
+
+FEW = 5  # failures at the good commit; if there are more, the sandbox or an older commit is the likely cause
+_SIGNS = re.compile(
+    r"ConnectionRefusedError|ECONNREFUSED|[Cc]onnection refused|EADDRNOTAVAIL|EAFNOSUPPORT|Cannot assign requested address|"
+    r"Address family not supported|command not found|executable file not found|\bspawn \S+ ENOENT\b|"
+    r"No such file or directory: '[\w.+-]+'|No module named '?[\w.]+'?|Permission denied|Operation not permitted|"
+    r"unsupported locale setting|No such device"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The failing ids at one good commit, by check; ids that do not exist there are in neither."""
+
+    good: LastGood
+    passing: Mapping[str, frozenset[VerdictId]]
+    failing: Mapping[str, frozenset[VerdictId]]
+
+    @property
+    def has_passing(self) -> bool:
+        return any(self.passing.values())
+
+    @property
+    def has_failing(self) -> bool:
+        return any(self.failing.values())
+
+
+def not_this_changes(
+    oracle: Oracle, base: Sequence[CheckRun], seen: Comparison, reported_ids: Sequence[str]
+) -> dict[VerdictId, str]:
+    """The failing ids that the change did not cause, each with the text that shows why, or "".
+
+    They fail at the good commit too. If all failing ids do, those that may be the code's fault stay: the failures are few,
+    their messages are about the code, and CI's log, if it names tests, names them.
+    """
+    target = [id_ for ids in oracle.must_turn.values() for id_ in ids]
+    there = {id_ for ids in seen.failing.values() for id_ in ids}
+    signs = {failure.id: sign_of(failure) for failure in failures(base, there)}
+    reported = [id_ for id_ in target if reported_in(reported_ids, [id_])]
+    is_known = bool(reported)
+    is_wide = len(there) > FEW and not is_known
+    return {
+        id_: signs.get(id_, "")
+        for id_ in sorted(there)
+        if signs.get(id_) or seen.has_passing or is_wide or (is_known and id_ not in reported)
+    }
+
+
+def sign_of(failure: Failure) -> str:
+    """The text that shows that something outside the code is missing; "" if none does."""
+    text = f"{failure.message}\n{failure.details}"
+    found = _SIGNS.search(text)
+    return mentions_network(text) or (found.group() if found else "")
+
+
+def without(oracle: Oracle, left: Collection[VerdictId]) -> Oracle:
+    """The oracle without these ids in its target."""
+    return replace(oracle, must_turn={name: ids - frozenset(left) for name, ids in oracle.must_turn.items()})

@@ -1,0 +1,129 @@
+"""The last commit that passed CI before the failing one, and the difference from it, as GitHub tells them.
+
+Only reads, and never ends an attempt: if GitHub cannot tell, no good commit is known, and a note says why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from agent.contract.last_good import ChangedFile, LastGood
+from app.github.errors import BadCredentials, GitHubError, NotFound, RateLimited
+from app.github.repository import MIB, Repository
+from app.github.types import MOST_COMPARED, ComparedFile, Comparison, WorkflowRun
+
+_MOST_FETCHED = 20  # files whose patch GitHub leaves out: pictures and recorded data
+_LARGEST = 4 * MIB  # of these files
+_MOST_COMPARED_RUNS = 2  # if the newest passed run is of a later commit than the failing one
+_SUBMODULE = re.compile(r"@@ [^\n]* @@(?:\n[-+]Subproject commit [0-9a-f]{40,64})+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """A commit to compare with: `name` for people, and the difference from it."""
+
+    sha: str
+    name: str
+    passed_in_ci: bool
+    comparison: Comparison
+
+
+class _Unknown(Exception):
+    """The difference is not known; the message is a sentence."""
+
+
+async def find_last_good(
+    sha: str, branch: str, runs: Collection[WorkflowRun], default_branch: str, repository: Repository
+) -> tuple[tuple[LastGood, ...], tuple[str, ...]]:
+    """The last good commit before `sha`, the head of `branch`, at most one; and notes for people.
+
+    It is the newest ancestor with a successful run of the failing workflow on the branch, else the merge base with the default
+    branch. Usually two or three requests. Raises `RateLimited` and `BadCredentials`, which postpone an attempt.
+    """
+    try:
+        base = await _passed_ancestor(sha, branch, runs, repository) if runs else None
+        base = base or await _fork_point(sha, branch, default_branch, repository)
+        if base is None:
+            return (), ()
+        return (LastGood(base.name, await _changed_files(base, repository), base.passed_in_ci),), ()
+    except (RateLimited, BadCredentials):
+        raise
+    except NotFound:
+        return (), ()  # no common ancestor, or no such commit or branch any more
+    except (_Unknown, GitHubError) as error:
+        return (), (f"What changed since the last good commit is not known: {f'{error}'.rstrip('.')}.",)
+
+
+async def _passed_ancestor(sha: str, branch: str, runs: Collection[WorkflowRun], repository: Repository) -> _Base | None:
+    """The newest commit before `sha` on its branch that passed the workflow of the first failing run."""
+    failing = next(iter(runs))
+    try:
+        listed = await repository.passed_runs(failing, branch)
+    except NotFound:
+        return None
+    # Later runs of a workflow have higher numbers. They can still be of earlier commits, but then nobody waits for this one.
+    candidates = dict.fromkeys(run.head_sha for run in listed if run.number < failing.number and run.head_sha != sha)
+    for candidate in list(candidates)[:_MOST_COMPARED_RUNS]:
+        try:
+            comparison = await repository.compare(candidate, sha)
+        except NotFound:
+            continue  # a force push removed it
+        if comparison.merge_base.sha == candidate:
+            return _Base(candidate, f"the last commit that passed CI ({candidate[:10]})", True, comparison)
+    return None
+
+
+async def _fork_point(sha: str, branch: str, default_branch: str, repository: Repository) -> _Base | None:
+    """Where the branch left the default branch."""
+    if branch == default_branch:
+        return None
+    comparison = await repository.compare(default_branch, sha)
+    point = comparison.merge_base.sha
+    if point == sha:
+        return None  # the default branch contains the commit
+    return _Base(point, f"the merge base with the default branch ({point[:10]})", False, comparison)
+
+
+async def _changed_files(base: _Base, repository: Repository) -> tuple[ChangedFile, ...]:
+    """Every file that changed. Raises `_Unknown` if GitHub does not list all, or leaves out too many patches."""
+    if not base.comparison.is_whole:
+        raise _Unknown(f"{MOST_COMPARED} or more files changed since {base.name}")
+    fetched = [file for file in base.comparison.files if _must_be_fetched(file)]
+    if len(fetched) > _MOST_FETCHED:
+        raise _Unknown(f"GitHub leaves out the difference of {len(fetched)} files since {base.name}")
+    found: list[ChangedFile] = []
+    for file in base.comparison.files:
+        if file.status == "unchanged" or _SUBMODULE.fullmatch(file.patch or ""):
+            continue  # a submodule's files are in another repository
+        if file.status in ("added", "copied"):
+            found.append(ChangedFile(file.path))
+            continue
+        old_path = file.old_path or file.path
+        if file in fetched:
+            found.append(ChangedFile(old_path, await _content(old_path, base.sha, repository)))
+        elif old_path != file.path:
+            found.append(ChangedFile(old_path, patch=file.patch or "", renamed_to=file.path))
+        else:
+            found.append(ChangedFile(file.path, patch=file.patch))
+        if old_path != file.path:
+            found.append(ChangedFile(file.path))
+    return tuple(found)
+
+
+def _must_be_fetched(file: ComparedFile) -> bool:
+    """Whether only the old file shows what changed. One that was only renamed has no patch either."""
+    if file.status in ("added", "copied", "unchanged"):
+        return False
+    if file.patch is None:
+        return file.status != "renamed" or file.changes > 0
+    # "Some portions of a limited diff may be displayed": a patch that was cut has fewer lines.
+    return sum(line.startswith(("+", "-")) for line in file.patch.split("\n")) != file.changes
+
+
+async def _content(path: str, sha: str, repository: Repository) -> bytes:
+    content = await repository.file(path, sha, limit=_LARGEST)
+    if content is None:
+        raise _Unknown(f"{path} is not a regular file at {sha[:10]}")
+    return content

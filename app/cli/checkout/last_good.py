@@ -1,0 +1,133 @@
+"""Finds the commits of a checkout that may be the last good one, and what changed since.
+
+Reads only git's objects and the files that are packed: no filter, hook or external diff of the checkout's configuration runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from agent.contract.last_good import ChangedFile, LastGood
+from app.cli.checkout.checkout import CheckoutFiles, git, paths_of
+from sandbox.base import MIB
+
+MOST_FILES = 1_000  # that differ from a good commit; with more, it is too far away to explain a failure
+LARGEST = 64 * MIB  # of their contents at the good commit
+_FILES = (b"100644", b"100755")
+
+
+class NoSuchRevision(Exception):
+    """`--good` names no commit of the checkout; the message says so."""
+
+
+async def last_good(root: Path, files: CheckoutFiles, revision: str | None) -> tuple[LastGood, ...]:
+    """The likely good commits, the nearest first: the last commit if files changed since, its parent, the merge base.
+
+    With a `revision`, only that. Empty without git or history. Raises `NoSuchRevision`.
+    """
+    if files.names is None:
+        if revision is not None:
+            raise NoSuchRevision(f"--good {revision!r}: {root} is not a git checkout")
+        return ()
+    if revision is not None:
+        commit = await _commit(root, revision)
+        if commit is None:
+            raise NoSuchRevision(f"--good {revision!r} is not a commit of this checkout; see `git log --oneline`")
+        named = [(commit, f"commit {commit[:10]}")]
+    else:
+        named = await _named(root)
+    now = await asyncio.to_thread(_hashes, root, files.names, await _hash_name(root))
+    found = []
+    for commit, name in named:
+        changed = await _changed(root, commit, now)
+        if changed:
+            found.append(LastGood(name, changed))
+    return tuple(found)
+
+
+async def _named(root: Path) -> list[tuple[str, str]]:
+    """Commits and what to call them. Branch names are left out: they are foreign text."""
+    wanted = [("HEAD", "the last commit ({})"), ("HEAD~1", "the parent commit {}")]
+    found: dict[str, str] = {}
+    for revision, name in wanted:
+        if (commit := await _commit(root, revision)) is not None:
+            found.setdefault(commit, name.format(commit[:10]))
+    for branch in ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master"):
+        base = await git(root, "merge-base", "HEAD", branch)
+        if base is not None:
+            commit = base.decode().strip()
+            found.setdefault(commit, f"the merge base with the default branch ({commit[:10]})")
+            break
+    return list(found.items())
+
+
+async def _commit(root: Path, revision: str) -> str | None:
+    shown = await git(root, "rev-parse", "--verify", "-q", "--end-of-options", f"{revision}^{{commit}}")
+    return shown.decode().strip() if shown is not None else None
+
+
+async def _hash_name(root: Path) -> str:
+    shown = await git(root, "rev-parse", "--show-object-format")
+    return (shown or b"sha1").decode().strip()
+
+
+def _hashes(root: Path, names: Sequence[str], hash_name: str) -> dict[str, str]:
+    """The object ids of the files as they are now."""
+    found = {}
+    for name in names:
+        file = root / name
+        if file.is_symlink() or not file.is_file():
+            continue
+        try:
+            content = file.read_bytes()
+        except OSError:  # packing reports it
+            continue
+        digest = hashlib.new(hash_name, b"blob %d\0" % len(content), usedforsecurity=False)
+        digest.update(content)
+        found[name] = digest.hexdigest()
+    return found
+
+
+async def _changed(root: Path, commit: str, now: Mapping[str, str]) -> tuple[ChangedFile, ...]:
+    """The files that differ from the commit; none if there are too many."""
+    listed = await git(root, "ls-tree", "-r", "-z", commit)
+    if listed is None:
+        return ()
+    then: dict[str, str] = {}
+    modules: list[str] = []
+    for line in paths_of(listed):
+        head, _, path = line.partition("\t")
+        mode, _, rest = head.partition(" ")
+        if mode.encode() in _FILES:
+            then[path] = rest.split(" ")[1]
+        elif mode == "160000":
+            modules.append(f"{path}/")
+    differing = [path for path in sorted({*then, *now}) if then.get(path) != now.get(path)]
+    differing = [path for path in differing if not path.startswith(tuple(modules))]
+    if len(differing) > MOST_FILES:
+        return ()
+    known = [path for path in differing if path in then]
+    sizes = await git(root, "cat-file", "--batch-check=%(objectsize)", stdin=_asked(then, known))
+    if sizes is None or sum(map(int, sizes.split())) > LARGEST:
+        return ()
+    contents = await git(root, "cat-file", "--batch", stdin=_asked(then, known))
+    before = dict(zip(known, _contents(contents or b"", len(known)), strict=True))
+    return tuple(ChangedFile(path, before.get(path)) for path in differing)
+
+
+def _asked(then: Mapping[str, str], paths: Sequence[str]) -> bytes:
+    return "".join(f"{then[path]}\n" for path in paths).encode()
+
+
+def _contents(batch: bytes, count: int) -> list[bytes]:
+    """The objects in the output of `cat-file --batch`: for each, a line with its size, the content, a newline."""
+    found, at = [], 0
+    for _ in range(count):
+        end = batch.index(b"\n", at)
+        size = int(batch[at:end].rsplit(b" ", 1)[1])
+        found.append(batch[end + 1 : end + 1 + size])
+        at = end + size + 2
+    return found

@@ -1,0 +1,55 @@
+"""What a patch takes back of an earlier change."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.contract.proposal import FileChange
+from agent.edits.reversals import lost_names, ranges_of, taken_back, touches
+
+GOOD = "a = 1\nb = 2\nc = 3\nd = 4\n"
+NOW = "a = 1\nb = 20\nc = 3\nd = 4\ne = 5\n"  # one line edited, one added
+REVERSAL = (FileChange("m.py", NOW, GOOD),)
+
+
+def patched(text: str) -> tuple[FileChange, ...]:
+    return (FileChange("m.py", NOW, text),)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (GOOD, 3),
+        (NOW.replace("20", "2"), 2),  # the edited line stands as before: one line removed, one back
+        (NOW.replace("e = 5\n", ""), 1),
+        (NOW.replace("20", "21"), 0),  # rewritten into something new
+        (NOW.replace("d = 4", "d = 5"), 0),  # elsewhere
+    ],
+)
+def test_lines_that_stand_as_before_are_taken_back(text: str, lines: int) -> None:
+    assert taken_back(patched(text), REVERSAL) == (lines, 3)
+
+
+def test_a_file_that_the_change_added_is_taken_back_by_removing_it() -> None:
+    assert taken_back((FileChange("new.py", "x\ny\n", None),), (FileChange("new.py", "x\ny\n", None),)) == (2, 2)
+
+
+def test_the_touched_lines_are_those_of_the_text_with_the_change() -> None:
+    assert ranges_of(REVERSAL) == {"m.py": [(2, 2), (5, 5)]}
+    assert touches(patched(NOW.replace("20", "21")), REVERSAL)
+    assert not touches(patched(NOW.replace("c = 3", "c = 4")), REVERSAL)
+
+
+def test_lines_next_to_a_removed_one_are_touched() -> None:
+    now = "a = 1\nc = 3\nd = 4\n"
+    reversal = (FileChange("m.py", now, "a = 1\nb = 2\nc = 3\nd = 4\n"),)
+    assert touches((FileChange("m.py", now, "a = 1\nx = 0\nc = 3\nd = 4\n"),), reversal)
+    assert not touches((FileChange("m.py", now, "a = 1\nc = 3\nd = 4\nx = 0\n"),), reversal)
+
+
+def test_names_that_the_change_added_must_not_vanish() -> None:
+    good, now = "def f():\n    pass\n", "def f():\n    pass\n\n\nclass New:\n    def method(self):\n        pass\n"
+    reversal = (FileChange("m.py", now, good),)
+    assert lost_names((FileChange("m.py", now, good),), reversal) == ("New", "method")
+    assert lost_names((FileChange("m.py", now, now.replace("method", "other")),), reversal) == ("method",)
+    assert lost_names((FileChange("m.py", now, now.replace("pass", "return 1")),), reversal) == ()

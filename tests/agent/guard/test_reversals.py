@@ -1,0 +1,68 @@
+"""Patches that undo the change since the last good commit."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.contract.last_good import Culprit, Regression
+from agent.contract.proposal import Candidate, FileChange
+from agent.guard.reversals import doubt, undoing
+
+GOOD = "".join(f"x{n} = {n}\n" for n in range(20))
+NOW = (
+    GOOD.replace("x3 = 3\n", "x3 = 30\n")
+    .replace("x9 = 9\n", "x9 = 90\nnew = 1\nnewer = 2\n")
+    .replace("x15 = 15\n", "x15 = 0\n")
+)
+CHANGE = (FileChange("m.py", NOW, GOOD),)
+PART = (FileChange("m.py", NOW, NOW.replace("x15 = 0\n", "x15 = 15\n")),)
+
+
+def patch(before: str, after: str, rung: str = "patterns") -> Candidate:
+    return Candidate(rung, (FileChange("m.py", NOW, NOW.replace(before, after)),), "a patch")
+
+
+def regression(*tests: str) -> Regression:
+    return Regression("the parent commit 3f2a91c0de", CHANGE, tests, ("test_m.py::test_x",))
+
+
+def culprit(*breaks: str) -> Culprit:
+    return Culprit("the parent commit 3f2a91c0de", PART, (), 2, 8, breaks)
+
+
+@pytest.mark.parametrize("rung", ["patterns", "model:m", "tools"])
+def test_most_of_the_change_is_never_taken_back(rung: str) -> None:
+    whole = Candidate(rung, CHANGE, "as before")
+    assert "takes back 8 of the 8 lines" in undoing(whole, regression("test_m.py"), None)
+
+
+def test_a_search_may_correct_the_lines_that_broke_the_tests_if_the_author_kept_the_tests_up_to_date() -> None:
+    assert undoing(patch("x15 = 0", "x15 = 15"), regression("test_m.py"), culprit()) == ""
+    assert undoing(patch("x15 = 0", "x15 = 1"), regression("test_m.py"), culprit()) == ""
+
+
+def test_without_a_changed_test_the_change_may_be_intended() -> None:
+    assert "may be intended" in undoing(patch("x15 = 0", "x15 = 15"), regression(), culprit())
+    assert "may be intended" in undoing(patch("x1 = 1", "x1 = 2"), regression(), None)
+
+
+def test_a_model_knows_the_change_and_may_correct_it() -> None:
+    assert undoing(patch("x15 = 0", "x15 = 15", "model:m"), regression(), culprit()) == ""
+    assert undoing(patch("x1 = 1", "x1 = 2", "model:m"), regression(), culprit()) == ""
+
+
+def test_a_search_must_not_compensate_elsewhere_for_what_broke_the_tests() -> None:
+    assert "leaves the lines unchanged" in undoing(patch("x1 = 1", "x1 = 2"), regression("test_m.py"), culprit())
+    assert undoing(patch("x1 = 1", "x1 = 2"), regression("test_m.py"), None) == ""
+
+
+def test_lines_that_other_tests_need_are_not_taken_back() -> None:
+    broken = culprit("test_m.py::test_new")
+    assert "breaks `test_m.py::test_new`" in undoing(patch("x15 = 0", "x15 = 15"), regression("test_m.py"), broken)
+
+
+def test_a_patch_that_takes_back_a_part_is_doubted() -> None:
+    assert doubt(patch("x15 = 0", "x15 = 15"), regression()) == (
+        "it takes back 2 of the 8 lines changed since the parent commit 3f2a91c0de",
+    )
+    assert doubt(patch("x1 = 1", "x1 = 2"), regression()) == ()

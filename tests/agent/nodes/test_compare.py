@@ -1,0 +1,171 @@
+"""The failing checks at the last good commit: whose failure it is, what changed, and what broke it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.contract import events
+from agent.contract.last_good import ChangedFile, LastGood
+from agent.contract.outcome import NoRepair, Outcome, Repair
+from agent.contract.proposal import FileChange
+from agent.contract.task import Policy
+from agent.contract.verdicts import Check
+from agent.proposers.history.proposer import HistoryProposer
+from agent.proposers.patterns.proposer import PatternsProposer
+from tests.agent.workbench import CALC, RIGHT, SAMPLE, TESTS, Bench, Scripted, change
+
+pytestmark = pytest.mark.usefixtures("remembered_runs")
+PARENT = "the parent commit 3f2a91c0de"
+FIXED = CALC.replace("a - b", "a + b")
+# The commit adds a function with its test, and breaks `add`.
+FEATURE = CALC + "\n\ndef half(a):\n    if a % 2:\n        raise ValueError(a)\n    return a // 2\n"
+FEATURE_TESTS = "from calc import half\n\n\ndef test_half():\n    assert half(8) == 4\n"
+COMMIT = {"calc.py": FEATURE, "test_calc.py": TESTS, "test_half.py": FEATURE_TESTS}
+BEFORE = LastGood(PARENT, (ChangedFile("calc.py", FIXED.encode()), ChangedFile("test_half.py")))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def at(text: str, *others: ChangedFile, passed_in_ci: bool = False) -> LastGood:
+    return LastGood(PARENT, (ChangedFile("calc.py", text.encode()), *others), passed_in_ci)
+
+
+async def test_the_part_of_the_change_that_broke_the_tests_is_reported_and_not_taken_back(bench: Bench) -> None:
+    result = await bench.heal(HistoryProposer(), PatternsProposer(), good=(at(FIXED),))
+    assert isinstance(result, NoRepair), result
+    assert result.outcome is Outcome.NEEDS_TEST_CHANGE
+    start = "All 2 lines changed since the parent commit 3f2a91c0de break `test_calc.py::test_add`: `calc.py:2`."
+    assert result.reason.startswith(start)
+    assert "assert -1 == 5" in result.reason, "the test's side"
+    assert result.culprit is not None
+    assert result.culprit.reversal == RIGHT
+    assert [(p.path, p.first_line, p.last_line, p.name) for p in result.culprit.places] == [("calc.py", 2, 2, "add")]
+    (found,) = bench.of(events.CulpritFound)
+    assert "-    return a + b\n+    return a - b\n" in found.diff
+    assert bench.of(events.Proposed) == []
+
+
+async def test_the_smallest_part_of_a_larger_change_is_found(bench: Bench) -> None:
+    result = await bench.heal(HistoryProposer(), files=COMMIT, good=(BEFORE,))
+    assert isinstance(result, NoRepair), result
+    assert result.outcome is Outcome.GAVE_UP
+    assert result.culprit is not None
+    assert (result.culprit.lines, result.culprit.of) == (2, 8)
+    assert result.culprit.reversal[0].after == FEATURE.replace("a - b", "a + b")
+    assert result.culprit.breaks == ()
+    assert "2 of the 8 lines changed since" in result.reason
+
+
+async def test_a_search_may_repair_that_part_where_the_author_changed_tests_too(bench: Bench) -> None:
+    result = await bench.heal(HistoryProposer(), PatternsProposer(), files=COMMIT, good=(BEFORE,))
+    assert isinstance(result, Repair), result
+    assert result.edits[0].after == FEATURE.replace("a - b", "a + b")
+    assert "it takes back 2 of the 8 lines changed since the parent commit 3f2a91c0de" in result.doubts
+
+
+async def test_a_reversal_is_proposed_if_the_policy_allows_it(bench: Bench) -> None:
+    result = await bench.heal(HistoryProposer(), good=(at(FIXED),), policy=Policy(allow_reversals=True))
+    assert isinstance(result, Repair), result
+    assert result.edits == RIGHT
+    assert result.log.rungs[0].rung == "history"
+
+
+async def test_no_rung_takes_the_whole_change_back(bench: Bench) -> None:
+    whole = (FileChange("calc.py", FEATURE, FIXED),)
+    result = await bench.heal(Scripted([(whole,)], rung="model:m"), files=COMMIT, good=(BEFORE,))
+    assert isinstance(result, NoRepair), result
+    assert "removes `half`, which the change since" in result.log.iterations[0].result
+
+
+async def test_without_the_last_lines_a_needed_line_is_missing(bench: Bench) -> None:
+    good = "def check(a):\n    seen = []\n    seen.append(a)\n    return seen\n"
+    files = {
+        "m.py": good.replace("    seen.append(a)\n", ""),
+        "test_m.py": "from m import check\n\ndef test_m():\n    assert check(1) == [1]\n",
+    }
+    result = await bench.heal(HistoryProposer(), files=files, good=(LastGood(PARENT, (ChangedFile("m.py", good.encode()),)),))
+    assert isinstance(result, NoRepair)
+    assert result.culprit is not None
+    assert result.culprit.reversal[0].after == good
+    assert [(p.first_line, p.last_line) for p in result.culprit.places] == [(3, 3)]
+
+
+async def test_changed_lines_are_suspected_first(bench: Bench) -> None:
+    model = Scripted([], rung="model:m")
+    await bench.heal(model, files=COMMIT, good=(BEFORE,))
+    suspect = model.seen[0].suspects[0]
+    assert (suspect.path, suspect.first_line) == ("calc.py", 2)
+    assert suspect.reason.startswith(f"changed since {PARENT}")
+    assert model.seen[0].regression is not None
+    assert model.seen[0].regression.ids == ("test_calc.py::test_add",)
+
+
+async def test_what_failed_before_the_change_leaves_the_target(bench: Bench) -> None:
+    files = {**COMMIT, "test_old.py": "def test_old():\n    assert False\n"}
+    right = change("a - b", "a + b", source=FEATURE)
+    result = await bench.heal(Scripted([(right,)], rung="model:m"), files=files, good=(BEFORE,))
+    assert isinstance(result, Repair), result
+    assert result.evidence.checks[0].target == ("test_calc.py::test_add",)
+    assert any("`test_old.py::test_old` fails there too" in note for note in result.log.notes)
+
+
+NEEDS = "import socket\n\ndef test_remote():\n    socket.create_connection(('127.0.0.1', 9), timeout=5)\n"
+
+
+@pytest.mark.parametrize("passed_in_ci", [True, False])
+async def test_a_failure_of_the_sandbox_is_not_reported_as_the_repositorys(bench: Bench, passed_in_ci: bool) -> None:
+    files = {"calc.py": FIXED, "test_calc.py": TESTS, "test_remote.py": NEEDS}
+    result = await bench.heal(Scripted([]), files=files, good=(at(FIXED + "\n", passed_in_ci=passed_in_ci),))
+    assert isinstance(result, NoRepair), result
+    assert result.outcome is Outcome.NOT_REPRODUCED
+    assert "`test_remote.py::test_remote` fails here (`ConnectionRefusedError`), but fails at" in result.reason
+    assert ("--good" in result.next_step) is not passed_in_ci
+
+
+async def test_an_older_bug_is_repaired_all_the_same(bench: Bench) -> None:
+    result = await bench.heal(PatternsProposer(), good=(at(CALC + "\n"),))
+    assert isinstance(result, Repair), result
+    assert any("at the parent commit 3f2a91c0de too" in note for note in result.log.notes)
+
+
+async def test_the_nearest_commit_that_passes_is_the_good_one(bench: Bench) -> None:
+    older = LastGood("the merge base", (ChangedFile("calc.py", FIXED.encode()),))
+    result = await bench.heal(HistoryProposer(), good=(at(CALC + "\n"), older))
+    assert isinstance(result, NoRepair), result
+    assert result.culprit is not None
+    assert result.culprit.good == "the merge base"
+
+
+async def test_a_failure_that_only_cis_log_lacks_and_that_is_older_leaves_the_target(bench: Bench) -> None:
+    files = {**SAMPLE, "test_old.py": "def test_old():\n    assert False\n"}
+    old = at(CALC + "\n", passed_in_ci=True)
+    result = await bench.heal(
+        Scripted([(RIGHT,)], rung="model:m"), files=files, good=(old,), reported_ids=("test_calc.py::test_add",)
+    )
+    assert isinstance(result, Repair), result
+    assert result.evidence.checks[0].target == ("test_calc.py::test_add",)
+
+
+async def test_a_change_is_searched_by_runs_where_the_tests_are_not_python(bench: Bench) -> None:
+    script = Check("tests", "sh ./check.sh", "exit", timeout=30)
+    good = "one\ntwo\nthree\nfour\nfive\n"
+    files = {"data.cfg": good.replace("two", "2").replace("five", "5"), "check.sh": "grep -qx two data.cfg\n"}
+    before = LastGood(PARENT, (ChangedFile("data.cfg", good.encode()),))
+    result = await bench.heal(HistoryProposer(), files=files, checks=(script,), good=(before,))
+    assert isinstance(result, NoRepair), result
+    assert result.culprit is not None
+    assert result.culprit.reversal[0].after == good.replace("five", "5")
+
+
+async def test_a_changed_test_is_no_part_of_the_culprit(bench: Bench) -> None:
+    changed = TESTS.replace("== 8", "== 9")
+    before = LastGood(PARENT, (ChangedFile("test_calc.py", TESTS.encode()), ChangedFile("calc.py", (FIXED + "\n").encode())))
+    result = await bench.heal(HistoryProposer(), files={"calc.py": FIXED, "test_calc.py": changed}, good=(before,))
+    assert isinstance(result, NoRepair), result
+    assert result.culprit is None
+    assert "fail even with all code as at the parent commit 3f2a91c0de" in result.reason
