@@ -25,7 +25,8 @@ from sandbox.install.sources.fetch import Asked, Downloads, SourcesUnavailable
 LOCK, FORM = "go.sum", 1
 INSIDE = "/fetched/go"
 _LINE = re.compile(
-    r"(?P<path>[\w.~/-]{1,300}) (?P<version>v[\w.+-]{1,200}?)(?P<mod>/go\.mod)? h1:(?P<digest>[A-Za-z0-9+/]{43}=)"
+    r"(?P<path>[\w.~/-]{1,300}) (?P<version>v[\w.+-]{1,200}?)(?P<mod>/go\.mod)? h1:(?P<digest>[A-Za-z0-9+/]{43}=)",
+    re.ASCII,
 )
 
 
