@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from agent.checks.oracle import turned
@@ -14,7 +14,7 @@ from agent.contract.verdicts import CheckRun, Oracle, VerdictId
 from agent.edits.changes import EditProblem, read_text
 from agent.gate.gate import needs_install
 from agent.report import endings
-from agent.reproduce.comparison import Comparison, not_this_changes, without
+from agent.reproduce.comparison import Comparison, not_this_changes, only_here, without
 from agent.source.test_files import is_test
 from agent.state import BaselineOrEnd, State, Work, fell_back, pack
 from sandbox.base import DeadlinePassed, InstallFailed, LimitExceeded, Workspace
@@ -25,11 +25,11 @@ _PROSE = (".md", ".rst", ".txt")
 
 async def compare(state: State, work: Work) -> BaselineOrEnd:
     """Narrows the oracle to what the change broke; sets `regression_ref`. Raises `SandboxError` when the sandbox is lost."""
-    if not work.task.good:
-        return {}
     context = work.context
     oracle = await context.recall(Oracle, state["oracle_ref"])
     base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
+    if not work.task.good:
+        return await _bounded(work, oracle, base)
     try:
         seen = await _nearest(work, oracle, {run.check: run for run in base})
     except (LimitExceeded, DeadlinePassed) as error:
@@ -50,6 +50,16 @@ async def compare(state: State, work: Work) -> BaselineOrEnd:
     if broke:
         update["regression_ref"] = await context.keep(await _regression(work, seen, broke))
     return update
+
+
+async def _bounded(work: Work, oracle: Oracle, base: Sequence[CheckRun]) -> BaselineOrEnd:
+    """Without a good commit, CI's log alone tells which failures only the sandbox has."""
+    left = only_here(oracle, base, work.task.reported_ids)
+    if not left:
+        return {}
+    fail = "fails" if len(left) == 1 else "fail"
+    note = f"{words.named(left)} {fail} here, but not according to CI's log: the sandbox lacks something that CI has."
+    return {"oracle_ref": await work.context.keep(without(oracle, left)), "notes": [note]}
 
 
 def _text(seen: Comparison, broke: list[VerdictId], left: list[VerdictId], noun: str) -> str:

@@ -61,6 +61,16 @@ def not_this_changes(
     }
 
 
+def only_here(oracle: Oracle, base: Sequence[CheckRun], reported_ids: Sequence[str]) -> list[VerdictId]:
+    """Failing ids that CI's log does not name although it names others, and whose messages show what the sandbox lacks."""
+    target = [id_ for ids in oracle.must_turn.values() for id_ in ids]
+    reported = reported_in(reported_ids, target)
+    if not reported:
+        return []
+    lacking = {failure.id for failure in failures(base, target) if sign_of(failure)}
+    return sorted(lacking - reported)
+
+
 def sign_of(failure: Failure) -> str:
     """The text that shows that something outside the code is missing; "" if none does."""
     text = f"{failure.message}\n{failure.details}"

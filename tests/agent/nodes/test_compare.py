@@ -169,3 +169,11 @@ async def test_a_changed_test_is_no_part_of_the_culprit(bench: Bench) -> None:
     assert isinstance(result, NoRepair), result
     assert result.culprit is None
     assert "fail even with all code as at the parent commit 3f2a91c0de" in result.reason
+
+
+async def test_what_only_the_sandbox_lacks_leaves_the_target_if_cis_log_names_others(bench: Bench) -> None:
+    files = {**SAMPLE, "test_remote.py": NEEDS}
+    result = await bench.heal(Scripted([(RIGHT,)], rung="model:m"), files=files, reported_ids=("test_calc.py::test_add",))
+    assert isinstance(result, Repair), result
+    assert result.evidence.checks[0].target == ("test_calc.py::test_add",)
+    assert any("`test_remote.py::test_remote` fails here, but not according to CI's log" in note for note in result.log.notes)
