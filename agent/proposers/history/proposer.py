@@ -81,7 +81,9 @@ class _Hunt:
     async def culprit(self) -> Culprit | None:
         """None, with a note, if taking back the whole change of the code does not make the tests pass."""
         if not await self._turns(self.regression.reversal):
-            self.note = f"the tests fail even with all code as at {self.regression.good}"
+            unread = self.regression.unread
+            files = f"; {words.named(unread)} changed too and cannot be read as text" if unread else ""
+            self.note = f"the tests fail even with all code as at {self.regression.good}{files}"
             return None
         whole = self.regression.reversal
         found = [edits for edits in await self._searched() if edits == whole or await self._turns(edits)]
