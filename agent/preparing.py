@@ -242,7 +242,9 @@ def _python(planned: Plan, installed: Installed) -> str:
 def _ran_on(planned: Plan, installed: Installed, there: Mapping[str, str]) -> str:
     """The runtimes that matter. Every sandbox has Python, so it is named only if the repository uses it."""
     others, wanted = runtimes.in_words(there), planned.packages
-    is_python = any(check.is_python for check in planned.checks) or bool(replace(wanted, node=()) or wanted.python)
+    is_python = any(check.is_python for check in planned.checks) or bool(
+        replace(wanted, node=(), crates=(), go_modules=()) or wanted.python
+    )
     return ", ".join((*((_python(planned, installed),) if is_python or not others else ()), *others))
 
 

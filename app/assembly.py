@@ -209,6 +209,7 @@ async def sandboxes_in(folder: Path, settings: Settings, *, trusted: bool) -> Sa
     """The configured sandboxes, with their files in `folder`. Raises `SettingsError` (see `e2b_of`), `SandboxUnavailable`."""
     from sandbox.backends import ContainerOptions, open_sandboxes
     from sandbox.install.download import DownloadPolicy
+    from sandbox.install.sources.fetch import Upstreams
 
     return await open_sandboxes(
         settings.sandbox,
@@ -218,6 +219,7 @@ async def sandboxes_in(folder: Path, settings: Settings, *, trusted: bool) -> Sa
         containers=ContainerOptions(settings.sandbox_image, settings.docker_host, settings.sandbox_images),
         e2b=e2b_of(settings),
         python_downloads=settings.python_downloads,
+        upstreams=Upstreams(settings.crates_index, settings.go_proxy),
         downloads=DownloadPolicy(
             settings.download_mb * MIB,
             settings.download_seconds,

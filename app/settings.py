@@ -196,6 +196,14 @@ class Settings(BaseSettings):
         "order of pip's `index-url` and `extra-index-url`. `best`: the one with the highest version, so anyone who can publish "
         "on one of them can replace your projects.",
     )
+    crates_index: str = Field(
+        "",
+        description="Sparse index from which crates are fetched, as its `config.json` says. Empty: crates are not fetched.",
+    )
+    go_proxy: str = Field(
+        "",
+        description="Module proxy from which Go modules are fetched. Empty: they are not fetched.",
+    )
     download_mb: int = Field(
         3072,
         ge=1,

@@ -15,6 +15,7 @@ from sandbox.install.download import DownloadPolicy
 from sandbox.install.package_index import LazyIndexAccess
 from sandbox.install.packages import PackageStore
 from sandbox.install.python.interpreters import ManagedPythons
+from sandbox.install.sources.fetch import PUBLIC, Upstreams
 
 _OPEN = "open"
 Kind = Literal["auto", "local", "process", "docker", "e2b"]
@@ -39,15 +40,17 @@ async def open_sandboxes(
     containers: ContainerOptions = ContainerOptions(),
     python_downloads: bool = True,
     downloads: DownloadPolicy = DownloadPolicy(),
+    upstreams: Upstreams = PUBLIC,
 ) -> Sandboxes:
     """The sandboxes of `kind`. `folder` holds open sandboxes and the caches. Raises `SandboxUnavailable`.
 
     `trusted`: the operator vouches for the code of every repository. `index_hosts`: what an install step may reach ("host" or
     "host:port"; default: from the package client's configuration). `e2b`: the account, if any; `auto` then selects it.
     `python_downloads`: whether to download a Python that this machine lacks. `downloads`: bounds of all downloads.
+    `upstreams`: where crates and Go modules come from.
     """
     pythons = ManagedPythons(folder / "packages/pythons", python_downloads, downloads)
-    store = PackageStore(folder / "packages", LazyIndexAccess(index_hosts, downloads.strategy), pythons, downloads)
+    store = PackageStore(folder / "packages", LazyIndexAccess(index_hosts, downloads.strategy), pythons, downloads, upstreams)
     sandboxes = await _of_kind(kind, folder, store, e2b, containers)
     if not (trusted or sandboxes.isolation.untrusted):
         raise SandboxUnavailable(

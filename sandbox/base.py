@@ -130,12 +130,15 @@ class Packages:
     groups: tuple[str, ...] = ()  # dependency groups of the root pyproject.toml
     projects: tuple[str, ...] = ()
     node: tuple[str, ...] = ()
+    crates: tuple[str, ...] = ()  # folders with a Cargo.toml
+    go_modules: tuple[str, ...] = ()  # folders with a go.sum
     python: str | None = None  # requested version, "3.12"; the nearest available one is used and reported in `Installed`
     node_version: str | None = None  # "22": npm's scripts run with this Node.js, if the registry has it
     as_of: str | None = None  # "2026-07-08": npm takes no version from after this day, where no lock file names the versions
 
     def __bool__(self) -> bool:
-        return bool(self.requirements or self.requirement_files or self.groups or self.projects or self.node)
+        named = self.requirements or self.requirement_files or self.groups or self.projects
+        return bool(named or self.node or self.crates or self.go_modules)
 
 
 @dataclass(frozen=True, slots=True)

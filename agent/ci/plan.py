@@ -24,6 +24,7 @@ from agent.ci.project.commands import read_command, tools_of
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, TestCommand
 from agent.ci.project.detection import Project
 from agent.ci.project.install_commands import merge
+from agent.ci.project.locked_sources import locked_sources
 from agent.ci.runners.default_tests import detected
 from agent.ci.runners.dispatch import follow_script
 from agent.ci.workflows.document import WorkflowProblem
@@ -264,6 +265,8 @@ class _Planner:
             packages = merge(
                 packages, Packages(node=tuple(c.cwd for c in self.checks if runtimes.needed((c,), {}) == ("Node.js",)))
             )
+        reached = [*self.checks, *(check for planned in self.legs for check in planned.result.checks)]
+        packages = merge(packages, locked_sources(reached, self.project))
         packages = self._existing(packages)
         return Plan(
             tuple(self.checks),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Mapping
 
 from agent.contract.proposal import Edits, FileChange
 from agent.edits.changes import changed_lines, changed_ranges, changes
@@ -58,25 +57,17 @@ def _counted(reversal: FileChange) -> tuple[Counter[str], Counter[str]]:
     return Counter(filter(None, map(str.strip, added))), Counter(filter(None, map(str.strip, removed)))
 
 
-def touches(edits: Edits, reversal: Edits) -> bool:
-    """Does the patch edit a line that the earlier change touched?"""
-    ranges = ranges_of(reversal)
-    return any(
-        _meets(start + 1, end, first, last)
-        for edit in edits
-        if edit.path in ranges
-        for start, end, _, _ in changed_ranges(edit)
-        for first, last in ranges[edit.path]
-    )
+def is_same(edits: Edits, others: Edits) -> bool:
+    """Do both leave the same files behind? Python files are compared as programs: layout and quotes do not matter."""
+    return {edit.path: _program(edit) for edit in edits} == {edit.path: _program(edit) for edit in others}
 
 
-def _meets(first: int, last: int, other_first: int, other_last: int) -> bool:
-    """Do two ranges share a line? An empty one stands between two lines and meets a range that includes either."""
-    if last < first:
-        first, last = first - 1, first
-    if other_last < other_first:
-        other_first, other_last = other_first - 1, other_first
-    return first <= other_last and other_first <= last
+def _program(edit: FileChange) -> str | None:
+    tree = parse((edit.after or "").removeprefix("\ufeff")) if edit.path.endswith(".py") else None
+    try:
+        return edit.after if tree is None else ast.dump(tree)
+    except RecursionError:
+        return edit.after
 
 
 def lost_names(edits: Edits, reversal: Edits) -> tuple[str, ...]:
@@ -93,8 +84,3 @@ def _defined(text: str | None) -> set[str]:
     tree = parse((text or "").removeprefix("\ufeff"))
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     return {node.name for node in ast.walk(tree) if isinstance(node, kinds)} if tree is not None else set()
-
-
-def texts_of(reversal: Edits) -> Mapping[str, str]:
-    """The texts with the earlier change, by path."""
-    return {edit.path: edit.before for edit in reversal if edit.before is not None}

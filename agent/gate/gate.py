@@ -162,12 +162,15 @@ def needs_install(edits: Edits, packages: Packages) -> bool:
     """Does the change touch a file that names dependencies?"""
     named = {*packages.requirement_files, *packages.constraint_files}
     node = {folder.strip("/") or "." for folder in packages.node}
+    crates, modules = ([folder.strip("./") for folder in folders] for folders in (packages.crates, packages.go_modules))
     roots = {project.partition("[")[0].strip("/") for project in packages.projects} | ({"."} if packages.groups else set())
     for edit in edits:
         folder, _, name = edit.path.rpartition("/")
         if edit.path in named or (name in _MANIFESTS and (folder or ".") in roots):
             return True
         if name in ("package.json", "package-lock.json", "npm-shrinkwrap.json") and (folder or ".") in node:
+            return True
+        if folder in {"Cargo.lock": crates, "go.sum": modules}.get(name, ()):
             return True
         if name.startswith("requirements") and name.endswith((".txt", ".in")) and named:
             return True  # one of them may include another

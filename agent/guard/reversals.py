@@ -8,7 +8,7 @@ from __future__ import annotations
 from agent.contract import words
 from agent.contract.last_good import Culprit, Regression
 from agent.contract.proposal import Candidate, is_model
-from agent.edits.reversals import lost_names, taken_back, touches
+from agent.edits.reversals import is_same, lost_names, taken_back
 
 REVERSAL = "reversal"  # the rule's name
 MOST = 0.5  # share of the change's lines from which a patch takes most of it back
@@ -25,10 +25,12 @@ def undoing(candidate: Candidate, regression: Regression, culprit: Culprit | Non
         return ""
     if not regression.tests:
         return f"the change since {regression.good} edits no test, so it may be intended and the failing test out of date"
-    if culprit is not None and not touches(candidate.edits, culprit.reversal):
-        return f"it leaves the lines unchanged that broke the tests since {regression.good}"
-    if culprit is not None and taken_back(candidate.edits, culprit.reversal)[0] and culprit.breaks:
-        return f"taking back these lines breaks {words.named(culprit.breaks)}"
+    if culprit is None:
+        return ""
+    if culprit.breaks:
+        return f"taking back the lines that broke the tests breaks {words.named(culprit.breaks)}"
+    if not is_same(candidate.edits, culprit.reversal):
+        return f"it differs from what stood in the lines that broke the tests, and passed, at {regression.good}"
     return ""
 
 

@@ -32,7 +32,7 @@ _LIMITS = {
     ),
 }
 # What drivers say of a browser that was not downloaded.
-_NO_BROWSER = re.compile(
+NO_BROWSER = re.compile(
     r"Executable doesn't exist at \S*(?:playwright|chrom|firefox|webkit)\S*"
     r"|Please run the following command to download new browsers"
     r"|Could not find (?:Chrome|Chromium|Firefox) \(ver\. [^)\n]{1,40}\)|[Tt]he Cypress binary is missing"
@@ -64,7 +64,7 @@ def limit_behind(failure: Failure, run: CheckRun, check: Check) -> SandboxLimit 
     text = f"{failure.message}\n{failure.details}"
     if _MADE_UP.search(text):
         return None
-    if missing := _NO_BROWSER.search(text):
+    if missing := NO_BROWSER.search(text):
         return SandboxLimit(BROWSER, missing.group())
     if sign := mentions_network(text):
         return SandboxLimit(NETWORK, sign) if not check.is_python or _REACHES_OUT.search(text) else None
@@ -77,7 +77,7 @@ def is_in_log(lack: SandboxLimit, hints: Sequence[str]) -> bool:
     if lack.what == NETWORK:
         return bool(mentions_network(text))
     if lack.what == BROWSER:
-        return _NO_BROWSER.search(text) is not None
+        return NO_BROWSER.search(text) is not None
     found = _LIMITS[lack.what].search(text)
     return found is not None
 
@@ -88,7 +88,7 @@ def _of_a_step(run: CheckRun) -> SandboxLimit | None:
     for what, codes in _EXITS.items():
         if run.exit_code in codes:
             return SandboxLimit(what, f"exit code {run.exit_code}")
-    if missing := _NO_BROWSER.search(run.output):  # whatever else is red, the step cannot become green here
+    if missing := NO_BROWSER.search(run.output):  # whatever else is red, the step cannot become green here
         return SandboxLimit(BROWSER, missing.group())
     text = "\n".join([line for line in run.output.splitlines() if line.strip()][-_NEAR:])
     if _MADE_UP.search(text):

@@ -44,6 +44,13 @@ class InstallBackend(Protocol):
     async def show(self, source: Path, inside: str) -> str:
         """Mount a host file or folder read-only for this step, at `inside` if possible; returns its path in the sandbox."""
 
+    @property
+    def keeps(self) -> bool:
+        """Whether `keep` is possible."""
+
+    async def keep(self, entry: CacheEntry, inside: str, env: Mapping[str, str]) -> None:
+        """Mount a cached folder read-only at `inside` for all commands of the workspace, which get the variables `env` too."""
+
     async def run_installer(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
         """Run one command that may write to the repository and the environment."""
 

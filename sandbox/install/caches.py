@@ -43,6 +43,8 @@ CACHES: Mapping[str, Callable[[Path], list[Path]]] = {
     "wheels": _folders,
     "environments": _folders,
     "modules": _folders,
+    "crates": _folders,
+    "go-modules": _folders,
     "e2b": _folders,
     "pythons": pythons_in,
 }

@@ -68,7 +68,7 @@ async def configured(hosts: Sequence[str] = (), strategy: IndexStrategy = "first
     if any(url.rstrip("/") == public_index() for url in urls):
         derived.add(f"{public_files()}:{PORTS['https']}")
     named = frozenset(host if ":" in host else f"{host}:{PORTS['https']}" for host in hosts)
-    return IndexAccess(urls, named or frozenset(derived), _certificates(settings.get("cert")))
+    return IndexAccess(urls, named or frozenset(derived), certificates_here(settings.get("cert")))
 
 
 def host_of(url: str) -> str:
@@ -83,7 +83,8 @@ def is_usable_inside(url: str) -> bool:
     return parts.scheme in PORTS and bool(parts.hostname) and "@" not in parts.netloc
 
 
-def _certificates(configured_path: str | None) -> Path | None:
+def certificates_here(configured_path: str | None = None) -> Path | None:
+    """The file with this machine's certificates, or the one that a client's configuration names."""
     for path in (configured_path, os.environ.get("SSL_CERT_FILE"), "/etc/ssl/certs/ca-certificates.crt"):
         if path and Path(path).is_file():
             return Path(path)

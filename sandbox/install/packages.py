@@ -6,6 +6,7 @@
 3. In the sandbox, still without network: build and install the repository's own projects on top, using only these wheels.
 4. Only if that fails: repeat step 3 with access to the configured package index and nothing else (`package_index`).
 5. Install Node packages (`npm`).
+6. Fetch crates and Go modules (`sources`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from sandbox.install.python.environments import EnvironmentRecipe
 from sandbox.install.python.interpreters import Interpreter, ManagedPythons, choose, runs_as
 from sandbox.install.python.requirements import InstallPlan
 from sandbox.install.python.wheels import Wheels
+from sandbox.install.sources import install as source_files
+from sandbox.install.sources.fetch import NOTHING, Upstreams
 
 INSTALLER_ENVIRONMENT = {
     "UV_NO_CONFIG": "1",
@@ -57,6 +60,7 @@ class PackageStore:
     index: IndexAccess | LazyIndexAccess
     pythons: ManagedPythons | None = None  # in addition to those on the PATH
     policy: DownloadPolicy = DownloadPolicy()
+    upstreams: Upstreams = NOTHING  # of crates and Go modules
 
     async def access(self) -> IndexAccess:
         return self.index if isinstance(self.index, IndexAccess) else await self.index.access()
@@ -110,8 +114,9 @@ async def install(packages: Packages, backend: InstallBackend, store: PackageSto
     if packages.node:
         wanted = npm.Wanted(packages.node_version or "", packages.as_of or "")
         notes = await npm.install(packages.node, backend, store.modules, python, policy.cache, wanted)
+    sources = await source_files.install(packages, backend, store.cache, python, store.upstreams, policy)
     other = "" if runs_as(packages.python, interpreter.version) else _other_python(interpreter, packages.python, store)
-    notes = tuple(note for note in (other, found.note, *notes) if note)
+    notes = tuple(note for note in (other, found.note, *notes, *sources) if note)
     built = tuple(dict.fromkeys(first or second for first, second in _BUILT.findall(output)))
     return Installed(interpreter.version, time.monotonic() - started, built, output, notes)
 

@@ -36,10 +36,11 @@ _EMPTY = 'mkdir "$1" "$1/root"; [ -z "$2" ] || chown "$2:$2" "$1/root"'
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A workspace's Python, as seen inside, with the mounts of its interpreter and environment."""
+    """A workspace's Python, as seen inside, with the mounts of its interpreter, environment and packages."""
 
     python: str
     mounts: tuple[Mount, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)  # variables that its packages need
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ class LocalWorkspace(FolderWorkspace):
     async def perform(self, command: Command, *, writable: bool) -> Completed:
         """Run `command` with the workspace's files writable or read-only."""
         mounts = (Mount(self._source, REPO, writable), *self._context.mounts, *self.runtime.mounts)
-        job = job_of(command, REPO, mounts, self._context.environment)
+        job = job_of(command, REPO, mounts, self._context.environment | dict(self.runtime.env))
         is_on_disk = writable and not self._writable
         return await (self.execute_watched(job, [self._source]) if is_on_disk else self.execute(job))
 
@@ -142,6 +143,8 @@ class JailInstallBackend:
         self._context, self._repo, self._files, self._kept = context, repo, files, kept
         self._interpreter: tuple[Mount, ...] = ()
         self._env: Mount | None = None
+        self._fetched: list[Mount] = []
+        self._variables: dict[str, str] = {}
         self._seen: list[Mount] = []
         self._asked: dict[Path, str] = {}
 
@@ -157,7 +160,7 @@ class JailInstallBackend:
     def runtime(self) -> Runtime:
         """The environment, as the workspace's commands will see it."""
         mounts = () if self._env is None else (Mount(self._env.source, ENV),)
-        return Runtime(f"{ENV}/bin/python", (*self._interpreter, *mounts))
+        return Runtime(f"{ENV}/bin/python", (*self._interpreter, *mounts, *self._fetched), self._variables)
 
     @cached_property
     def proxy_folder(self) -> Path:
@@ -192,6 +195,13 @@ class JailInstallBackend:
         if writable:
             source = await self._stage.layer(self._home(), source, self._context.owner)
         self._env = Mount(source, ENV, writable)
+
+    keeps = True
+
+    async def keep(self, entry: CacheEntry, inside: str, env: Mapping[str, str]) -> None:
+        self._kept.push_async_callback(asyncio.to_thread, folder_cache.release, entry)
+        self._fetched.append(Mount(await self._stage.bind(entry.folder, f"fetched-{token_hex(4)}"), inside))
+        self._variables |= env
 
     async def run_installer(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
         """Run the installer: only its commands may write to the repository and the environment."""

@@ -86,6 +86,21 @@ async def test_where_a_replay_is_refused_the_next_job_is_tried(tmp_path: Path) -
     assert passed == [f"passed over: tests of a.yml ({reason})"]
 
 
+async def test_a_job_that_needs_a_browser_is_passed_over(tmp_path: Path) -> None:
+    fails = 'echo "browserType.launch: Executable doesn\'t exist at /tmp/.cache/ms-playwright/webkit-1/run"\nexit 1\n'
+    files = {
+        ".github/workflows/a.yml": WORKFLOW.replace("SCRIPT", "sh all/tests"),
+        ".github/workflows/b.yml": WORKFLOW.replace("SCRIPT", "sh run/tests"),
+        "all/tests": fails,
+        "run/tests": "python -m unittest\n",
+        "test_it.py": PASSES,
+    }
+    found = await prepared(files, tmp_path, job=AnyJob())
+    assert isinstance(found, Prepared), found
+    assert [check.command for check in found.task.checks] == ["sh run/tests"]
+    assert any("fails here without a browser, which CI has" in note for note in found.task.approximated)
+
+
 async def test_where_every_job_is_refused_the_first_refusal_is_the_ending(tmp_path: Path) -> None:
     files = {
         ".github/workflows/a.yml": WORKFLOW.replace("SCRIPT", "nosuchtool test"),

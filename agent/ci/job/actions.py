@@ -128,7 +128,12 @@ def _toolchain(name: str, ref: str, inputs: Mapping[str, str]) -> Meaning:
     if tool in _VERSIONS:
         version = one_line(inputs.get(_VERSIONS[tool], "") or _pinned(ref), 40)
         runtime = (tool, version) if version and not version.startswith("$") else None
-        return Meaning("sets_up", f"the sandbox's own {tool} is used", runtime=runtime)
+        why = (
+            "npm's scripts run with this version, if npm's registry has it"
+            if tool == "Node.js"
+            else f"the sandbox's own {tool} is used"
+        )
+        return Meaning("sets_up", why, runtime=runtime)
     wanted = inputs.get("python-version", "") if name in ("actions/setup-python", "astral-sh/setup-uv") else ""
     # Several lines set up several versions; the first is the default.
     lines = [line.strip() for line in wanted.splitlines() if line.strip()]

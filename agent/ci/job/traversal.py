@@ -46,6 +46,7 @@ from agent.ci.project.detection import Project
 from agent.ci.workflows.model import WorkflowStep
 from agent.contract.verdicts import Check, CheckRun
 from agent.report.endings import Ending, stopped_before
+from agent.reproduce.sandbox_limits import NO_BROWSER
 
 Stop = CheckStep | Ending | NoCheck  # the failing step, why it cannot be reached, or no check at all
 T = TypeVar("T")
@@ -282,6 +283,8 @@ class _Traversal:
         if program := absent_program(lines, run.exit_code):
             self.recorder.absent = self.recorder.absent or program
             return f"the program {program}"
+        if NO_BROWSER.search(run.output):
+            return "a browser"
         if names_tests(check.command):
             return ""
         left = next((step for step in self.recorder.steps.values() if step.does == "left out"), None)

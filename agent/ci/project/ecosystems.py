@@ -38,11 +38,9 @@ def detect(paths: Collection[str], texts: Mapping[str, str]) -> DetectedEcosyste
     if "package.json" in texts and (found := _node("", texts["package.json"], paths)) is not None:
         return found
     if "go.mod" in texts and any(path.endswith("_test.go") for path in paths):
-        return DetectedEcosystem(Check("tests", "go test ./...", "go"), notes=_offline("go.mod", paths, "vendor/modules.txt"))
+        return DetectedEcosystem(Check("tests", "go test ./...", "go"))
     if "Cargo.toml" in texts:
-        return DetectedEcosystem(
-            Check("tests", "cargo test", "rust"), notes=_offline("Cargo.toml", paths, ".cargo/config.toml")
-        )
+        return DetectedEcosystem(Check("tests", "cargo test", "rust"))
     if "pom.xml" in texts:
         command = "./mvnw -B -o test" if "mvnw" in paths else "mvn -B -o test"
         return DetectedEcosystem(
@@ -122,12 +120,6 @@ def _node(folder: str, text: str, paths: Collection[str]) -> DetectedEcosystem |
         note = "package.json has no test script and names no runner; Node.js's own test runner is used"
         return DetectedEcosystem(Check("tests", "node --test", "javascript", cwd=cwd, env=ENVIRONMENT), packages, (note,))
     return None
-
-
-def _offline(manifest: str, paths: Collection[str], vendored: str) -> tuple[str, ...]:
-    if vendored in paths:
-        return ()
-    return (f"the dependencies in {manifest} are not fetched: only vendored ones are available",)
 
 
 def _is_node_runner(text: str) -> bool:

@@ -15,6 +15,7 @@ from agent.report.endings import Ending
 from agent.reproduce.flakiness import mentions_network
 from sandbox.base import InstallFailed
 from sandbox.install.download import DownloadRefused
+from sandbox.install.sources.fetch import SourcesUnavailable
 
 CHECK = "install"
 TAIL = 4000  # characters of the installer's output
@@ -78,6 +79,8 @@ def unmet(failed: InstallFailed, *, was_met: bool) -> Ending:
 
 def out_of_reach(failed: InstallFailed) -> Ending:
     what_now = "Make the package index, or the missing compiler or library, available to the sandbox, then try again."
+    if isinstance(failed, SourcesUnavailable):
+        what_now = failed.what_now
     if isinstance(failed, DownloadRefused):
         what_now = "Raise the limit, or require fewer or smaller packages, then try again."
     return Ending(Outcome.INFRASTRUCTURE, f"The dependencies could not be installed: {in_words(failed).rstrip('.')}.", what_now)

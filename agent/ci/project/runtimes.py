@@ -56,6 +56,11 @@ _RUNTIMES: Mapping[str, _Runtime] = {
 _READERS = {"javascript": "Node.js", "go": "Go", "rust": "Rust", "java": "Java"}
 
 
+def tests_among(checks: Sequence[Check]) -> list[Check]:
+    """The checks that test; all of them if none does."""
+    return [check for check in checks if check.runs_tests or names_tests(check.command)] or list(checks)
+
+
 def needed(checks: Sequence[Check], wanted: Mapping[str, str]) -> tuple[str, ...]:
     """The runtimes that the checks call, and those that the job asks for by version."""
     called = {name for check in checks for name in _called(check, check.commands)}
@@ -137,7 +142,7 @@ def without(
     `there` has the runtimes that were looked for, `wanted` the versions that the job asks for, `texts` the repository's
     manifests; `kind` is the sandbox's name. Without tests, all checks count.
     """
-    tests = [check for check in checks if check.runs_tests or names_tests(check.command)] or list(checks)
+    tests = tests_among(checks)
     gone = {name for name, version in there.items() if not version}
     lacking = [sorted(gone & _called(check, check.command)) if check.reader in ("exit", *_READERS) else [] for check in tests]
     return missing(lacking[0][0], wanted, texts, kind) if lacking and all(lacking) else None

@@ -15,7 +15,8 @@ from itertools import pairwise
 import msgspec
 
 from agent.checks.sampling import guest_request, red_check, run_of, test_files
-from agent.contract.proposal import Candidate, Edits, FileChange
+from agent.contract.last_good import Culprit
+from agent.contract.proposal import Candidate, Edits, FileChange, Span
 from agent.contract.verdicts import Check
 from agent.edits.changes import digest
 from agent.proposer import Proposal, Situation
@@ -57,6 +58,8 @@ class PatternsProposer:
         check = red_check(situation.oracle)
         if check is None:
             return Proposal(note="no test fails")
+        if situation.culprit is not None:
+            situation = replace(situation, suspects=_near(situation.culprit, situation.suspects))
         texts = await _read(situation.sandbox, [s.path for s in situation.suspects])
         tests = await _read(
             situation.sandbox, test_files(sorted(situation.oracle.must_turn[check.name]), check.reader), is_test
@@ -78,6 +81,17 @@ class PatternsProposer:
             # After a search without hits, another search would only repeat it.
             exhausted=done.exhausted or not hits,
         )
+
+
+def _near(culprit: Culprit, suspects: Sequence[Span]) -> tuple[Span, ...]:
+    """The lines that broke the tests, and the suspicious ones next to them: where lines are missing, one of them may lack."""
+    near = [span for span in suspects if any(_touch(place, span) for place in culprit.places)]
+    return (*culprit.places, *near)
+
+
+def _touch(one: Span, other: Span) -> bool:
+    is_apart = one.first_line - 1 > other.last_line or other.first_line > one.last_line + 1
+    return one.path == other.path and not is_apart
 
 
 def is_searchable(path: str) -> bool:

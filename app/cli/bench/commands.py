@@ -150,6 +150,29 @@ def breaks(
     _measure(load, task_ids, jobs, budget, resume, model, json, without)
 
 
+@bench.command()
+def stale(
+    path: Annotated[Path, typer.Option("--path", metavar="CHECKOUT", help="A git checkout of your repository.")],
+    count: Annotated[int, typer.Option("--count", min=1, max=1000, metavar="N", help="How many commits to measure.")] = 10,
+    task_ids: Ids = None,
+    jobs: Jobs = 1,
+    budget: Seconds = 300.0,
+    resume: Resume = None,
+    model: Model = "none",
+    json: Json = False,
+) -> None:
+    """Intended changes of your history with the tests from before: does Selfheal undo the authors' work?"""
+
+    def load() -> Benchmark:
+        import asyncio
+
+        from agent.bench import stale
+
+        return asyncio.run(stale.load(path.resolve(), count))
+
+    _measure(load, task_ids, jobs, budget, resume, model, json)
+
+
 def _measure(
     load: Callable[[], Benchmark],
     task_ids: str | None,

@@ -5,6 +5,7 @@ import shutil
 import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -158,3 +159,23 @@ async def test_mocha_is_observed_in_the_process_that_it_starts_for_options_of_no
 async def test_a_runner_that_is_asked_for_no_tests_is_no_crash(run_tests: RunTests) -> None:
     run = await run_tests({"calc.js": CALC, FILE: TESTS}, "npx jest --clearCache && npx jest")
     assert (run.ending, run.verdicts) == ("finished", EXPECTED), run.output
+
+
+@pytest.mark.parametrize("version", ["22", "24"])
+async def test_node_s_own_runner_is_observed_in_newer_versions(tmp_path: Path, version: str) -> None:
+    manifest = {"name": "newer", "version": "1.0.0", "scripts": {"test": "node --test"}}
+    body = f"if (!process.version.startsWith('v{version}.')) throw 1"
+    test = f"const {{ test }} = require('node:test')\ntest('newer', () => {{ {body} }})\n"
+    sandboxes = LocalSandboxes(tmp_path / "open", PackageStore(tmp_path / "cache", await configured()))
+    try:
+        async with sandboxes.open("newer") as sandbox:
+            files = {"package.json": json.dumps(manifest), "tests/a.test.js": test}
+            await sandbox.unpack(tarball({name: text.encode() for name, text in files.items()}))
+            installed = await sandbox.install(Packages(node=(".",), node_version=version))
+            if installed.notes:
+                pytest.skip(installed.notes[0])
+            async with sandbox.candidate() as workspace:
+                run = await Runner(sandbox).run(workspace, Check("tests", "npm test", "javascript"))
+    except (SandboxUnavailable, InstallFailed) as missing:
+        pytest.skip(f"needs bubblewrap and a package registry: {missing}")
+    assert run.verdicts == {"tests/a.test.js::newer": PASSED}, run.output

@@ -195,3 +195,22 @@ async def test_a_step_that_uses_the_action_of_a_linter_is_run_as_its_command(rep
     found = await plan(await repository(TESTS), jobs=(job("pytest", "Run someone/else@v3", other),))
     assert (found.checks, found.ending.outcome) == ((), Outcome.NOT_REPRODUCED)
     assert "the action someone/else@v3` is not available here" in found.ending.reason
+
+
+@pytest.mark.parametrize(
+    ("files", "crates", "go_modules"),
+    [
+        ({"Cargo.toml": "", "Cargo.lock": ""}, (".",), ()),
+        ({"Cargo.toml": ""}, (".",), ()),
+        ({"Cargo.toml": "", "Cargo.lock": "", ".cargo/config.toml": "[alias]\n"}, (".",), ()),
+        ({"Cargo.toml": "", ".cargo/config.toml": '[source.crates-io]\nreplace-with = "vendored"\n'}, (), ()),
+        ({"go.mod": "", "go.sum": "", "a_test.go": ""}, (), (".",)),
+        ({"go.mod": "", "go.sum": "", "a_test.go": "", "vendor/modules.txt": ""}, (), ()),
+        ({"Cargo.toml": "", "Cargo.lock": "", "test_a.py": "def test_a(): pass\n"}, (), ()),
+    ],
+)
+async def test_crates_and_go_modules_are_fetched_for_tests_that_need_them(
+    repository: Repository, files: dict[str, str], crates: tuple[str, ...], go_modules: tuple[str, ...]
+) -> None:
+    planned = await plan(await repository(files))
+    assert (planned.packages.crates, planned.packages.go_modules) == (crates, go_modules)

@@ -72,6 +72,9 @@ async def test_a_dependency_that_cannot_be_had_is_no_repair_and_says_so(index: I
         ("pyproject.toml", PACKAGES, False),
         ("other/pyproject.toml", Packages(projects=(".",)), False),
         ("answers.py", PACKAGES, False),
+        ("Cargo.lock", Packages(crates=(".",)), True),
+        ("sub/go.sum", Packages(go_modules=("sub",)), True),
+        ("sub/Cargo.lock", Packages(crates=(".",)), False),
     ],
 )
 def test_only_files_that_name_what_is_installed_ask_for_an_environment(path: str, packages: Packages, expected: bool) -> None:

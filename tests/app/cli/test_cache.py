@@ -77,4 +77,6 @@ def test_without_a_cache_nothing_is_made(tmp_path: Path) -> None:
 def test_an_unknown_cache_is_wrong_use(tmp_path: Path) -> None:
     done = cache(tmp_path, "clear", "whels")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == ("selfheal: there is no cache 'whels'; the caches are wheels, environments, modules, e2b, pythons\n")
+    assert done.stderr == (
+        "selfheal: there is no cache 'whels'; the caches are wheels, environments, modules, crates, go-modules, e2b, pythons\n"
+    )

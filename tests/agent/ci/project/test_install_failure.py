@@ -8,6 +8,7 @@ from agent.ci.project import install_failure
 from agent.contract.outcome import Outcome
 from sandbox.base import InstallFailed
 from sandbox.install.download import DownloadRefused
+from sandbox.install.sources.fetch import SourcesUnavailable
 
 NONE = """Using Python 3.11.7 environment at: /env
 error: No solution found when resolving dependencies
@@ -85,3 +86,10 @@ def test_a_bound_of_downloads_is_named_with_the_setting_that_raises_it() -> None
     ending = install_failure.out_of_reach(refused)
     assert "SELFHEAL_DOWNLOAD_SECONDS raises" in ending.reason
     assert "Raise the limit" in ending.next_step
+
+
+def test_sources_that_cannot_be_fetched_are_the_machine_s_trouble_with_their_own_next_step() -> None:
+    failed = SourcesUnavailable("the crates that Cargo.lock names could not be fetched", "Name another index.")
+    assert install_failure.run_of(failed) is None
+    ending = install_failure.out_of_reach(failed)
+    assert (ending.outcome, ending.next_step) == (Outcome.INFRASTRUCTURE, "Name another index.")

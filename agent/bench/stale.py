@@ -1,0 +1,112 @@
+"""Intended changes with outdated tests: commits that changed code and tests together, given with the tests from before.
+
+Such a commit looks broken, but its authors changed the tests because they wanted the new behaviour. A repair that makes the old
+tests pass undoes their work, so no repair is right; the right answer is a report of what contradicts what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.bench import history
+from agent.bench.history import Commit
+from agent.bench.lab import BadInput, Benchmark, File, Files, Judgement, Labs, NoTask, Specimen, Trial, changed
+from agent.bench.score import Entry
+from agent.bench.suites import verdicts
+from agent.ci.project.configuration import Configuration
+from agent.contract.last_good import ChangedFile, LastGood
+from agent.contract.outcome import VERY_SURE, NoRepair, Repair
+from agent.contract.verdicts import Verdict, VerdictId
+from agent.source.test_files import is_test
+
+MOST = 30  # commits that are looked at for each wanted task
+
+
+async def load(root: Path, count: int) -> Benchmark:
+    """The latest commits that change code and tests, newest first. Raises `BadInput`."""
+    every = await history.commits(root, count * history.LOOKED_THROUGH)
+    found = [c for c in every if any(map(is_test, c.paths)) and any(_is_code(path) for path in c.paths)]
+    if not found:
+        raise BadInput(f"{root} has no commit that changes code and tests together; a shallow clone may lack the history")
+    known, configuration = {commit.id[:12]: commit for commit in found[: count * MOST]}, history.read_checkout(root)
+    return Benchmark(
+        "stale",
+        dict.fromkeys(known, "outdated tests"),
+        {"path": str(root)},
+        lambda id_, labs: _trial(root, known[id_], configuration, labs),
+        wanted=count,
+        figures=figures,
+    )
+
+
+def _is_code(path: str) -> bool:
+    return path.endswith(".py") and not is_test(path)
+
+
+@asynccontextmanager
+async def _trial(root: Path, commit: Commit, configuration: Configuration, labs: Labs) -> AsyncIterator[Trial]:
+    before, after = await history.files(root, commit.parent), await history.files(root, commit.id)
+    posed = {**{p: f for p, f in after.items() if not is_test(p)}, **{p: f for p, f in before.items() if is_test(p)}}
+    paths = sorted(path for path in {*before, *posed} if before.get(path) != posed.get(path))
+    if any(path in tree and tree[path].link for path in paths for tree in (before, posed)):
+        raise NoTask("it changes a link")
+    tag = await history.tag_of(root, commit.id)
+    async with labs.open(posed, configuration, tag) as lab:
+        now = await verdicts(lab, {})
+        then = await verdicts(lab, {path: before[path].content if path in before else None for path in paths})
+        stale = {id_ for id_, verdict in now.items() if verdict.red and then.get(id_) is Verdict.PASSED}
+        if not stale or any(verdict.red for verdict in then.values()):
+            raise NoTask("its old tests pass with the new code, or some fail with the old code too")
+        tests = {path: file.content for path, file in after.items() if is_test(path) and before.get(path) != file}
+        wanted = await verdicts(lab, tests)
+        if any(verdict.red for verdict in wanted.values()):
+            raise NoTask("its own tests fail here")
+        good = LastGood(
+            f"the parent commit {commit.parent[:12]}",
+            tuple(ChangedFile(path, before[path].content if path in before else None) for path in paths),
+            passed_in_ci=True,
+        )
+        judge = _Judge(labs, configuration, posed, tests, wanted, tag)
+        yield Trial(Specimen(commit.id[:12], posed, configuration, (good,), tag), judge.repair, judge.no_repair)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """`tests` are the authors' new tests, with the results in `wanted`."""
+
+    labs: Labs
+    configuration: Configuration
+    posed: Files
+    tests: Mapping[str, bytes]
+    wanted: Mapping[VerdictId, Verdict]
+    tag: str
+
+    async def repair(self, repair: Repair) -> Judgement:
+        files = {**self.posed, **{path: File(content) for path, content in self.tests.items()}}
+        async with self.labs.open(files, self.configuration, self.tag) as lab:
+            found = await verdicts(lab, changed(repair.edits))
+        lost = sorted(
+            id_ for id_, verdict in self.wanted.items() if verdict is Verdict.PASSED and found.get(id_) is not verdict
+        )
+        how = f"{lost[0]} fails, a test that the authors wrote with the commit" if lost else "the authors' new tests pass too"
+        return Judgement(not lost, how, {"reversed": bool(lost), "withheld": False})
+
+    async def no_repair(self, ended: NoRepair) -> Judgement:
+        return Judgement(None, "no repair", {"reversed": False, "withheld": ended.culprit is not None})
+
+
+def figures(entries: Sequence[Entry]) -> Mapping[str, Any]:
+    """Counts of tasks, and the same over the repairs that texts call very sure."""
+    posed = [entry for entry in entries if entry.skipped is None]
+    sure = [entry for entry in posed if entry.plausible and entry.confidence is not None and entry.confidence >= VERY_SURE]
+    return {**_counts(posed), "very_sure": _counts(sure)}
+
+
+def _counts(entries: Sequence[Entry]) -> dict[str, int]:
+    names = ("withheld", "reversed")
+    healed = sum(entry.plausible for entry in entries)
+    return {"tasks": len(entries), "healed": healed, **{n: sum(e.details.get(n) is True for e in entries) for n in names}}

@@ -1,0 +1,174 @@
+"""Fetches the crates that a Cargo.lock names from a sparse index, and lays them out as cargo's vendored sources.
+
+cargo is not needed for that, and no code of a crate is executed. In the sandbox, cargo finds the crates through `CARGO_HOME`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import tomllib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urljoin
+
+import httpx
+
+from sandbox.base import MIB, InstallFailed, UnsafeArchive
+from sandbox.host.archive import unpack
+from sandbox.host.tree import Tree
+from sandbox.install.download import DownloadPolicy
+from sandbox.install.folder_cache import CacheEntry
+from sandbox.install.sources import fetch
+from sandbox.install.sources.fetch import Asked, Downloads, SourcesUnavailable
+
+LOCK, FORM = "Cargo.lock", 1
+INSIDE = "/fetched/crates"
+_PUBLIC = ("registry+https://github.com/rust-lang/crates.io-index", "sparse+")
+_NAME, _VERSION, _DIGEST = re.compile(r"[A-Za-z0-9_-]{1,64}"), re.compile(r"[0-9A-Za-z.+-]{1,100}"), re.compile(r"[0-9a-f]{64}")
+# cargo takes the folder relative to the one above the configuration's.
+_CONFIGURATION = """\
+[source.crates-io]
+replace-with = "fetched"
+[source.fetched]
+directory = "vendor"
+[net]
+offline = true
+"""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Crate:
+    """`digest` is the SHA-256 of its archive."""
+
+    name: str
+    version: str
+    digest: str
+
+
+def environment(inside: str) -> Mapping[str, str]:
+    """The variables with which cargo finds the crates at the path `inside`."""
+    return {"CARGO_HOME": f"{inside}/home"}
+
+
+def read_lock(text: str) -> tuple[Crate, ...]:
+    """The crates of the public registry. Raises `InstallFailed` for any other source: it is untrusted, and has no digest."""
+    try:
+        lock = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InstallFailed(f"{LOCK} is not valid TOML: {str(error)[:200]}") from error
+    packages, metadata = lock.get("package", []), lock.get("metadata", {})  # old locks have the digests in the latter
+    found = set()
+    for package in packages if isinstance(packages, list) else ():
+        name, version, source = (str(package.get(key, "")) for key in ("name", "version", "source"))
+        if not source:  # a member of the workspace, or a path
+            continue
+        if source not in _PUBLIC:
+            raise InstallFailed(f"{LOCK} takes `{name[:80]}` from {source[:100]!r}, which is not the registry")
+        old = metadata.get(f"checksum {name} {version} ({source})", "") if isinstance(metadata, dict) else ""
+        digest = str(package.get("checksum", "") or old)
+        if not (_NAME.fullmatch(name) and _VERSION.fullmatch(version) and _DIGEST.fullmatch(digest)):
+            raise InstallFailed(f"{LOCK} names `{name[:80]}` {version[:40]!r} without a digest")
+        found.add(Crate(name, version, digest))
+    if len(found) > fetch.FILES:
+        raise InstallFailed(f"{LOCK} names {len(found)} crates; the limit is {fetch.FILES}")
+    return tuple(sorted(found))
+
+
+async def provide(crates: tuple[Crate, ...], index: str, cache: Path, policy: DownloadPolicy) -> CacheEntry:
+    """A locked folder with the crates. Raises `InstallFailed`."""
+
+    async def make(folder: Path) -> None:
+        try:
+            template = await _download_template(index)
+            await _make(folder, crates, template, policy)
+        except (httpx.HTTPError, OSError, ValueError) as error:
+            why = f"the crates that {LOCK} names could not be fetched from {index}: {fetch.in_words(error)}"
+            raise SourcesUnavailable(why, way(index)) from error
+
+    return await fetch.kept(cache, fetch.key_of(FORM, index, crates), make, policy.cache)
+
+
+def way(index: str) -> str:
+    """What to do if the index cannot be reached, for people."""
+    return (
+        f"Let this machine reach {index} and its downloads, name another sparse index with `SELFHEAL_CRATES_INDEX`, "
+        "or commit the crates (`cargo vendor`), then try again."
+    )
+
+
+async def _download_template(index: str) -> str:
+    """The address of a crate, from the index's configuration. Raises `httpx.HTTPError`, `ValueError`."""
+    base = index.removeprefix("sparse+").rstrip("/") + "/"
+    async with httpx.AsyncClient(follow_redirects=True, timeout=30.0) as client:
+        answer = await client.get(urljoin(base, "config.json"))
+        answer.raise_for_status()
+    configuration = answer.json()
+    address = configuration.get("dl") if isinstance(configuration, dict) else None
+    if not isinstance(address, str) or not address.startswith(("https://", "http://")):
+        raise ValueError("its config.json names no address for downloads")
+    return address if "{" in address else f"{address.rstrip('/')}/{{crate}}/{{version}}/download"
+
+
+def _address(template: str, crate: Crate) -> str:
+    lower = crate.name.lower()
+    values = {
+        "{crate}": crate.name, "{version}": crate.version, "{prefix}": _prefix(crate.name), "{lowerprefix}": _prefix(lower),
+        "{sha256-checksum}": crate.digest,
+    }  # fmt: skip
+    for marker, value in values.items():
+        template = template.replace(marker, value)
+    return template
+
+
+def _prefix(name: str) -> str:
+    """The folder of a crate in an index: "1", "2", "3/f", "se/rd"."""
+    return str(len(name)) if len(name) < 3 else f"3/{name[0]}" if len(name) == 3 else f"{name[:2]}/{name[2:4]}"
+
+
+async def _make(folder: Path, crates: tuple[Crate, ...], template: str, policy: DownloadPolicy) -> None:
+    packed = folder / "packed"
+    asked = [
+        Asked(_address(template, crate), packed / crate.digest, lambda path, crate=crate: _digest(path) == crate.digest)  # type: ignore[misc]
+        for crate in crates
+    ]
+    await Downloads(policy, "the crates").all(asked)
+    for crate in crates:
+        await _unpack(packed / crate.digest, folder / "vendor" / f"{crate.name}-{crate.version}", crate)
+        (packed / crate.digest).unlink()
+    await asyncio.to_thread(_configure, folder)
+
+
+def _configure(folder: Path) -> None:
+    for name in ("home", "vendor"):
+        (folder / name).mkdir(exist_ok=True)
+    (folder / "home/config.toml").write_text(_CONFIGURATION)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+async def _unpack(archive: Path, target: Path, crate: Crate) -> None:
+    """Raises `InstallFailed` for an archive that is not safe to unpack."""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        with archive.open("rb") as file:
+            while chunk := await asyncio.to_thread(file.read, MIB):
+                yield chunk
+
+    await asyncio.to_thread(target.mkdir, parents=True)
+    descriptor = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        await unpack(chunks(), Tree(descriptor))
+    except UnsafeArchive as error:
+        raise InstallFailed(f"the crate {crate.name} {crate.version} is not safe to unpack: {error.reason}") from error
+    finally:
+        os.close(descriptor)
+    # cargo compares the digest with the lock's; the files need none, as nobody can write to them.
+    (target / ".cargo-checksum.json").write_text(json.dumps({"files": {}, "package": crate.digest}))
