@@ -25,11 +25,12 @@ _SIGNS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The failing ids at one good commit, by check; ids that do not exist there are in neither."""
+    """The failing ids at one good commit, by check."""
 
     good: LastGood
     passing: Mapping[str, frozenset[VerdictId]]
     failing: Mapping[str, frozenset[VerdictId]]
+    new: Mapping[str, frozenset[VerdictId]]  # they do not exist there, or their file does not load
 
     @property
     def has_passing(self) -> bool:
