@@ -17,14 +17,20 @@ from agent.ci.job.replay import Replayer
 from agent.ci.job.selection import FailedJob
 from agent.ci.plan import Plan, complete, plan
 from agent.ci.project import install_failure, runtimes
+from agent.ci.project.detection import absent_submodules
+from agent.ci.project.optional import optional_names
 from agent.contract.budget import Budget
 from agent.contract.events import Emit, StepDone, StepStarted
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome
 from agent.contract.task import Policy, Task
 from agent.contract.verdicts import Check, CheckRun, Oracle
+from agent.guest.text import one_line
 from agent.report.endings import Ending
+from agent.source.distributions import modules_of
 from sandbox.base import Installed, InstallFailed, LimitExceeded, Sandbox, UnsafeArchive
 from sandbox.install.python.interpreters import runs_as
+
+LEFT_OUT = 5  # optional distributions that one installation may lack
 
 
 async def prepare(
@@ -57,10 +63,11 @@ async def prepare(
             planned = replace(planned, notes=(*planned.notes, said))
     except LimitExceeded as error:
         return _too_small(error)
+    planned = _without_submodules(planned)
     started = time.monotonic()
     await emit(StepStarted(step="install", text="Installing the dependencies"))
     try:
-        installed = await sandbox.install(planned.packages)
+        planned, installed = await _install(case, planned, sandbox)
     except InstallFailed as error:
         said = install_failure.in_words(error)
         await emit(StepDone(step="install", text=f"Installing failed: {said}", seconds=time.monotonic() - started))
@@ -81,7 +88,7 @@ async def prepare(
     task = Task(
         id=case.id,
         sandbox=sandbox,
-        checks=planned.checks,
+        checks=tuple(replace(check, absent=planned.absent) for check in planned.checks),
         policy=policy,
         budget=budget,
         hints=case.hints,
@@ -97,6 +104,41 @@ async def prepare(
         heals_flakiness=case.heals_flakiness,
     )
     return Prepared(task, planned, installed)
+
+
+async def _install(case: Case, planned: Plan, sandbox: Sandbox) -> tuple[Plan, Installed]:
+    """Install the packages, without optional ones that cannot be had here. Raises `InstallFailed`, and `SandboxError`."""
+    failed = [job for job in case.jobs if isinstance(job, FailedJob)]
+    # CI may have failed for the same reason, unless its log names tests.
+    is_strict = planned.project is None or (failed and not any(job.reported_ids for job in failed))
+    for _ in range(LEFT_OUT):
+        try:
+            return planned, await sandbox.install(planned.packages)
+        except InstallFailed as error:
+            if is_strict or planned.project is None:
+                raise
+            optional = optional_names(planned.project, planned.packages).difference(planned.packages.without)
+            name = install_failure.culprit(error, optional, states=bool(planned.legs) and not failed)
+            if not name:
+                raise
+            note = f"`{name}` cannot be installed here, so tests that import it are skipped: {install_failure.in_words(error)}"
+            planned = replace(
+                planned,
+                packages=replace(planned.packages, without=(*planned.packages.without, name)),
+                notes=(*planned.notes, note),
+                absent=(*planned.absent, *modules_of(name)),
+            )
+    return planned, await sandbox.install(planned.packages)
+
+
+def _without_submodules(planned: Plan) -> Plan:
+    folders = absent_submodules(planned.project) if planned.project is not None else ()
+    notes = [
+        f"the submodule {one_line(name, 100)} is not here, so tests that read it are skipped"
+        for name in folders
+        if not any(f"the submodule {one_line(name, 100)} " in note for note in planned.notes)
+    ]
+    return replace(planned, notes=(*planned.notes, *notes), absent=(*planned.absent, *(f"{name}/" for name in folders)))
 
 
 def _uninstalled(case: Case, planned: Plan, error: InstallFailed) -> Uninstalled | NoRepair:
@@ -125,7 +167,7 @@ async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float)
         which = f"Step `{check.name}`{', with the steps before it' if check.before else ''}"
         await emit(StepDone(step="replay", text=f"{which}: {how} ({run.seconds:.1f} s)", seconds=run.seconds))
 
-    stage = Replayer(sandbox, Runner(sandbox), ran, time.monotonic() + seconds)
+    stage = Replayer(sandbox, Runner(sandbox), ran, time.monotonic() + seconds, planned.absent)
     planned = await complete(planned, stage)
     await emit(StepDone(step="replay", text=_understood(planned), seconds=time.monotonic() - started))
     return planned

@@ -130,6 +130,7 @@ class Packages:
     groups: tuple[str, ...] = ()  # dependency groups of the root pyproject.toml
     projects: tuple[str, ...] = ()
     node: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()  # distributions that are left out, whatever requires them (needs uv); normalised names
     python: str | None = None  # requested version, "3.12"; the nearest available one is used and reported in `Installed`
 
     def __bool__(self) -> bool:

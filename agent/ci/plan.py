@@ -60,6 +60,7 @@ class Plan:
     legs: tuple[PlannedLeg, ...] = ()
     project: Project | None = None
     seen: tuple[CheckRun, ...] = ()  # failed runs of checks, from a replay
+    absent: tuple[str, ...] = ()  # as in `Check`
 
     @property
     def asks(self) -> tuple[str, ...]:

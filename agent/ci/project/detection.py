@@ -22,6 +22,7 @@ LOCK_LIMIT = 4096 * KIB  # the same for a lock file, which is usually long
 TEST_FILES_READ = 40
 CONFIGURATION_FILES_READ = 60
 SCRIPTS_READ = 20
+_SUBMODULES = 50
 # Common names of the extras and groups that tests need.
 TEST_NAMES = ("test", "tests", "testing", "dev", "develop", "development", "ci")
 
@@ -34,6 +35,7 @@ _CONFIGURES = re.compile(
     r"^(?:[^/]+/){0,2}(?:(?:GNU)?[Mm]akefile|[^/]+\.mk|\.?[Jj]ustfile|[Tt]askfile(?:\.dist)?\.ya?ml|tox\.(?:ini|toml)|noxfile\.py"
     r"|setup\.(?:py|cfg)|pyproject\.toml|hatch\.toml|Pipfile(?:\.lock)?|(?:uv|poetry|pdm)\.lock|poe_tasks\.toml"
     r"|package\.json|go\.mod|Cargo\.toml|pom\.xml|build\.gradle(?:\.kts)?|\.python-version|\.pre-commit-config\.yaml|action\.ya?ml)$"
+    r"|^\.gitmodules$|^(?:[^/]+/)?[^/]*requirements[^/]*\.(?:txt|in)$|^requirements/[^/]+\.(?:txt|in)$"
     r"|^\.github/(?:workflows/[^/]+|actions/(?:[^/]+/){1,3}action)\.ya?ml$"
 )
 _SCRIPT = re.compile(r"^(?:[^/]+/){0,2}[^/]+\.sh$|^(?:scripts?|bin|ci|tools)/[\w-]+$")
@@ -123,6 +125,12 @@ def detect_packages(project: Project) -> Packages:
         projects=projects,
         python=detect_python(project),
     )
+
+
+def absent_submodules(project: Project) -> tuple[str, ...]:
+    """The folders of git submodules without files: an archive has none, and a checkout may lack them."""
+    named = re.findall(r"^\s*path\s*=\s*(\S.*?)/?\s*$", project.texts.get(".gitmodules", ""), re.MULTILINE)
+    return tuple(name for name in named[:_SUBMODULES] if not any(path.startswith(f"{name}/") for path in project.paths))
 
 
 def detect_python(project: Project) -> str | None:
