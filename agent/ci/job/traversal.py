@@ -7,6 +7,7 @@ The same traversal reads steps (what they print or export is then unknown) and r
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -43,10 +44,11 @@ from agent.ci.logs.machine_signs import by_sandbox, lacks_a_file
 from agent.ci.project.commands import names_tests
 from agent.ci.project.detection import Project
 from agent.ci.workflows.model import WorkflowStep
-from agent.contract.verdicts import Check, CheckRun
+from agent.contract.verdicts import CheckRun
 from agent.report.endings import Ending, stopped_before
 
 Stop = CheckStep | Ending | NoCheck  # the failing step, why it cannot be reached, or no check at all
+_LEFT_OUT = re.compile(r"` sets up the machine and is left out$").search
 T = TypeVar("T")
 # Each request is answered by the run; None asks for answers to the project's open questions.
 Running: TypeAlias = Generator[RunRequest | None, Performed | None, T]
@@ -132,12 +134,13 @@ class _Traversal:
     def _step(self, step: WorkflowStep, outer: StepFrame) -> Running[Stop | None]:
         number = f"{outer.prefix}{step.number}"
         is_target = self.target is Target.NAMED and number == str(self.reported.failing)
-        frame, needs = outer, None
+        frame, needs, without = outer, None, dict[str, str]()
         try:
-            frame = replace(outer, own=self.renderer.step_env(step, outer))
+            own, without = self.renderer.step_env(step, outer, is_target=is_target)
+            frame = replace(outer, own=own)
         except Unavailable as stands:
             needs = stands  # matters only if the step runs
-        current = CurrentStep(step, frame, number, self.renderer.title(step, frame), is_target)
+        current = CurrentStep(step, frame, number, self.renderer.title(step, frame), is_target, without)
         if not is_target and not self._is_run(current):
             self.recorder.record(current, "skipped", "its condition is false")
             frame.conclude(step, {}, "skipped")
@@ -225,7 +228,7 @@ class _Traversal:
                 if (doubt := self._open_condition(current)) is not None:
                     self._leave_out_uncertain(current, doubt)
                     return None
-                if self.target.is_any_red and (lacks := self._lacks(tried.check, done.run)):
+                if self.target.is_any_red and (lacks := self._lacks(runs, done.run, current)):
                     self._leave_out_set_up(current, lacks)
                     return None
                 if not self.target.is_any_red:
@@ -270,15 +273,19 @@ class _Traversal:
         )
         current.frame.conclude(current.step, unknown_outputs(current.step))
 
-    def _lacks(self, check: Check, run: CheckRun) -> str:
+    def _lacks(self, runs: RunStep, run: CheckRun, current: CurrentStep) -> str:
         """What a failing set-up step lacks here but not in CI; "" if the step checks something, or may show the failure."""
-        if check.reader != "exit" or names_tests(check.command):
+        if secret := next((secret for name, secret in current.without.items() if name in run.output), ""):
+            return secret
+        if runs.check.reader != "exit" or names_tests(runs.check.command):
             return ""
         lines = run.output.splitlines()
+        if (sign := by_sandbox(lines, run.exit_code)) or not lacks_a_file(lines):
+            return sign
         left = next((step for step in self.recorder.steps.values() if step.does == "left out"), None)
-        return by_sandbox(lines, run.exit_code) or (
-            f"a file that step {left.number}, `{left.title}`, may provide" if left is not None and lacks_a_file(lines) else ""
-        )
+        if left is not None:
+            return f"a file that step {left.number}, `{left.title}`, may provide"
+        return "a file that its commands which are left out may provide" if any(map(_LEFT_OUT, runs.additions.notes)) else ""
 
     def _leave_out_set_up(self, current: CurrentStep, lacks: str) -> None:
         self.missed = self.missed or step_unavailable(current.title, lacks)

@@ -35,6 +35,7 @@ _FETCHES = (
     "curl", "wget", "aria2c", "gh", "aws", "az", "gcloud", "gsutil", "kubectl", "helm", "rsync", "scp", "ssh", "docker",
     "docker-compose", "podman",
 )  # fmt: skip
+_UPLOADS = ("codecov", "codecovcli", "coveralls", "codacy", "codacy-coverage", "cc-test-reporter", "deepsource")
 _GIT = ("clone", "fetch", "pull", "push", "submodule", "lfs", "remote", "ls-remote")
 _BROWSERS = ("playwright", "puppeteer", "cypress")
 
@@ -141,6 +142,13 @@ def provisions(words: Sequence[str]) -> bool:
     if name.startswith("python") and list(words[1:2]) == ["-m"]:
         name, rest = words[2] if len(words) > 2 else "", [word for word in words[3:] if not word.startswith("-")]
     return name in _BROWSERS and rest[:1] in (["install"], ["install-deps"])
+
+
+def uploads(words: Sequence[str]) -> bool:
+    """Whether one simple command only sends results to a service."""
+    rest = module_of(list(words)) or list(words)
+    name = "".join(rest[:1]).rpartition("/")[2]
+    return name in _UPLOADS or (name == "twine" and rest[1:2] == ["upload"])
 
 
 def hides_code(words: Sequence[str], cwd: str, paths: Collection[str]) -> bool:

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.ci.project.install_commands import hides_code, installs, merge, provisions
+from agent.ci.project.install_commands import hides_code, installs, merge, provisions, uploads
 from agent.ci.runners.conditions import ConditionTracker
 from agent.ci.runners.context import Followed, ShellContext, Unfollowed
 from agent.ci.runners.subshells import isolated
@@ -148,8 +148,11 @@ class _Script:
             self.notes.append(f"`{_shown(piece)}` is not followed: {found.reason}")
         elif found is not None:
             self._followed(line, at, found)
-        elif not self._installed(line, at, words) and provisions(bare) and not self.now.is_condition:
-            self.notes.append(f"`{_shown(piece)}` sets up the machine and is left out")
+        elif self._installed(line, at, words):
+            pass
+        elif (provisions(bare) or uploads(bare)) and not self.now.is_condition:
+            why = "uploads results" if uploads(bare) else "sets up the machine"
+            self.notes.append(f"`{_shown(piece)}` {why} and is left out")
             self._out_of_pipeline(line, at)
         elif hides_code(bare, self.now.here.cwd, self.context.project.paths):
             self.notes.append(f"`{_shown(piece)}` is left out: the project is installed from this folder here")

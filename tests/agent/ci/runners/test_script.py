@@ -55,6 +55,7 @@ def read(text: str) -> Followed:
         ("pip install 'a' \\\n  b", "", Packages(("a", "b"))),
         ("pip list | grep a\nif pip show a; then ls; fi", "pip list | grep a\nif pip show a; then ls; fi", Packages()),
         ("echo y | sudo apt-get install a && pytest", ": && pytest", Packages()),
+        ("pytest\npython -m codecov -X pycov\ncoveralls || true\n./bin/codacy report | tail", "pytest", Packages()),
         ("pytest | aws s3 cp - s3://a", "pytest | cat", Packages()),
         (
             "pip list | while read x; do ls; done | pip install a",
