@@ -5,6 +5,7 @@ Knows sandboxes and plans, but not GitHub, attempts or repairs.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from agent.ci.job.selection import FailedJob
 from agent.ci.plan import Plan, complete, plan
 from agent.ci.project import install_failure, runtimes
 from agent.ci.project.detection import absent_submodules
+from agent.ci.project.imports import with_imported
 from agent.ci.project.optional import optional_names
 from agent.contract.budget import Budget
 from agent.contract.events import Emit, StepDone, StepStarted
@@ -63,7 +65,7 @@ async def prepare(
             planned = replace(planned, notes=(*planned.notes, said))
     except LimitExceeded as error:
         return _too_small(error)
-    planned = _without_submodules(planned)
+    planned = await asyncio.to_thread(_with_declared, planned, case)
     started = time.monotonic()
     await emit(StepStarted(step="install", text="Installing the dependencies"))
     try:
@@ -131,14 +133,21 @@ async def _install(case: Case, planned: Plan, sandbox: Sandbox) -> tuple[Plan, I
     return planned, await sandbox.install(planned.packages)
 
 
-def _without_submodules(planned: Plan) -> Plan:
-    folders = absent_submodules(planned.project) if planned.project is not None else ()
+def _with_declared(planned: Plan, case: Case) -> Plan:
+    """The plan with what the project declares: packages that its tests import, and submodules that are not here."""
+    if planned.project is None:
+        return planned
+    folders = absent_submodules(planned.project)
     notes = [
         f"the submodule {one_line(name, 100)} is not here, so tests that read it are skipped"
         for name in folders
         if not any(f"the submodule {one_line(name, 100)} " in note for note in planned.notes)
     ]
-    return replace(planned, notes=(*planned.notes, *notes), absent=(*planned.absent, *(f"{name}/" for name in folders)))
+    packages, more = planned.packages, tuple[str, ...]()
+    if not any(isinstance(job, FailedJob) for job in case.jobs):  # otherwise CI may have failed for want of them
+        packages, more = with_imported(planned.project, packages)
+    planned = replace(planned, packages=packages, notes=(*planned.notes, *notes, *more))
+    return replace(planned, absent=(*planned.absent, *(f"{name}/" for name in folders)))
 
 
 def _uninstalled(case: Case, planned: Plan, error: InstallFailed) -> Uninstalled | NoRepair:

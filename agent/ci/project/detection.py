@@ -19,7 +19,7 @@ from sandbox.base import KIB, LimitExceeded, Packages, Workspace
 
 READ_LIMIT = 512 * KIB  # bytes of one file that is read
 LOCK_LIMIT = 4096 * KIB  # the same for a lock file, which is usually long
-TEST_FILES_READ = 40
+TEST_FILES_READ = 80
 CONFIGURATION_FILES_READ = 60
 SCRIPTS_READ = 20
 _SUBMODULES = 50
@@ -72,13 +72,18 @@ class Project:
 async def read_project(workspace: Workspace) -> Project:
     """Raises `SandboxError`."""
     paths = frozenset(entry.path for entry in await workspace.files() if not entry.link)
-    tests = sorted(path for path in paths if _TEST_FILE.search(path))[:TEST_FILES_READ]
+    tests = sorted(filter(is_test_file, paths), key=lambda path: (not path.endswith("conftest.py"), path))[:TEST_FILES_READ]
     scripts = sorted(path for path in paths if _SCRIPT.search(path))[:SCRIPTS_READ]
     named = sorted((path for path in paths if _CONFIGURES.search(path)), key=lambda path: (path.count("/"), path))[
         :CONFIGURATION_FILES_READ
     ]
     texts = {name: await _text(workspace, name) for name in (*named, *tests, *scripts)}
     return replace(await asyncio.to_thread(Project.of_texts, texts), paths=paths)
+
+
+def is_test_file(path: str) -> bool:
+    """Whether a test runner imports the file by its name."""
+    return _TEST_FILE.search(path) is not None or path.rpartition("/")[2] == "conftest.py"
 
 
 def detect_check(project: Project) -> Check | None:
