@@ -20,7 +20,7 @@ from agent.ci.plan import Plan, complete, plan
 from agent.ci.project import install_failure, runtimes
 from agent.ci.project.detection import absent_submodules
 from agent.ci.project.imports import with_imported
-from agent.ci.project.optional import optional_names
+from agent.ci.project.optional import from_elsewhere, optional_names
 from agent.contract.budget import Budget
 from agent.contract.events import Emit, StepDone, StepStarted
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome
@@ -123,21 +123,26 @@ async def _install(case: Case, planned: Plan, sandbox: Sandbox) -> tuple[Plan, I
             name = install_failure.culprit(error, optional, states=bool(planned.legs) and not failed)
             if not name:
                 raise
-            note = f"`{name}` cannot be installed here, so tests that import it are skipped: {install_failure.in_words(error)}"
-            planned = replace(
-                planned,
-                packages=replace(planned.packages, without=(*planned.packages.without, name)),
-                notes=(*planned.notes, note),
-                absent=(*planned.absent, *modules_of(name)),
-            )
+            why = f"cannot be installed here, so tests that import it are skipped: {install_failure.in_words(error)}"
+            planned = _without_package(planned, name, why)
     return planned, await sandbox.install(planned.packages)
+
+
+def _without_package(planned: Plan, name: str, why: str) -> Plan:
+    return replace(
+        planned,
+        packages=replace(planned.packages, without=(*planned.packages.without, name)),
+        notes=(*planned.notes, f"`{name}` {why}"),
+        absent=(*planned.absent, *modules_of(name)),
+    )
 
 
 def _with_declared(planned: Plan, case: Case) -> Plan:
     """The plan with what the project declares: packages that its tests import, and submodules that are not here."""
-    if planned.project is None:
+    project = planned.project
+    if project is None:
         return planned
-    folders = absent_submodules(planned.project)
+    folders = absent_submodules(project)
     notes = [
         f"the submodule {one_line(name, 100)} is not here, so tests that read it are skipped"
         for name in folders
@@ -145,8 +150,10 @@ def _with_declared(planned: Plan, case: Case) -> Plan:
     ]
     packages, more = planned.packages, tuple[str, ...]()
     if not any(isinstance(job, FailedJob) for job in case.jobs):  # otherwise CI may have failed for want of them
-        packages, more = with_imported(planned.project, packages)
+        packages, more = with_imported(project, packages)
     planned = replace(planned, packages=packages, notes=(*planned.notes, *notes, *more))
+    for name in from_elsewhere(project, packages):
+        planned = _without_package(planned, name, "is not from a package index, so tests that import it are skipped")
     return replace(planned, absent=(*planned.absent, *(f"{name}/" for name in folders)))
 
 

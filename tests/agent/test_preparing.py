@@ -28,7 +28,7 @@ name = "mine"
 version = "1.0"
 dependencies = []
 [project.optional-dependencies]
-test = ["answering", "nosuch-of-mine"]
+test = ["answering", "nosuch-of-mine", "from-git @ git+https://git.invalid/from-git"]
 """
 
 
@@ -46,7 +46,8 @@ async def test_a_test_dependency_that_cannot_be_had_and_an_absent_submodule_cost
     files = {
         "pyproject.toml": PYPROJECT,
         "backend.py": index.backend("mine", tmp_path / "executed", "Provides-Extra: test\\nRequires-Dist: answering; "
-            "extra == 'test'\\nRequires-Dist: nosuch-of-mine; extra == 'test'\\n"),
+            "extra == 'test'\\nRequires-Dist: nosuch-of-mine; extra == 'test'\\n"
+            "Requires-Dist: from-git @ git+https://git.invalid/from-git ; extra == 'test'\\n"),
         ".gitmodules": b'[submodule "data"]\n\tpath = vendor/data\n\turl = https://example.invalid/data.git\n',
         "test_it.py": b"""
 import unittest
@@ -56,6 +57,8 @@ class Tests(unittest.TestCase):
         self.assertEqual(answering.answer, 42)
     def test_lacks_a_package(self):
         import nosuch_of_mine
+    def test_lacks_a_package_from_git(self):
+        import from_git
     def test_lacks_a_submodule(self):
         open("vendor/data/cases.txt")
     def test_lacks_something_else(self):
@@ -77,10 +80,12 @@ class Tests(unittest.TestCase):
     assert {name.rpartition(".")[2]: verdict for name, verdict in run.verdicts.items()} == {
         "test_has": Verdict.PASSED,
         "test_lacks_a_package": Verdict.SKIPPED,
+        "test_lacks_a_package_from_git": Verdict.SKIPPED,
         "test_lacks_a_submodule": Verdict.SKIPPED,
         "test_lacks_something_else": Verdict.FAILED,
     }
     notes = "\n".join(prepared.task.approximated)
     assert "`nosuch-of-mine` cannot be installed here, so tests that import it are skipped: Because nosuch-of-mine was" in notes
     assert "the submodule vendor/data is not here" in notes
-    assert prepared.task.packages.without == ("nosuch-of-mine",)
+    assert prepared.task.packages.without == ("from-git", "nosuch-of-mine")
+    assert "`from-git` is not from a package index" in notes

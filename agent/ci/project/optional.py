@@ -14,6 +14,7 @@ from agent.source.distributions import named
 from sandbox.base import Packages
 from sandbox.install.python.requirements import group_members
 
+_URL = re.compile(r"\s*[\w.-]+\s*(?:\[[\w\s.,-]*\])?\s*@")
 _TOOLS_FILE = re.compile(r"(?i)dev|test|doc|lint|typing|tool|ci\b|optional|extra")
 
 
@@ -21,6 +22,13 @@ def optional_names(project: Project, packages: Packages) -> frozenset[str]:
     """Normalised names. Of a project that declares its dependencies in code, what its extras require is unknown."""
     needed = {named(line) for line in _needed(project)}
     return frozenset(name for line in _declared(project, packages) if (name := named(line)) and name not in needed)
+
+
+def from_elsewhere(project: Project, packages: Packages) -> tuple[str, ...]:
+    """Optional distributions that a URL or a git repository provides. No index replaces them: it may have another's."""
+    optional = optional_names(project, packages)
+    urls = [named(line) for line in _declared(project, packages) if _URL.match(line)]
+    return tuple(dict.fromkeys(name for name in urls if name in optional))
 
 
 def _needed(project: Project) -> Iterator[str]:
@@ -40,9 +48,8 @@ def _declared(project: Project, packages: Packages) -> Iterator[str]:
     for path in packages.requirement_files:
         if _TOOLS_FILE.search(path):
             yield from project.texts.get(path, "").splitlines()
-    extras = project.table("project", "optional-dependencies")
-    for name in extras:
-        yield from strings(extras[name])
+    for lines in project.table("project", "optional-dependencies").values():
+        yield from strings(lines)
     if project.setup_cfg.has_section("options.extras_require"):
         for name in project.setup_cfg.options("options.extras_require"):
             yield from _option(project, "options.extras_require", name)
