@@ -7,7 +7,6 @@ The same traversal reads steps (what they print or export is then unknown) and r
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import TypeAlias, TypeVar
 
 from agent.ci.expressions import ExpressionError, Unknown, condition
 from agent.ci.expressions.values import Files
+from agent.ci.job.lacks import lack_of, lacks_network
 from agent.ci.job.leg import (
     End,
     Leg,
@@ -40,15 +40,12 @@ from agent.ci.job.refusals import (
 )
 from agent.ci.job.renderer import Renderer, RunNeeded, StepFrame, unknown_outputs
 from agent.ci.job.steps import CompositeStep, CurrentStep, InstallStep, RunStep, SetupStep, StepMeaning, StepReader
-from agent.ci.logs.machine_signs import by_sandbox, lacks_a_file
 from agent.ci.project.commands import names_tests
 from agent.ci.project.detection import Project
 from agent.ci.workflows.model import WorkflowStep
-from agent.contract.verdicts import CheckRun
 from agent.report.endings import Ending, stopped_before
 
 Stop = CheckStep | Ending | NoCheck  # the failing step, why it cannot be reached, or no check at all
-_LEFT_OUT = re.compile(r"` sets up the machine and is left out$").search
 T = TypeVar("T")
 # Each request is answered by the run; None asks for answers to the project's open questions.
 Running: TypeAlias = Generator[RunRequest | None, Performed | None, T]
@@ -228,7 +225,7 @@ class _Traversal:
                 if (doubt := self._open_condition(current)) is not None:
                     self._leave_out_uncertain(current, doubt)
                     return None
-                if self.target.is_any_red and (lacks := self._lacks(runs, done.run, current)):
+                if self.target.is_any_red and (lacks := lack_of(runs, done.run, current, self.recorder.steps.values())):
                     self._leave_out_set_up(current, lacks)
                     return None
                 if not self.target.is_any_red:
@@ -247,7 +244,12 @@ class _Traversal:
             was_first, self.is_first = self.is_first, False
             done = yield RunRequest(check, is_fresh=False)
             assert done is not None
-            if not done.is_red or tried.may_fail or was_first:
+            if (
+                not done.is_red
+                or tried.may_fail
+                or was_first
+                or (self.target.is_any_red and lacks_network(tried.check, done.run))
+            ):
                 return done
         done = yield RunRequest(self.recorder.joined(tried), is_fresh=True)
         assert done is not None
@@ -272,20 +274,6 @@ class _Traversal:
             f"step {current.number}, `{current.title}`, fails here but is left out: whether CI runs it depends on `{doubt}`"
         )
         current.frame.conclude(current.step, unknown_outputs(current.step))
-
-    def _lacks(self, runs: RunStep, run: CheckRun, current: CurrentStep) -> str:
-        """What a failing set-up step lacks here but not in CI; "" if the step checks something, or may show the failure."""
-        if secret := next((secret for name, secret in current.without.items() if name in run.output), ""):
-            return secret
-        if runs.check.reader != "exit" or names_tests(runs.check.command):
-            return ""
-        lines = run.output.splitlines()
-        if (sign := by_sandbox(lines, run.exit_code)) or not lacks_a_file(lines):
-            return sign
-        left = next((step for step in self.recorder.steps.values() if step.does == "left out"), None)
-        if left is not None:
-            return f"a file that step {left.number}, `{left.title}`, may provide"
-        return "a file that its commands which are left out may provide" if any(map(_LEFT_OUT, runs.additions.notes)) else ""
 
     def _leave_out_set_up(self, current: CurrentStep, lacks: str) -> None:
         self.missed = self.missed or step_unavailable(current.title, lacks)

@@ -583,3 +583,17 @@ async def test_a_set_up_step_without_the_file_that_it_would_download_is_left_out
     result = await walks.run(text)
     assert does(result) == [("1", "left out"), ("2", "runs")]
     assert any("without a file that its commands which are left out may provide" in note for note in result.notes)
+
+
+async def test_a_set_up_step_that_needs_the_network_is_not_tried_again_with_the_steps_before_it(walks: Walks) -> None:
+    text = workflow(
+        """
+        - run: touch a
+        - name: Fetch
+          run: python -c "import socket; socket.create_connection(('example.com', 80))"
+        - name: Fails
+          run: exit 3
+        """
+    )
+    await walks.run(text)
+    assert walks.ran == ["Run touch a", "Fetch", "Fails", "Fails"]
