@@ -43,7 +43,7 @@ def _needed(project: Project) -> Iterator[str]:
 
 
 def _declared(project: Project, packages: Packages) -> Iterator[str]:
-    yield from packages.requirements
+    yield from (line for line in packages.requirements if "==" not in line)  # a lock file pins what the code needs too
     yield from group_members(project.table("dependency-groups"), packages.groups)
     for path in packages.requirement_files:
         if _TOOLS_FILE.search(path):

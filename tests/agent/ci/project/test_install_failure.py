@@ -135,5 +135,7 @@ def test_what_the_code_itself_needs_is_not_optional() -> None:
             "requirements.txt": "app==2\n",
         }
     )
-    packages = Packages(("pinned==1",), ("requirements-dev.txt", "requirements.txt"), groups=("dev",), projects=(".[test]",))
+    packages = Packages(
+        ("locked==1", "pinned>1"), ("requirements-dev.txt", "requirements.txt"), groups=("dev",), projects=(".[test]",)
+    )
     assert optional_names(project, packages) == {"only-tests", "pytest", "tool", "linter", "pinned"}
