@@ -5,6 +5,7 @@ Knows sandboxes and plans, but not GitHub, attempts or repairs.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from agent.case import Case, Prepared, Uninstalled, without_a_run
 from agent.checks.runner import Runner
+from agent.ci import installation
 from agent.ci.job.commit import commit_workspace
 from agent.ci.job.contexts import Run
 from agent.ci.job.replay import Replayer
@@ -130,10 +132,12 @@ async def _made_ready(
     if planned.packages.node and there.get("Node.js"):
         wanted = runtimes.node_version(planned.runtimes, texts, there["Node.js"])
         planned = replace(planned, packages=replace(planned.packages, node_version=wanted or None))
+    failed = any(isinstance(job, FailedJob) for job in case.jobs)
+    planned = await asyncio.to_thread(installation.with_declared, planned, failed_in_ci=failed)
     started = time.monotonic()
     await emit(StepStarted(step="install", text="Installing the dependencies"))
     try:
-        installed = await sandbox.install(planned.packages)
+        planned, installed = await installation.install(planned, sandbox, failed_in_ci=failed, was_met=_was_met(case))
     except InstallFailed as error:
         said = install_failure.in_words(error)
         await emit(StepDone(step="install", text=f"Installing failed: {said}", seconds=time.monotonic() - started))
@@ -145,7 +149,7 @@ async def _made_ready(
             return _Refused(planned, runtimes.missing("Node.js", {"Node.js": version}, texts, kind, there["Node.js"]))
     planned = await _replayed(planned, sandbox, emit, until)
     if not planned.checks:
-        absent = [one.result.absent for one in planned.legs if one.result.absent]
+        absent = [one.result.absent_program for one in planned.legs if one.result.absent_program]
         # A tool is often missing because the job's own runtime, which would install it, is.
         lacking = [name for name in map(runtimes.runtime_of, absent) if name] + [name for name in there if not there[name]]
         ending = runtimes.missing(lacking[0], planned.runtimes, texts, kind) if absent and lacking else planned.ending
@@ -162,7 +166,7 @@ def _task(case: Case, ready: _Ready, sandbox: Sandbox, policy: Policy, budget: B
     return Task(
         id=case.id,
         sandbox=sandbox,
-        checks=planned.checks,
+        checks=tuple(replace(check, absent=planned.absent) for check in planned.checks),
         policy=policy,
         budget=budget,
         hints=case.hints,
@@ -184,7 +188,7 @@ def _uninstalled(case: Case, planned: Plan, error: InstallFailed) -> Uninstalled
     run = install_failure.run_of(error)
     if run is None:
         return _without(install_failure.out_of_reach(error), planned.notes)
-    was_met = any(isinstance(job, FailedJob) and job.reported_ids for job in case.jobs)  # its log names tests, so they ran
+    was_met = _was_met(case)
     ended = _without(install_failure.unmet(error, was_met=was_met), planned.notes)
     if was_met:
         return ended
@@ -192,6 +196,11 @@ def _uninstalled(case: Case, planned: Plan, error: InstallFailed) -> Uninstalled
     check = install_failure.check(source)
     oracle = Oracle((check,), {check.name: run.red}, {check.name: run.green})
     return Uninstalled(planned, ConfirmedFailure(oracle, (run,)), ended)
+
+
+def _was_met(case: Case) -> bool:
+    """Whether CI could install what its failed jobs need."""
+    return any(isinstance(job, FailedJob) and job.reported_ids for job in case.jobs)  # its log names tests, so they ran
 
 
 async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, until: float) -> Plan:
@@ -206,7 +215,7 @@ async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, until: float) -
         which = f"Step `{check.name}`{', with the steps before it' if check.before else ''}"
         await emit(StepDone(step="replay", text=f"{which}: {how} ({run.seconds:.1f} s)", seconds=run.seconds))
 
-    stage = Replayer(sandbox, Runner(sandbox), ran, until)
+    stage = Replayer(sandbox, Runner(sandbox), ran, until, planned.absent)
     planned = await complete(planned, stage)
     await emit(StepDone(step="replay", text=_understood(planned), seconds=time.monotonic() - started))
     return planned

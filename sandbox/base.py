@@ -132,6 +132,7 @@ class Packages:
     node: tuple[str, ...] = ()
     crates: tuple[str, ...] = ()  # folders with a Cargo.toml
     go_modules: tuple[str, ...] = ()  # folders with a go.sum
+    without: tuple[str, ...] = ()  # distributions that are left out, whatever requires them (needs uv); normalised names
     python: str | None = None  # requested version, "3.12"; the nearest available one is used and reported in `Installed`
     node_version: str | None = None  # "22": npm's scripts run with this Node.js, if the registry has it
     as_of: str | None = None  # "2026-07-08": npm takes no version from after this day, where no lock file names the versions

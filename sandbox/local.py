@@ -34,7 +34,13 @@ from sandbox.jail.confinement import Confinement, uid_of_a_free_slot
 from sandbox.jail.stage import TOP, open_stage
 from sandbox.jail.workspace import ENVIRONMENTS, JailContext, LocalWorkspace, Runtime
 
-ETC = {"passwd": bubblewrap.PASSWD, "group": bubblewrap.GROUP, "hosts": bubblewrap.HOSTS}
+ETC = {
+    "passwd": bubblewrap.PASSWD,
+    "group": bubblewrap.GROUP,
+    "hosts": bubblewrap.HOSTS,
+    "host.conf": bubblewrap.HOST_CONF,
+    "nsswitch.conf": bubblewrap.NSSWITCH,
+}
 _OWN = (Mount(f"{TOP}/tools", TOOLS), Mount(f"{TOP}/init", INIT))
 MOUNTS = (*_OWN, *(Mount(f"{TOP}/etc/{name}", f"/etc/{name}") for name in ETC))
 _WRITE_ETC = 'while [ $# -gt 0 ]; do printf %s "$2" > "/mnt/etc/$1"; shift 2; done'

@@ -145,6 +145,7 @@ class Runner:
             "root": workspace.root,
             # If the command failed as a whole, it hid every test, so all of them run.
             "only": None if only is None or EXIT in only else sorted(only),
+            "absent": list(check.absent),
             "timeout": seconds,
             "output_limit": FINDINGS_LIMIT if check.reader in ("findings", *printed.READERS) else OUTPUT_LIMIT,
         }

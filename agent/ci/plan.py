@@ -61,6 +61,7 @@ class Plan:
     legs: tuple[PlannedLeg, ...] = ()
     project: Project | None = None
     seen: tuple[CheckRun, ...] = ()  # failed runs of checks, from a replay
+    absent: tuple[str, ...] = ()  # as in `Check`
 
     def other(self, jobs: tuple[RequestedJob, ...], ending: Ending) -> tuple[RequestedJob, ...]:
         """The request for another job than the planned one, which was refused; empty if this job was asked for by name."""

@@ -89,6 +89,8 @@ class Check:
     services: tuple[Service, ...] = ()
     conditions: tuple[Conditions, ...] = ()
     outer: Mapping[str, str] = field(default_factory=dict)  # variables of the workflow and the job: exports override them
+    # What the sandbox lacks: modules, and folders ("vendor/data/"). A test that fails only for want of it counts as skipped.
+    absent: tuple[str, ...] = ()
 
     @property
     def needs_company(self) -> bool:

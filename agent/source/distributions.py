@@ -38,6 +38,15 @@ def distribution_of(module: str, installed: Mapping[str, Sequence[str]]) -> str:
     return found[0] if len(found) == 1 else parts[0].replace("_", "-")
 
 
+def modules_of(distribution: str) -> tuple[str, ...]:
+    """The likely top-level modules of a distribution that is not installed, in lower case."""
+    name = normalised(distribution)
+    known = [module.partition(".")[0].lower() for module, provides in _FAMOUS.items() if normalised(provides) == name]
+    plain = name.replace("-", "_")
+    shorter = plain.removeprefix("python_"), plain.removesuffix("_python"), plain.removeprefix("py")
+    return tuple(dict.fromkeys((*known, plain, *(each for each in shorter if each))))
+
+
 def named(requirement: str) -> str:
     """The normalised name at the start of a requirement line; "" if there is none."""
     found = _REQUIREMENT.match(requirement)

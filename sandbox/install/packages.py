@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ INSTALLER_ENVIRONMENT = {
 }
 _BUILT = re.compile(r"^[ \t]*+Built ([\w.-]+?)(?:==| @ )|^[ \t]*+Building wheel for ([\w.-]+) ", re.MULTILINE)
 
-WHEELS, UV, PIP = "/wheels", "/installer/uv", "/installer/pip/pip"
+WHEELS, UV, PIP, OVERRIDES = "/wheels", "/installer/uv", "/installer/pip/pip", "/installer/overrides.txt"
 UV_OPTIONS = ("--no-cache", "--link-mode=copy", "--compile-bytecode")
 CANNOT_START = 127  # exit code of a shell for a missing program, and of a loader for a missing library
 Start = Callable[[Sequence[str], Mapping[str, str]], Awaitable[Completed]]
@@ -158,6 +159,18 @@ def _venv(python: str, backend: InstallBackend) -> tuple[str, ...]:
 
 async def _install(backend: InstallBackend, installer: Installer, plan: InstallPlan, found: Wheels, store: PackageStore) -> str:
     """Install the plan's targets; returns the installer's output."""
+    with tempfile.TemporaryDirectory() as folder:
+        overrides = Path(folder, "overrides.txt")
+        if plan.left_out:
+            await asyncio.to_thread(overrides.write_text, "".join(f"{line}\n" for line in plan.left_out))
+            await asyncio.to_thread(overrides.chmod, 0o644)
+            installer.override(overrides)
+        return await _install_targets(backend, installer, plan, found, store)
+
+
+async def _install_targets(
+    backend: InstallBackend, installer: Installer, plan: InstallPlan, found: Wheels, store: PackageStore
+) -> str:
     start = await installer.command()
     result = await _run(backend.run_installer, [*start, "--no-index", *plan.targets], {})
     if result.exit_code == CANNOT_START and installer.fall_back_to_pip():
@@ -179,6 +192,7 @@ class Installer:
         self._backend, self._wheels = backend, found.folder
         self._uv = interpreters.uv_binary()
         self._start: tuple[str, ...] = ()
+        self._overrides: Path | None = None
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -192,6 +206,10 @@ class Installer:
         """Switch to pip; returns whether uv was used before. The worker's uv may not start on a different system."""
         had, self._uv, self._start = self._uv is not None, None, ()
         return had
+
+    def override(self, file: Path) -> None:
+        """Let a requirements file replace what anything else requires. pip has no such option, so it ignores the file."""
+        self._overrides = file
 
     def index_options(self, urls: Sequence[str], strategy: IndexStrategy) -> tuple[str, ...]:
         """The options for using indexes, of which the first takes precedence."""
@@ -210,6 +228,7 @@ class Installer:
             show, python = self._backend.show, f"{self._backend.env}/bin/python"
             if self._uv is not None:
                 program = [await show(self._uv, UV), "pip", "install", "--python", python, *UV_OPTIONS]
+                program += [] if self._overrides is None else ["--overrides", await show(self._overrides, OVERRIDES)]
             else:
                 pip = await show(pip_client.pip_folder(), PIP)
                 program = [python, f"{pip}/__main__.py", "install", "--no-warn-script-location"]

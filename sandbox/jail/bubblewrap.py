@@ -22,6 +22,9 @@ INSIDE_UID = 1000
 PASSWD = f"root:x:0:0:root:/:/bin/sh\nsandbox:x:{INSIDE_UID}:{INSIDE_UID}:sandbox:/tmp:/bin/sh\n"
 GROUP = f"root:x:0:\nsandbox:x:{INSIDE_UID}:\n"
 HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
+# As on a runner: a name has all its addresses, and a name that is not in the file is asked for.
+HOST_CONF = "multi on\n"
+NSSWITCH = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"
 FIRST = """
 exec 3<&0 4>&1 5>&2 </dev/null >/dev/null 2>&1
 /usr/bin/env --default-signal=INT,QUIT "$@" <&3 >&4 2>&5 3<&- 4>&- 5>&- &
@@ -41,6 +44,10 @@ SYSTEM_FILES = (
     "/etc/alternatives",
     "/etc/localtime",
     "/etc/mime.types",
+    "/etc/services",
+    "/etc/protocols",
+    "/etc/os-release",
+    "/etc/fonts",
     "/etc/ssl/certs",
     "/etc/ca-certificates",
     "/etc/maven",

@@ -1,25 +1,32 @@
-"""From a checkout's files to a task: missing runtimes, and another job where the replay of the first one is refused."""
+"""From a checkout's files to a task: missing runtimes, another job where the replay of the first one is refused, and what the
+sandbox cannot have, with real installs from an index on loopback.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 from agent.case import Case, Prepared, Uninstalled
+from agent.checks.runner import Runner
 from agent.ci.job.selection import AnyJob
 from agent.contract.budget import Budget
 from agent.contract.events import AnyEvent
 from agent.contract.outcome import NoRepair, Outcome
 from agent.contract.task import Policy
+from agent.contract.verdicts import Verdict
 from agent.preparing import prepare
 from app.cli.checkout import checkout
 from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
+from sandbox.process import ProcessSandboxes
+from tests.sandbox.conftest import tarball
+from tests.sandbox.index import Index, serving
 
 PASSES = "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_it(self):\n        pass\n"
 # Each with a test for `go test` and the like; the first one that this machine has only outside /usr, or not at all, is tried.
@@ -27,6 +34,10 @@ LANGUAGES = {
     "Go": ("go", {"go.mod": "module example.com/a\n\ngo 1.21\n", "a_test.go": "package a\n"}, "1.21", "golang-go"),
     "Rust": ("cargo", {"Cargo.toml": '[package]\nname = "a"\nversion = "0.1.0"\nrust-version = "1.70"\n'}, "1.70", "cargo"),
 }
+
+
+async def emit(event: AnyEvent) -> None:
+    pass
 
 
 async def prepared(
@@ -37,9 +48,6 @@ async def prepared(
         (repository / name).parent.mkdir(parents=True, exist_ok=True)
         (repository / name).write_text(dedent(text))
     store = PackageStore(tmp_path / "packages", await configured())
-
-    async def emit(event: AnyEvent) -> None:
-        pass
 
     case = Case("one", "one", checkout.packed(repository), jobs=() if job is None else (job,), command=command)
     async with LocalSandboxes(tmp_path / "open", store).open("one") as sandbox:
@@ -125,3 +133,73 @@ async def test_files_of_git_lfs_without_their_content_are_named(tmp_path: Path) 
     found = await prepared({**files, "data/a b.bin": "content"}, tmp_path / "two", command="python -m unittest")
     assert isinstance(found, Prepared), found
     assert not [note for note in found.task.approximated if "LFS" in note]
+
+
+PYPROJECT = b"""
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+[project]
+name = "mine"
+version = "1.0"
+dependencies = []
+[project.optional-dependencies]
+test = ["answering", "nosuch-of-mine", "from-git @ git+https://git.invalid/from-git"]
+"""
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
+    with serving(tmp_path / "index") as made:
+        monkeypatch.setenv("PIP_INDEX_URL", made.url)
+        yield made
+
+
+async def test_a_test_dependency_that_cannot_be_had_and_an_absent_submodule_cost_only_their_tests(
+    index: Index, tmp_path: Path
+) -> None:
+    index.add_wheel("answering")
+    files = {
+        "pyproject.toml": PYPROJECT,
+        "backend.py": index.backend("mine", tmp_path / "executed", "Provides-Extra: test\\nRequires-Dist: answering; "
+            "extra == 'test'\\nRequires-Dist: nosuch-of-mine; extra == 'test'\\n"
+            "Requires-Dist: from-git @ git+https://git.invalid/from-git ; extra == 'test'\\n"),
+        ".gitmodules": b'[submodule "data"]\n\tpath = vendor/data\n\turl = https://example.invalid/data.git\n',
+        "test_it.py": b"""
+import unittest
+class Tests(unittest.TestCase):
+    def test_has(self):
+        import answering
+        self.assertEqual(answering.answer, 42)
+    def test_lacks_a_package(self):
+        import nosuch_of_mine
+    def test_lacks_a_package_from_git(self):
+        import from_git
+    def test_lacks_a_submodule(self):
+        open("vendor/data/cases.txt")
+    def test_lacks_something_else(self):
+        open("cases.txt")
+""",
+    }  # fmt: skip
+
+    sandboxes = ProcessSandboxes(tmp_path / "open", PackageStore(tmp_path / "packages", index.access))
+    async with sandboxes.open("case") as sandbox:
+        case = Case("case", "sample", tarball(files))
+        prepared = await prepare(case, sandbox, emit, policy=Policy(), budget=Budget())
+        assert isinstance(prepared, Prepared), prepared
+        (check,) = prepared.task.checks
+        async with sandbox.candidate() as workspace:
+            run = await Runner(sandbox).run(workspace, check)
+    assert {name.rpartition(".")[2]: verdict for name, verdict in run.verdicts.items()} == {
+        "test_has": Verdict.PASSED,
+        "test_lacks_a_package": Verdict.SKIPPED,
+        "test_lacks_a_package_from_git": Verdict.SKIPPED,
+        "test_lacks_a_submodule": Verdict.SKIPPED,
+        "test_lacks_something_else": Verdict.FAILED,
+    }
+    notes = "\n".join(prepared.task.approximated)
+    assert "`nosuch-of-mine` cannot be installed here, so tests that import it are skipped: Because nosuch-of-mine was" in notes
+    assert "the submodule vendor/data is not here" in notes
+    assert prepared.task.packages.without == ("from-git", "nosuch-of-mine")
+    assert "`from-git` is not from a package index" in notes

@@ -49,6 +49,21 @@ for family in (socket.AF_NETLINK, socket.AF_PACKET, 38, 40):
     assert ended.stdout.decode().splitlines() == ["int True"] * 3 + ["own loopback"] + ["refused"] * 4, ended.stderr
 
 
+async def test_names_are_resolved_as_on_a_runner(jail: Sandbox) -> None:
+    program = """
+import socket
+print(sorted({each[4][0] for each in socket.getaddrinfo("localhost", 80)}), socket.getservbyname("http"))
+with socket.socket(socket.AF_INET6) as own:
+    own.bind(("::1", 0)); own.listen()
+    with socket.create_connection(own.getsockname()[:2]): print("own loopback")
+try: socket.getaddrinfo("example.com", 80)
+except socket.gaierror as error: print(error.errno == socket.EAI_AGAIN)
+"""
+    async with jail.candidate() as workspace:
+        ended = await py(workspace, program)
+    assert ended.stdout.decode().splitlines() == ["['127.0.0.1', '::1'] 80", "own loopback", "True"], ended.stderr
+
+
 async def test_nothing_of_the_worker_is_visible(jail: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELFHEAL_TEST_SECRET", "s3cr3t-value")
     script = "ls /proc | grep -c '^[0-9]'; cat /etc/shadow; ls /home /sys; "

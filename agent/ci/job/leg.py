@@ -147,7 +147,7 @@ class TraversalResult:
     notes: tuple[str, ...] = ()
     runtimes: Mapping[str, str] = field(default_factory=dict)  # other languages: name → requested version
     checks: tuple[Check, ...] = ()  # of the steps that were reached
-    absent: str = ""  # a program that a step called in vain
+    absent_program: str = ""  # a program that a step called in vain
 
     @property
     def check(self) -> Check | None:

@@ -36,7 +36,7 @@ class StepRecorder:
         self.packages = Packages(python=leg.python)
         self.runtimes: dict[str, str] = {}  # other languages: the requested version
         self.tried: list[CheckStep] = []  # steps that a later one may depend on
-        self.absent = ""  # a program that a step called in vain
+        self.absent_program = ""  # a program that a step called in vain
 
     def record(self, current: CurrentStep, does: Does, detail: str) -> None:
         self.steps[current.number] = StepOutcome(current.number, current.title, does, detail)
@@ -82,7 +82,7 @@ class StepRecorder:
             noted,
             dict(self.runtimes),
             tuple(one.check for one in self.tried),
-            self.absent,
+            self.absent_program,
         )
 
 

@@ -13,6 +13,10 @@ class Unavailable(Exception):
         super().__init__(what)
         self.what, self.note = what, note
 
+    @property
+    def is_secret(self) -> bool:
+        return _is_secret(self.what)
+
 
 class JobRefused(Exception):
     """A step that all later steps build on cannot run here."""

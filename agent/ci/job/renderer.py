@@ -98,9 +98,21 @@ class Renderer:
         shell = self.render(own.shell or outer.shell or (POWERSHELL if leg.is_windows else SHELL), frame)
         return replace(frame, shell=shell, cwd=self.render(own.working_directory or outer.working_directory or ".", frame))
 
-    def step_env(self, step: WorkflowStep, frame: StepFrame) -> dict[str, str]:
-        """The step's own variables. Raises as `render`."""
-        return {name: self.render(text, frame) for name, text in step.env.items()}
+    def step_env(self, step: WorkflowStep, frame: StepFrame, *, is_target: bool) -> tuple[dict[str, str], dict[str, str]]:
+        """The step's own variables, and those left out with what they need ("secrets.TOKEN"). Raises as `render`.
+
+        As in a pull request from a fork, a step runs without its secrets, unless CI reports that this job failed.
+        """
+        found, left_out = dict[str, str](), dict[str, str]()
+        for name, text in step.env.items():
+            try:
+                found[name] = self.render(text, frame)
+            except Unavailable as needs:
+                if is_target or self.leg.is_red or not needs.is_secret:
+                    raise
+                left_out[name] = needs.what
+                self.notes.append(f"the variable {one_line(name, 60)} is left out: it needs {quote_missing(needs.what)}")
+        return found, left_out
 
     def require_known(self, what: str) -> None:
         """Raises `RunNeeded` if running the steps so far would show `what`."""

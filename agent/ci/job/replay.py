@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.checks.runner import Runner
 from agent.ci.expressions import Value
@@ -35,6 +35,7 @@ class Replayer:
     runner: Runner
     ran: Ran
     until: float
+    absent: tuple[str, ...] = ()  # as in `Check`
 
     async def replay(self, leg: Leg, project: Project, files: Files) -> TraversalResult:
         """Raises `SandboxError`."""
@@ -58,6 +59,7 @@ class Replay:
 
     async def perform(self, check: Check, is_fresh: bool) -> Performed:
         """Raises `LimitExceeded` if the steps of a job export too much, and `SandboxError`."""
+        check = replace(check, absent=self.replayer.absent)
         seconds = max(1.0, min(check.timeout, self.replayer.until - time.monotonic()))
         runner = self.replayer.runner
         if is_fresh:

@@ -38,6 +38,7 @@ class CurrentStep:
     number: str  # "3", or "3.1" within an action of the repository
     title: str  # as GitHub shows it
     is_target: bool  # CI reports that it failed
+    without: Mapping[str, str] = field(default_factory=dict)  # its variables that are left out: "secrets.TOKEN" each
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import TypeAlias, TypeVar
 
 from agent.ci.expressions import ExpressionError, Unknown, condition
 from agent.ci.expressions.values import Files
+from agent.ci.job.lacks import Lack, lack_of, lacks_network
 from agent.ci.job.leg import (
     End,
     Leg,
@@ -40,13 +41,10 @@ from agent.ci.job.refusals import (
 )
 from agent.ci.job.renderer import Renderer, RunNeeded, StepFrame, unknown_outputs
 from agent.ci.job.steps import CompositeStep, CurrentStep, InstallStep, RunStep, SetupStep, StepMeaning, StepReader
-from agent.ci.logs.machine_signs import absent_program, by_sandbox, lacks_a_file
 from agent.ci.project.commands import names_tests
 from agent.ci.project.detection import Project
 from agent.ci.workflows.model import WorkflowStep
-from agent.contract.verdicts import Check, CheckRun
 from agent.report.endings import Ending, stopped_before
-from agent.reproduce.sandbox_limits import NO_BROWSER
 
 Stop = CheckStep | Ending | NoCheck  # the failing step, why it cannot be reached, or no check at all
 T = TypeVar("T")
@@ -134,12 +132,13 @@ class _Traversal:
     def _step(self, step: WorkflowStep, outer: StepFrame) -> Running[Stop | None]:
         number = f"{outer.prefix}{step.number}"
         is_target = self.target is Target.NAMED and number == str(self.reported.failing)
-        frame, needs = outer, None
+        frame, needs, without = outer, None, dict[str, str]()
         try:
-            frame = replace(outer, own=self.renderer.step_env(step, outer))
+            own, without = self.renderer.step_env(step, outer, is_target=is_target)
+            frame = replace(outer, own=own)
         except Unavailable as stands:
             needs = stands  # matters only if the step runs
-        current = CurrentStep(step, frame, number, self.renderer.title(step, frame), is_target)
+        current = CurrentStep(step, frame, number, self.renderer.title(step, frame), is_target, without)
         if not is_target and not self._is_run(current):
             self.recorder.record(current, "skipped", "its condition is false")
             frame.conclude(step, {}, "skipped")
@@ -227,8 +226,8 @@ class _Traversal:
                 if (doubt := self._open_condition(current)) is not None:
                     self._leave_out_uncertain(current, doubt)
                     return None
-                if self.target.is_any_red and (lacks := self._lacks(tried.check, done.run)):
-                    self._leave_out_lacking(current, lacks)
+                if self.target.is_any_red and (lack := lack_of(runs, done.run, current, self.recorder.steps.values())):
+                    self._leave_out_lacking(current, lack)
                     return None
                 if not self.target.is_any_red:
                     return stopped_before(replace(done.run, stopped_at=done.run.stopped_at or current.title))
@@ -246,7 +245,12 @@ class _Traversal:
             was_first, self.is_first = self.is_first, False
             done = yield RunRequest(check, is_fresh=False)
             assert done is not None
-            if not done.is_red or tried.may_fail or was_first:
+            if (
+                not done.is_red
+                or tried.may_fail
+                or was_first
+                or (self.target.is_any_red and lacks_network(tried.check, done.run))
+            ):
                 return done
         done = yield RunRequest(self.recorder.joined(tried), is_fresh=True)
         assert done is not None
@@ -272,30 +276,15 @@ class _Traversal:
         )
         current.frame.conclude(current.step, unknown_outputs(current.step))
 
-    def _lacks(self, check: Check, run: CheckRun) -> str:
-        """What a failing step lacks here but not in CI; "" if it may show the failure.
-
-        A step that tests cannot have failed without the program that it calls; anything else may be what it tests.
-        """
-        if check.reader != "exit":
-            return ""
-        lines = run.output.splitlines()
-        if program := absent_program(lines, run.exit_code):
-            self.recorder.absent = self.recorder.absent or program
-            return f"the program {program}"
-        if NO_BROWSER.search(run.output):
-            return "a browser"
-        if names_tests(check.command):
-            return ""
-        left = next((step for step in self.recorder.steps.values() if step.does == "left out"), None)
-        return by_sandbox(lines, run.exit_code) or (
-            f"a file that step {left.number}, `{left.title}`, may provide" if left is not None and lacks_a_file(lines) else ""
+    def _leave_out_lacking(self, current: CurrentStep, lack: Lack) -> None:
+        self.missed = self.missed or (
+            step_unavailable(current.title, lack.secret) if lack.secret else step_lacks(current.title, lack.what)
         )
-
-    def _leave_out_lacking(self, current: CurrentStep, lacks: str) -> None:
-        self.missed = self.missed or step_lacks(current.title, lacks)
-        self.recorder.record(current, "left out", f"it fails here without {lacks}")
-        self.recorder.notes.append(f"step {current.number}, `{current.title}`, fails here without {lacks}, so it is left out")
+        self.recorder.absent_program = self.recorder.absent_program or lack.program
+        self.recorder.record(current, "left out", f"it fails here without {lack.what}")
+        self.recorder.notes.append(
+            f"step {current.number}, `{current.title}`, fails here without {lack.what}, so it is left out"
+        )
         current.frame.conclude(current.step, unknown_outputs(current.step))
 
     def _fails(self, tried: CheckStep, current: CurrentStep) -> Stop:

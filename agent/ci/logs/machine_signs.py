@@ -87,6 +87,7 @@ npm (?:warn|WARN) .{0,200}(?:ECONNRESET|ETIMEDOUT|EAI_AGAIN|network)
 WARNING: .{0,200}HTTP error (?:5\d\d|429)
 """)
 
+NETWORK = "the network"
 # A request that cannot leave the sandbox, in the words of clients and languages; anywhere in a line.
 _NO_NETWORK = re.compile(
     r"EAI_AGAIN|ENOTFOUND|ENETUNREACH|getaddrinfo|(?i:could not resolve (?:host|proxy)|name resolution)"
@@ -123,7 +124,7 @@ def by_sandbox(lines: Sequence[str], exit_code: int | None) -> str:
     """What a set-up step lacks here that a runner has, for people; "" if its output shows nothing of the kind."""
     near = lines[-NEAR:]
     if any(map(_NO_NETWORK.search, near)):
-        return "the network"
+        return NETWORK
     if program := absent_program(lines, exit_code):
         return f"the program {program}"
     if exit_code == 127 or any(_NO_PROGRAM.search(line.strip()) for line in near[-3:]):

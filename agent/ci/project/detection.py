@@ -19,9 +19,10 @@ from sandbox.base import KIB, LimitExceeded, Packages, Workspace
 
 READ_LIMIT = 512 * KIB  # bytes of one file that is read
 LOCK_LIMIT = 4096 * KIB  # the same for a lock file, which is usually long
-TEST_FILES_READ = 40
+TEST_FILES_READ = 80
 CONFIGURATION_FILES_READ = 60
 SCRIPTS_READ = 20
+_SUBMODULES = 50
 # Common names of the extras and groups that tests need.
 TEST_NAMES = ("test", "tests", "testing", "dev", "develop", "development", "ci")
 
@@ -34,6 +35,7 @@ _CONFIGURES = re.compile(
     r"^(?:[^/]+/){0,2}(?:(?:GNU)?[Mm]akefile|[^/]+\.mk|\.?[Jj]ustfile|[Tt]askfile(?:\.dist)?\.ya?ml|tox\.(?:ini|toml)|noxfile\.py"
     r"|setup\.(?:py|cfg)|pyproject\.toml|hatch\.toml|Pipfile(?:\.lock)?|(?:uv|poetry|pdm)\.lock|poe_tasks\.toml"
     r"|package\.json|go\.mod|Cargo\.toml|pom\.xml|build\.gradle(?:\.kts)?|\.python-version|\.pre-commit-config\.yaml|action\.ya?ml)$"
+    r"|^\.gitmodules$|^(?:[^/]+/)?[^/]*requirements[^/]*\.(?:txt|in)$|^requirements/[^/]+\.(?:txt|in)$"
     r"|^(?:[^/]+/)?\.cargo/config\.toml$|^\.github/(?:workflows/[^/]+|actions/(?:[^/]+/){1,3}action)\.ya?ml$"
 )
 _SCRIPT = re.compile(r"^(?:[^/]+/){0,2}[^/]+\.sh$|^(?:scripts?|bin|ci|tools)/[\w-]+$")
@@ -70,13 +72,18 @@ class Project:
 async def read_project(workspace: Workspace) -> Project:
     """Raises `SandboxError`."""
     paths = frozenset(entry.path for entry in await workspace.files() if not entry.link)
-    tests = sorted(path for path in paths if _TEST_FILE.search(path))[:TEST_FILES_READ]
+    tests = sorted(filter(is_test_file, paths), key=lambda path: (not path.endswith("conftest.py"), path))[:TEST_FILES_READ]
     scripts = sorted(path for path in paths if _SCRIPT.search(path))[:SCRIPTS_READ]
     named = sorted((path for path in paths if _CONFIGURES.search(path)), key=lambda path: (path.count("/"), path))[
         :CONFIGURATION_FILES_READ
     ]
     texts = {name: await _text(workspace, name) for name in (*named, *tests, *scripts)}
     return replace(await asyncio.to_thread(Project.of_texts, texts), paths=paths)
+
+
+def is_test_file(path: str) -> bool:
+    """Whether a test runner imports the file by its name."""
+    return _TEST_FILE.search(path) is not None or path.rpartition("/")[2] == "conftest.py"
 
 
 def detect_check(project: Project) -> Check | None:
@@ -123,6 +130,12 @@ def detect_packages(project: Project) -> Packages:
         projects=projects,
         python=detect_python(project),
     )
+
+
+def absent_submodules(project: Project) -> tuple[str, ...]:
+    """The folders of git submodules without files: an archive has none, and a checkout may lack them."""
+    named = re.findall(r"^\s*path\s*=\s*(\S.*?)/?\s*$", project.texts.get(".gitmodules", ""), re.MULTILINE)
+    return tuple(name for name in named[:_SUBMODULES] if not any(path.startswith(f"{name}/") for path in project.paths))
 
 
 def detect_python(project: Project) -> str | None:

@@ -7,8 +7,9 @@ network, and its system packages are fixed.
 from __future__ import annotations
 
 import itertools
+import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 from itertools import pairwise
 from typing import Any
@@ -35,6 +36,7 @@ _FETCHES = (
     "curl", "wget", "aria2c", "gh", "aws", "az", "gcloud", "gsutil", "kubectl", "helm", "rsync", "scp", "ssh", "docker",
     "docker-compose", "podman",
 )  # fmt: skip
+_UPLOADS = ("codecov", "codecovcli", "coveralls", "codacy", "codacy-coverage", "cc-test-reporter", "deepsource")
 _GIT = ("clone", "fetch", "pull", "push", "submodule", "lfs", "remote", "ls-remote")
 _SINGLE = ("python", "node_version", "as_of")  # fields of packages with one value
 _BROWSERS = ("playwright", "puppeteer", "cypress")
@@ -144,3 +146,23 @@ def provisions(words: Sequence[str]) -> bool:
     if name.startswith("python") and list(words[1:2]) == ["-m"]:
         name, rest = words[2] if len(words) > 2 else "", [word for word in words[3:] if not word.startswith("-")]
     return name in _BROWSERS and rest[:1] in (["install"], ["install-deps"])
+
+
+def uploads(words: Sequence[str]) -> bool:
+    """Whether one simple command only sends results to a service."""
+    rest = module_of(list(words)) or list(words)
+    name = "".join(rest[:1]).rpartition("/")[2]
+    return name in _UPLOADS or (name == "twine" and rest[1:2] == ["upload"])
+
+
+def hides_code(words: Sequence[str], cwd: str, paths: Collection[str]) -> bool:
+    """Whether a command removes a package's folder (`rm -rf src`), as in jobs that test an installed wheel.
+
+    An editable install needs the folder. `paths` are those of the repository's files, `cwd` is relative to its root.
+    """
+    program, *rest = words
+    options = "".join(word for word in rest if word.startswith("-"))
+    if program not in ("rm", "mv") or (program == "rm" and "r" not in options.lower()):
+        return False
+    folders = [posixpath.normpath(posixpath.join(cwd, word)) for word in rest if not word.startswith("-")]
+    return any(name == "src" or (f"{name}/__init__.py" in paths and "test" not in name) for name in folders)

@@ -6,6 +6,7 @@ Reads the installer's output like a job's log (`logs`). If in doubt, the machine
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from agent.ci.logs import Cause, read_log
 from agent.contract.outcome import Outcome
@@ -13,6 +14,7 @@ from agent.contract.verdicts import Check, CheckRun, Failure, Verdict, VerdictId
 from agent.guest.text import clean, one_line
 from agent.report.endings import Ending
 from agent.reproduce.flakiness import mentions_network
+from agent.source.distributions import normalised
 from sandbox.base import InstallFailed
 from sandbox.install.download import DownloadRefused
 from sandbox.install.sources.fetch import SourcesUnavailable
@@ -26,6 +28,13 @@ _OURS = re.compile(
     r"|fatal error: \S+\.h: No such file|failed: No such file or directory|pkg-config|_config executable"
 )
 _BUILD = re.compile(r"^(?:error: |ERROR: |[ \t]*+[×x] )?(?:The build backend returned an error|Failed to build )", re.MULTILINE)
+_AWAY = re.compile(r"Failed to fetch|error sending request|index lookups were disabled|Retrying \(Retry|HTTP status")
+_UNKNOWN = re.compile(r"was not found in the|there (?:is|are) no versions? of|No matching distribution found")
+_NOT_BUILT = re.compile(
+    r"(?:Failed to (?:download and )?build|Failed building wheel for|Failed to build) `?([\w.-]+?)(?:==|\s*@|[`\s]|$)"
+)
+_RAISED = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception)\b: |error: |fatal error: |Error: ")
+_NAME = re.compile(r"[\w.-]*\w")
 _BECAUSE = re.compile(r"\bBecause\s.+?(?=\n\s*\n|\nhint:|\Z)", re.DOTALL)
 
 
@@ -49,15 +58,35 @@ def run_of(failed: InstallFailed) -> CheckRun | None:
     )
 
 
+def culprit(failed: InstallFailed, optional: Collection[str], *, states: bool) -> str:
+    """The optional distribution (a normalised name) without which the rest may be installed; "" if there is none.
+
+    `states`: whether a job states what is installed. What no index has then fails in CI too.
+    """
+    said = clean(failed.output, 50_000)
+    if _AWAY.search(said) or mentions_network(said):
+        return ""
+    if built := [name for found in _NOT_BUILT.finditer(said) if (name := normalised(found[1])) in optional]:
+        return built[0]
+    if states and _UNKNOWN.search(said):
+        return ""
+    because = _BECAUSE.search(said)
+    names = map(normalised, _NAME.findall(because.group() if because else said))
+    return next((name for name in names if name in optional), "")
+
+
 def check(source: str) -> Check:
     """The install step as a check: `source` names where its packages were read from."""
     return Check(CHECK, "the install step", "exit", source=source)
 
 
 def in_words(failed: InstallFailed) -> str:
-    """The installer's error as one line: a resolver's full sentence, or the first line."""
-    because = _BECAUSE.search(failed.output)
-    return one_line(" ".join(because.group().split()), 400) if because else one_line(failed.reason, 400).rstrip(".")
+    """The installer's error as one line: a resolver's full sentences, or the first line with the last one of a build."""
+    if because := _BECAUSE.search(failed.output):
+        return one_line(" ".join(because.group().split()), 600)
+    lines = [line.strip() for line in clean(failed.output, 50_000).splitlines() if line.strip()]
+    cause = next((line for line in reversed(lines) if _RAISED.match(line)), "") if _NOT_BUILT.search(failed.output) else ""
+    return one_line(failed.reason, 400).rstrip(".") + (f": {one_line(cause, 200)}" if cause else "")
 
 
 def unmet(failed: InstallFailed, *, was_met: bool) -> Ending:

@@ -107,6 +107,10 @@ class ShellContext:
     def with_env(self, env: Mapping[str, str]) -> ShellContext:
         return replace(self, env={**self.env, **env})
 
+    def without_env(self, names: Iterable[str]) -> ShellContext:
+        """Without variables of which the value is not known any more."""
+        return replace(self, env={name: value for name, value in self.env.items() if name not in set(names)})
+
     def added(self, env: Mapping[str, str]) -> dict[str, str]:
         """The variables of `env` that differ from the context's own."""
         return {name: value for name, value in env.items() if self.env.get(name) != value}

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.ci.project.install_commands import installs, merge, provisions
+from agent.ci.project.install_commands import hides_code, installs, merge, provisions, uploads
 from agent.ci.runners.conditions import ConditionTracker
 from agent.ci.runners.context import Followed, ShellContext, Unfollowed
 from agent.ci.runners.subshells import isolated
@@ -37,6 +37,7 @@ _FILTERS = (
 )  # only show output
 _IDLE = (":", "true")
 _ASKS = (*_IDLE, "[", "[[", "test")
+_ONE_WORD = re.compile(r"[\w./:=+,@%-]+", re.ASCII)
 LATER = re.compile(r"\$|`")  # in words that only a shell can expand
 
 Run = Callable[[list[str], ShellContext], Followed | Unfollowed | None]
@@ -138,17 +139,24 @@ class _Script:
             given = assignments(bare[1:])[0].items()
             self.now.here = self.now.here.with_env({k: v for k, v in given if not LATER.search(v)})
         elif not bare:
+            self.now.here = self.now.here.without_env(assignments(words)[0])
             return
-        found = self.run(words, self.now.here) if runs is not False else None
+        found = self.run(_known(piece, self.now.here.env), self.now.here) if runs is not False else None
         if found is not None and piece.is_computed:
             found = Unfollowed("its arguments are known only at run time")
         if isinstance(found, Unfollowed):
             self.notes.append(f"`{_shown(piece)}` is not followed: {found.reason}")
         elif found is not None:
             self._followed(line, at, found)
-        elif not self._installed(line, at, words) and provisions(bare) and not self.now.is_condition:
-            self.notes.append(f"`{_shown(piece)}` sets up the machine and is left out")
+        elif self._installed(line, at, words):
+            pass
+        elif (provisions(bare) or uploads(bare)) and not self.now.is_condition:
+            why = "uploads results" if uploads(bare) else "sets up the machine"
+            self.notes.append(f"`{_shown(piece)}` {why} and is left out")
             self._out_of_pipeline(line, at)
+        elif hides_code(bare, self.now.here.cwd, self.context.project.paths):
+            self.notes.append(f"`{_shown(piece)}` is left out: the project is installed from this folder here")
+            line.remove(at)
         if at not in line.instead and "\\\n" in piece.text and not re.search("['\"`]|\\$\\(", piece.text):
             line.instead[at] = piece.text.replace("\\\n", " ")
 
@@ -253,6 +261,13 @@ class _Script:
             out += [self.text[at : piece.start], instead] if instead else []
             at = piece.end
         return "".join(out)
+
+
+def _known(piece: Piece, env: Mapping[str, str]) -> list[str]:
+    """The words of `tox -e $PYTHON` with the value of PYTHON, if that is one word that no shell would change."""
+    plain = {name: value for name, value in env.items() if _ONE_WORD.fullmatch(value)}
+    written = zip(piece.words, piece.raw, strict=True)
+    return [word if raw.startswith("'") else expanded([word], plain)[0] for word, raw in written]
 
 
 def _shown(piece: Piece) -> str:

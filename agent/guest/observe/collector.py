@@ -20,7 +20,7 @@ from ..tamper.detector import LIMIT, TamperDetector
 from ..tamper.snapshot import origin
 from ..text import clean, identity
 from ..wire.channel import DETAILS_LIMIT, MESSAGE_LIMIT, Channel, chain, connect, failure_of, message_of, relative_path
-from . import conditions
+from . import absent, conditions
 
 # Hooks that decide which tests run and with what result.
 _HOOKS = (
@@ -164,7 +164,11 @@ class Collector:
         report = outcome.get_result()
         call = getattr(report, "call", None)
         if report.outcome == "failed" and call is not None and call.excinfo is not None:
-            report.selfheal_failure = _failure(call.excinfo.value, str(report.longrepr), self.channel.root)
+            if absent.excuse(report, call.excinfo.value, self.channel):
+                name = self.identity(report.nodeid)
+                self.channel.send("verdict", id=name, verdict="skipped", seconds=0.0, failure=None)
+            else:
+                report.selfheal_failure = _failure(call.excinfo.value, str(report.longrepr), self.channel.root)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         name = self.identity(report.nodeid) or "."
@@ -217,7 +221,7 @@ class Collector:
         if outcome.excinfo or call.excinfo is None:
             return
         report = outcome.get_result()
-        if report.outcome == "failed":
+        if report.outcome == "failed" and not absent.excuse(report, call.excinfo.value, self.channel):
             failure = _failure(call.excinfo.value, str(report.longrepr), self.channel.root)
             if not failure["frames"]:
                 location, line = item.reportinfo()[:2]

@@ -18,6 +18,7 @@ from ..tamper.detector import TamperDetector
 from ..text import clean, identity
 from ..wire.channel import FRAMES_LIMIT, MESSAGE_LIMIT, Channel, connect, failure_of, relative_path
 from . import conditions
+from .absent import lack_behind
 
 _LOADER = re.compile(r"^unittest\.loader\.(?:_FailedTest|ModuleImportFailure)\.")
 _HOLDER = re.compile(r"^(?:setUpClass|tearDownClass|setUpModule|tearDownModule) \((?P<where>[^)]*)\)")
@@ -150,10 +151,14 @@ class Result(unittest.TextTestResult):
         type("Tests", (unittest.TestCase,), where)(name).run(aside)
 
     def addFailure(self, test: unittest.TestCase, err: Any) -> None:
+        if self._is_excused(test, err[1]):
+            return
         super().addFailure(test, err)
         self._add_problem(test, "failed", err)
 
     def addError(self, test: unittest.TestCase, err: Any) -> None:
+        if self._is_excused(test, err[1]):
+            return
         super().addError(test, err)
         # An exception in a test's own body means a failed test; a module that cannot be imported never ran.
         loader = type(test).__name__ == "_FailedTest"
@@ -175,6 +180,15 @@ class Result(unittest.TextTestResult):
     def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:
         super().addUnexpectedSuccess(test)
         self._set("failed", {"message": "unexpected success", "details": "", "frames": []})
+
+    def _is_excused(self, test: unittest.TestCase, error: BaseException) -> bool:
+        """Whether the failure became a skip, because the sandbox lacks what the test needs."""
+        lack = lack_behind(error, self.sender.absent, self.sender.root)
+        if type(test).__name__ == "_FailedTest" and (named := re.search(r"No module named '([\w.]+)'\s*$", str(error))):
+            lack = lack_behind(ModuleNotFoundError(name=named[1]), self.sender.absent, self.sender.root)
+        if lack:
+            self.addSkip(test, "%s is not available in the sandbox" % lack)
+        return bool(lack)
 
     def _add_problem(self, test: unittest.TestCase, verdict: str, err: Any) -> None:
         kind, error, trace = err

@@ -168,6 +168,7 @@ class ProgramStarter:
         environment[channel.VARIABLE] = self.folder
         with open(os.path.join(self.folder, channel.REQUEST), "w", encoding="utf-8") as file:
             shared = {name: request[name] for name in ("root", "only", "conditions")}
+            shared["absent"] = request.get("absent", ())  # other subcommands have none
             json.dump(dict(shared, restore=restore, canary=canary), file)
         return self._popen(request, environment)
 

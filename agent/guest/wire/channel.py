@@ -25,7 +25,7 @@ class Channel:
     The first message names a key that every later message repeats, so a line from other code on the socket is detected.
     """
 
-    __slots__ = ("root", "only", "conditions", "canary", "_restore", "_pid", "_socket", "_key", "_lock")
+    __slots__ = ("root", "only", "conditions", "canary", "absent", "_restore", "_pid", "_socket", "_key", "_lock")
 
     def __init__(self, folder: str) -> None:
         with open(os.path.join(folder, REQUEST), encoding="utf-8") as file:
@@ -34,6 +34,7 @@ class Channel:
         self.only: frozenset[str] | None = None if request["only"] is None else frozenset(request["only"])
         self.conditions: dict[str, Any] = request["conditions"]
         self.canary: str = request["canary"]
+        self.absent: tuple[str, ...] = tuple(request.get("absent", ()))
         self._restore: dict[str, str | None] = request["restore"]
         self._pid = os.getpid()
         self._key = os.urandom(12).hex()

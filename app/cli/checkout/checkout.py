@@ -87,7 +87,7 @@ async def list_files(root: Path) -> CheckoutFiles:
         path = module.partition("\n")[2]
         if not any(name.startswith(f"{path}/") for name in names):
             notes.append(
-                f"the submodule {one_line(path, 100)} is not checked out, so tests that read it fail: "
+                f"the submodule {one_line(path, 100)} is not checked out, so tests that read it are skipped: "
                 "run `git submodule update --init` first"
             )
     shown = await git(root, "rev-parse", "--show-toplevel")

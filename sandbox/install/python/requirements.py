@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from sandbox.base import InstallFailed, Packages
 from sandbox.host.tree import parts_of
@@ -164,11 +165,15 @@ async def _text(path: str, read: Read) -> str:
 
 @dataclass(frozen=True, slots=True)
 class InstallPlan:
-    """`runtime` is what the code needs, `builds` what each project's build needs, `targets` the installer's arguments."""
+    """`runtime` is what the code needs, `builds` what each project's build needs, `targets` the installer's arguments.
+
+    `left_out` are lines that override every requirement of what cannot be installed.
+    """
 
     runtime: RequirementLines
     builds: tuple[RequirementLines, ...]
     targets: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -182,8 +187,14 @@ async def read_plan(packages: Packages, files: Read) -> InstallPlan:
     listed = await from_files(packages.requirement_files, packages.constraint_files, files)
     groups = await from_groups(packages.groups, files)
     projects = [await from_project(project, files) for project in packages.projects]
+    lines = (
+        *single.requirements,
+        *listed.requirements,
+        *groups.requirements,
+        *(line for needs, _ in projects for line in needs),
+    )
     runtime = RequirementLines(
-        (*single.requirements, *listed.requirements, *groups.requirements, *(line for needs, _ in projects for line in needs)),
+        tuple(line for line in lines if canonicalize_name(Requirement(line).name) not in packages.without),
         listed.constraints,
         listed.hashes,
         single.partial or listed.partial or groups.partial,
@@ -194,4 +205,5 @@ async def read_plan(packages: Packages, files: Read) -> InstallPlan:
     for project in packages.projects:
         folder, extras = split_extras(project)
         targets += ["--editable", f"./{folder}" + (f"[{','.join(extras)}]" if extras else "")]
-    return InstallPlan(runtime, tuple(RequirementLines(building) for _, building in projects), tuple(targets))
+    never = tuple(f"{name} ; python_version < '0'" for name in packages.without)
+    return InstallPlan(runtime, tuple(RequirementLines(building) for _, building in projects), tuple(targets), never)

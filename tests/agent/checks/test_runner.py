@@ -1,12 +1,13 @@
 import json
 import textwrap
+from dataclasses import replace
 
 import pytest
 
 from agent.checks.runner import Runner
 from agent.contract.verdicts import Check, Frame, Reader, Verdict, VerdictId
 from sandbox.base import Command, Completed, Sandbox
-from tests.agent.conftest import RunCheck
+from tests.agent.conftest import Repository, RunCheck
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -113,6 +114,35 @@ async def test_a_file_that_cannot_be_collected_is_an_error_with_its_cause_and_hi
 
     healed = await run_check({**files, "pkg.py": ""}, only=frozenset({"test_a.py"}))
     assert dict(healed.verdicts) == {"test_a.py": PASSED, "test_a.py::test_a": PASSED}
+
+
+async def test_what_the_sandbox_lacks_skips_only_the_tests_that_need_it(sandbox: Sandbox, repository: Repository) -> None:
+    workspace = await repository(
+        {
+            "test_whole.py": "import bson.codec\ndef test(): pass\n",
+            "test_cases.py": "CASES = open('vendor/data/cases').read()\ndef test(): pass\n",
+            "test_each.py": code("""
+                import pytest
+                @pytest.fixture
+                def data(): return open("vendor/data/a")
+                def test_a(data): pass
+                def test_b():
+                    try: import bson
+                    except ImportError as error: raise RuntimeError("install bson") from error
+                def test_c(): import bsonic
+                def test_d(): open("vendor/other")
+                def test_e(): assert False, "No module named 'bson'"
+            """),
+        }
+    )
+    check = Check("tests", "python -m pytest -q", "pytest", absent=("bson", "vendor/data/"))
+    run = await Runner(sandbox).run(workspace, check)
+    skipped = {"test_whole.py", "test_cases.py", "test_each.py::test_a", "test_each.py::test_b"}
+    assert {id_ for id_, verdict in run.verdicts.items() if verdict is SKIPPED} == skipped
+    assert run.red == {f"test_each.py::test_{name}" for name in "cde"}
+    assert {failure.id for failure in run.failures} == run.red
+    run = await Runner(sandbox).run(workspace, replace(check, command="python -m pytest -q test_whole.py test_each.py::test_a"))
+    assert not run.red
 
 
 async def test_a_syntax_error_names_its_line(run_check: RunCheck) -> None:

@@ -171,7 +171,9 @@ def _environment(environment: Environment, options: Options, home: ShellContext,
         lines.insert(0, f"mkdir -p {shlex.quote(posixpath.join(back, scratch))}")
     inner = again("\n".join(lines), context)
     packages = merge(_packages(environment, home, options), inner.packages)
-    notes = (*(f"tox environment {environment.name}: {note}" for note in environment.notes), *inner.notes)
+    urls = [line for line in environment.deps if "://" in line and not line.startswith("-")]
+    elsewhere = [f"{line[:80]} is not from a package index, so it is left out" for line in urls]
+    notes = (*(f"tox environment {environment.name}: {note}" for note in (*environment.notes, *elsewhere)), *inner.notes)
     return replace(inner, packages=packages, python=environment.python or inner.python, notes=notes)
 
 

@@ -61,9 +61,12 @@ class Walks:
         leg, project = await self._leg(text, files or {}, failed, told)
         return read_steps(leg, project, no_files)
 
-    async def run(self, text: str, files: Mapping[str, str] | None = None, *, failed: str | None = None) -> TraversalResult:
-        """As running the steps tells it."""
+    async def run(
+        self, text: str, files: Mapping[str, str] | None = None, *, failed: str | None = None, is_red: bool = True
+    ) -> TraversalResult:
+        """As running the steps tells it; `is_red`: CI reports that the job failed."""
         leg, project = await self._leg(text, files or {}, failed, ())
+        leg = replace(leg, is_red=is_red)
         runner = Runner(self.sandbox)
 
         async def ran(check: Check, run: CheckRun) -> None:
@@ -551,3 +554,64 @@ async def test_a_variable_that_only_github_knows_is_told_where_a_step_names_it(w
     assert [note for note in result.notes if "GITHUB" in note] == [
         "step 1: the value of GITHUB_RUN_NUMBER is not known here, so it is not set"
     ]
+
+
+async def test_a_step_runs_without_its_secrets_unless_ci_reports_that_the_job_failed(walks: Walks) -> None:
+    text = workflow(
+        """
+        - name: Test
+          env: {KEPT: "1", TOKEN: "${{ secrets.UPLOAD }}"}
+          run: pytest -q
+        """
+    )
+    leg, project = await walks._leg(text, {}, None, ())
+    red = read_steps(leg, project, no_files)
+    assert does(red) == [("1", "left out")]
+    result = read_steps(replace(leg, is_red=False), project, no_files)
+    assert does(result) == [("1", "runs")]
+    assert [check.env for check in result.checks] == [{"KEPT": "1"}]
+    assert "the variable TOKEN is left out: it needs the secret `UPLOAD`" in result.notes
+
+
+async def test_a_step_that_fails_for_want_of_a_secret_is_left_out_with_its_name(walks: Walks) -> None:
+    text = workflow(
+        """
+        - name: Test
+          env: {TOKEN: "${{ secrets.UPLOAD }}"}
+          run: python -c "import os; os.environ['TOKEN']"
+        """
+    )
+    result = await walks.run(text, is_red=False)
+    assert does(result) == [("1", "left out")]
+    assert result.ending is not None
+    assert result.ending.outcome is Outcome.NEEDS_SECRET
+    assert "needs the secret `UPLOAD`" in result.ending.reason
+
+
+async def test_a_set_up_step_without_the_file_that_it_would_download_is_left_out(walks: Walks) -> None:
+    text = workflow(
+        """
+        - name: Fetch
+          run: |
+            curl -sf https://example.com/tool > tool
+            chmod +x tool
+        - run: echo ok
+        """
+    )
+    result = await walks.run(text)
+    assert does(result) == [("1", "left out"), ("2", "runs")]
+    assert any("without a file that its commands which are left out may provide" in note for note in result.notes)
+
+
+async def test_a_set_up_step_that_needs_the_network_is_not_tried_again_with_the_steps_before_it(walks: Walks) -> None:
+    text = workflow(
+        """
+        - run: touch a
+        - name: Fetch
+          run: python -c "import socket; socket.create_connection(('example.com', 80))"
+        - name: Fails
+          run: exit 3
+        """
+    )
+    await walks.run(text)
+    assert walks.ran == ["Run touch a", "Fetch", "Fails", "Fails"]

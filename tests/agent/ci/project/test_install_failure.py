@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from agent.ci.project import install_failure
+from agent.ci.project.detection import Project
+from agent.ci.project.optional import optional_names
 from agent.contract.outcome import Outcome
-from sandbox.base import InstallFailed
+from sandbox.base import InstallFailed, Packages
 from sandbox.install.download import DownloadRefused
 from sandbox.install.sources.fetch import SourcesUnavailable
 
@@ -93,3 +95,55 @@ def test_sources_that_cannot_be_fetched_are_the_machine_s_trouble_with_their_own
     assert install_failure.run_of(failed) is None
     ending = install_failure.out_of_reach(failed)
     assert (ending.outcome, ending.next_step) == (Outcome.INFRASTRUCTURE, "Name another index.")
+
+
+BACKTRACKED = """error: No solution found when resolving dependencies
+  cause: Because mine[test]==1 depends on respx>0.22 and respx==0.23 depends on httpx>=0.25, we can conclude that \
+mine[test]==1 depends on httpx>=0.25.
+         And because you require httpx<0.20, we can conclude that your requirements are unsatisfiable.
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "optional", "states", "name"),
+    [
+        (HEADER, {"psycopg2"}, True, "psycopg2"),
+        (HEADER, {"other"}, False, ""),  # the code itself needs it
+        (BACKTRACKED, {"respx", "pytest"}, True, "respx"),
+        (BACKTRACKED, set(), False, ""),
+        (NONE, {"nosuchpkg-zzz"}, False, "nosuchpkg-zzz"),
+        (NONE, {"nosuchpkg-zzz"}, True, ""),  # CI's install step fails too
+        (PIP, {"pytest"}, False, "pytest"),
+        (AWAY, {"pytest"}, False, ""),
+        (OFF, {"pytest"}, False, ""),
+    ],
+)
+def test_an_optional_distribution_that_cannot_be_had_is_found(said: str, optional: set[str], states: bool, name: str) -> None:
+    assert install_failure.culprit(InstallFailed("it ended", said), optional, states=states) == name
+
+
+def test_a_failed_build_is_told_with_its_last_error() -> None:
+    words = install_failure.in_words(InstallFailed("error: Failed to build `psycopg2==2.9.9`", HEADER))
+    assert words == "error: Failed to build `psycopg2==2.9.9`: Error: pg_config executable not found."
+
+
+def test_what_the_code_itself_needs_is_not_optional() -> None:
+    project = Project.of_texts(
+        {
+            "pyproject.toml": """
+                [project]
+                dependencies = ["Needed>=1"]
+                [project.optional-dependencies]
+                test = ["needed[more]", "Only.Tests", "pytest"]
+                [dependency-groups]
+                dev = ["tool"]
+                other = ["not-installed"]
+            """,
+            "requirements-dev.txt": "-r requirements.txt\nlinter==1 # why\napp\n",
+            "requirements.txt": "app==2\n",
+        }
+    )
+    packages = Packages(
+        ("locked==1", "pinned>1"), ("requirements-dev.txt", "requirements.txt"), groups=("dev",), projects=(".[test]",)
+    )
+    assert optional_names(project, packages) == {"only-tests", "pytest", "tool", "linter", "pinned"}

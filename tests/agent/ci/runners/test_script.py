@@ -55,6 +55,7 @@ def read(text: str) -> Followed:
         ("pip install 'a' \\\n  b", "", Packages(("a", "b"))),
         ("pip list | grep a\nif pip show a; then ls; fi", "pip list | grep a\nif pip show a; then ls; fi", Packages()),
         ("echo y | sudo apt-get install a && pytest", ": && pytest", Packages()),
+        ("pytest\npython -m codecov -X pycov\ncoveralls || true\n./bin/codacy report | tail", "pytest", Packages()),
         ("pytest | aws s3 cp - s3://a", "pytest | cat", Packages()),
         (
             "pip list | while read x; do ls; done | pip install a",
@@ -110,6 +111,28 @@ def test_what_is_only_known_when_it_is_run_is_said() -> None:
         "`pip install a==$(cat v) -r $FILE b`: $FILE, a==$(cat v) is known only at run time",
         "`poe $(cat t)` is not followed: its arguments are known only at run time",
     )
+
+
+def test_known_variables_of_the_job_name_what_a_runner_runs() -> None:
+    def command(text: str, **env: str) -> str:
+        return follow_script(text, project(FILES), env).command
+
+    assert command("poe $TASK", TASK="test") == command('poe "${TASK}"', TASK="test") == "pytest -q"
+    assert command("poe $TASK", TASK="test -- *") == "poe $TASK"  # several words, or a pattern
+    assert command("poe '$TASK'", TASK="test") == "poe '$TASK'"
+    assert command("TASK=lint\npoe $TASK", TASK="test") == "TASK=lint\npoe $TASK"  # not the job's value any more
+    assert command("export TASK=test\npoe $TASK", TASK="lint") == "export TASK=test\npytest -q"
+
+
+@pytest.mark.parametrize("text", ["rm -rf src", "mv src src.bak", "cd pkg/..; rm -r -f pkg"])
+def test_a_job_that_tests_the_wheel_does_not_remove_the_folder_of_the_editable_install(text: str) -> None:
+    found = follow_script(f"{text}\npytest", project({"pkg/__init__.py": ""}), {})
+    assert found.command.splitlines()[-1] == "pytest"
+    assert "rm" not in found.command.split()
+    assert "mv" not in found.command.split()
+    assert any("installed from this folder" in note for note in found.notes)
+    for other in ("rm -f pkg/x.py", "rm -rf tests", "rm -rf build dist"):
+        assert read(other).command == other
 
 
 def test_text_that_is_not_closed_stays_as_it_is() -> None:

@@ -89,6 +89,14 @@ def test_without_anything_one_environment_of_each_kind_is_run_and_the_rest_named
     assert found.notes == ("tox environments for other Python versions are left out: py310",)
 
 
+def test_a_dependency_from_git_is_named() -> None:
+    deps = "deps =\n    git+https://git.invalid/a\n    -f https://b\n    c\n"
+    text = f"[tox]\n[testenv]\nskip_install = true\n{deps}commands = pytest\n"
+    found = run("tox -e py", {"tox.ini": text})
+    assert found.packages.requirements == ("c",)
+    assert found.notes == ("tox environment py: git+https://git.invalid/a is not from a package index, so it is left out",)
+
+
 def test_an_environment_may_call_another_but_not_without_end() -> None:
     assert run("tox -e all").command == "ruff check ."
     assert "`tox -e self` is not followed: runners call each other more than" in " ".join(run("tox -e self").notes)

@@ -1,0 +1,66 @@
+"""Installs what a plan needs. What cannot be had here costs only the tests that need it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agent.ci.plan import Plan
+from agent.ci.project import install_failure
+from agent.ci.project.detection import absent_submodules
+from agent.ci.project.imports import with_imported
+from agent.ci.project.optional import from_elsewhere, optional_names
+from agent.guest.text import one_line
+from agent.source.distributions import modules_of
+from sandbox.base import Installed, InstallFailed, Sandbox
+
+LEFT_OUT = 5  # optional distributions that one installation may lack
+
+
+def with_declared(planned: Plan, *, failed_in_ci: bool) -> Plan:
+    """The plan with what the project declares: packages that its tests import, and submodules that are not here."""
+    project = planned.project
+    if project is None:
+        return planned
+    folders = absent_submodules(project)
+    notes = [
+        f"the submodule {one_line(name, 100)} is not here, so tests that read it are skipped"
+        for name in folders
+        if not any(f"the submodule {one_line(name, 100)} " in note for note in planned.notes)
+    ]
+    packages, more = planned.packages, tuple[str, ...]()
+    if not failed_in_ci:  # otherwise CI may have failed for want of them
+        packages, more = with_imported(project, packages)
+    planned = replace(planned, packages=packages, notes=(*planned.notes, *notes, *more))
+    for name in from_elsewhere(project, packages):
+        planned = _without_package(planned, name, "is not from a package index, so tests that import it are skipped")
+    return replace(planned, absent=(*planned.absent, *(f"{name}/" for name in folders)))
+
+
+async def install(planned: Plan, sandbox: Sandbox, *, failed_in_ci: bool, was_met: bool) -> tuple[Plan, Installed]:
+    """Install the packages, without optional ones that cannot be had here.
+
+    `was_met`: whether CI could install them. Raises `InstallFailed`, and `SandboxError`.
+    """
+    is_strict = failed_in_ci and not was_met  # CI may have failed for the same reason
+    for _ in range(LEFT_OUT):
+        try:
+            return planned, await sandbox.install(planned.packages)
+        except InstallFailed as error:
+            if is_strict or planned.project is None:
+                raise
+            optional = optional_names(planned.project, planned.packages).difference(planned.packages.without)
+            name = install_failure.culprit(error, optional, states=bool(planned.legs) and not failed_in_ci)
+            if not name:
+                raise
+            why = f"cannot be installed here, so tests that import it are skipped: {install_failure.in_words(error)}"
+            planned = _without_package(planned, name, why)
+    return planned, await sandbox.install(planned.packages)
+
+
+def _without_package(planned: Plan, name: str, why: str) -> Plan:
+    return replace(
+        planned,
+        packages=replace(planned.packages, without=(*planned.packages.without, name)),
+        notes=(*planned.notes, f"`{name}` {why}"),
+        absent=(*planned.absent, *modules_of(name)),
+    )

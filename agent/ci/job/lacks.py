@@ -1,0 +1,60 @@
+"""What a failing step lacks here that it has in CI, by its output. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agent.ci.job.leg import StepOutcome
+from agent.ci.job.refusals import quote_missing
+from agent.ci.job.steps import CurrentStep, RunStep
+from agent.ci.logs.machine_signs import NETWORK, absent_program, by_sandbox, lacks_a_file
+from agent.ci.project.commands import names_tests
+from agent.contract.verdicts import Check, CheckRun
+from agent.reproduce.sandbox_limits import NO_BROWSER
+
+_LEFT_OUT = re.compile(r"` sets up the machine and is left out$").search
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What a step lacks, for people, after "without"; the program or the secret ("secrets.TOKEN") if it is one."""
+
+    what: str
+    program: str = ""
+    secret: str = ""
+
+
+def lack_of(runs: RunStep, run: CheckRun, current: CurrentStep, earlier: Iterable[StepOutcome]) -> Lack | None:
+    """What a failing step lacks here but not in CI; None if it may show the failure.
+
+    A step that tests cannot have failed without the program that it calls; anything else may be what it tests.
+    """
+    if secret := next((secret for name, secret in current.without.items() if name in run.output), ""):
+        return Lack(quote_missing(secret), secret=secret)
+    if runs.check.reader != "exit":
+        return None
+    lines = run.output.splitlines()
+    if program := absent_program(lines, run.exit_code):
+        return Lack(f"the program {program}", program)
+    if NO_BROWSER.search(run.output):
+        return Lack("a browser")
+    if not _sets_up(runs.check):
+        return None
+    if (sign := by_sandbox(lines, run.exit_code)) or not lacks_a_file(lines):
+        return Lack(sign) if sign else None
+    left = next((step for step in earlier if step.does == "left out"), None)
+    if left is not None:
+        return Lack(f"a file that step {left.number}, `{left.title}`, may provide")
+    is_left_out = any(map(_LEFT_OUT, runs.additions.notes))
+    return Lack("a file that its commands which are left out may provide") if is_left_out else None
+
+
+def lacks_network(check: Check, run: CheckRun) -> bool:
+    """Whether a set-up step fails for want of the network, which the steps before it cannot change."""
+    return _sets_up(check) and by_sandbox(run.output.splitlines(), None) == NETWORK
+
+
+def _sets_up(check: Check) -> bool:
+    return check.reader == "exit" and not names_tests(check.command)

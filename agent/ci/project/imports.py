@@ -1,0 +1,87 @@
+"""Finds what the tests import but the planned packages lack, among what the project declares for other uses.
+
+A job can install by means that cannot be read; an extra or a group that it does not name may still be what its tests need. Only
+imports that every run of a test file makes count: an optional import is in a `try` or a function. Executes nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+
+from agent.ci.project.detection import Project, is_test_file
+from agent.ci.project.install_commands import installs, merge
+from agent.ci.project.tables import as_table, strings
+from agent.ci.shell.words import words
+from agent.guest.text import one_line
+from agent.source.distributions import distribution_of, named, normalised
+from sandbox.base import KIB, Packages
+from sandbox.install.python.requirements import group_members, split_extras
+
+_SIZE = 200 * KIB  # characters of a test file that is parsed
+
+
+def with_imported(project: Project, packages: Packages) -> tuple[Packages, tuple[str, ...]]:
+    """The packages with those declared ones that the tests import, and notes for people."""
+    planned = {named(line) for line in _planned(project, packages)}
+    declared = {name: (line, where) for line, where in _declared(project) if (name := named(line)) and name not in planned}
+    added, notes = list[str](), list[str]()
+    for module in sorted(_imported(project)) if declared else ():
+        name = next((each for each in (normalised(distribution_of(module, {})), normalised(module)) if each in declared), "")
+        if name and name not in planned:
+            line, where = declared[name]
+            planned.add(name)
+            added.append(line)
+            notes.append(f"the tests import `{one_line(module, 60)}`, so `{name}` is installed too, as {where} declares it")
+    return merge(packages, Packages(requirements=tuple(added))), tuple(notes)
+
+
+def _planned(project: Project, packages: Packages) -> Iterator[str]:
+    yield from packages.requirements
+    yield from group_members(project.table("dependency-groups"), packages.groups)
+    lines = [line for path in packages.requirement_files for line in project.texts.get(path, "").splitlines()]
+    yield from lines
+    installed = [installs(["pip", "install", *words(line)]) for line in lines if re.match(r"-e|\.", line)]
+    projects = (*packages.projects, *(name for found in installed if found is not None for name in found.projects))
+    for folder, extras in map(split_extras, projects):
+        if folder == ".":
+            yield from strings(project.table("project").get("dependencies"))
+            yield from project.table("tool", "poetry", "dependencies")
+            for extra in extras:
+                yield from strings(project.table("project", "optional-dependencies").get(extra))
+
+
+def _declared(project: Project) -> Iterator[tuple[str, str]]:
+    """Requirement lines, and where they are declared. Later ones count more."""
+    for extra, lines in project.table("project", "optional-dependencies").items():
+        yield from ((line, f"the extra `{one_line(extra, 40)}`") for line in strings(lines))
+    for group in project.table("dependency-groups"):
+        lines = group_members(project.table("dependency-groups"), [group])
+        yield from ((line, f"the group `{one_line(group, 40)}`") for line in lines)
+    for group, table in project.table("tool", "poetry", "group").items():
+        names = as_table(as_table(table).get("dependencies"))
+        yield from ((name, f"the group `{one_line(group, 40)}`") for name in names if name != "python")
+
+
+def _imported(project: Project) -> set[str]:
+    """Top-level modules from outside the repository and the standard library."""
+    found = set[str]()
+    for path, text in project.texts.items():
+        if is_test_file(path) and len(text) <= _SIZE:
+            found |= set(_modules(text))
+    own = {part for path in project.paths for part in re.split(r"/|\.pyi?$", path)[:3]}
+    return found - own - sys.stdlib_module_names
+
+
+def _modules(text: str) -> Iterator[str]:
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for statement in body:
+        if isinstance(statement, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom) and not statement.level and statement.module:
+            yield statement.module.partition(".")[0]
