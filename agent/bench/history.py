@@ -125,7 +125,10 @@ async def files(root: Path, commit: str) -> dict[str, File]:
     told = await _git(root, "cat-file", "--batch", "--buffer", stdin=asked)
     if listed.returncode != 0 or told.returncode != 0 or listed.truncated or told.truncated:
         raise NotPosed(f"the files of commit {commit[:12]} cannot be read: git failed, or they exceed {LARGEST // MIB} MiB")
-    contents = batch_contents(told.stdout, len(entries))
+    try:
+        contents = batch_contents(told.stdout, len(entries))
+    except ValueError as error:
+        raise NotPosed(f"commit {commit[:12]} lacks files, as in a partial clone; run `git fetch --refetch`") from error
     found = {
         path: File(content, mode == _EXECUTABLE, mode == _LINK)
         for (path, _, mode), content in zip(entries, contents, strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def batch_contents(batch: bytes, count: int) -> list[bytes]:
     """The contents in the output of `git cat-file --batch`: for each object, a line that ends in its size, the content, a
-    newline. Raises `ValueError` if there are fewer.
+    newline. Raises `ValueError` if an object is missing, as in a partial clone.
     """
     found, at = [], 0
     for _ in range(count):

@@ -112,10 +112,13 @@ async def _changed(root: Path, commit: str, now: Mapping[str, str]) -> tuple[Cha
         return ()
     known = [path for path in differing if path in then]
     sizes = await git(root, "cat-file", "--batch-check=%(objectsize)", stdin=_asked(then, known))
-    if sizes is None or sum(map(int, sizes.split())) > LARGEST:
+    try:
+        if sizes is None or sum(map(int, sizes.splitlines())) > LARGEST:
+            return ()
+        contents = await git(root, "cat-file", "--batch", stdin=_asked(then, known))
+        before = dict(zip(known, batch_contents(contents or b"", len(known)), strict=True))
+    except ValueError:  # a partial clone lacks an object
         return ()
-    contents = await git(root, "cat-file", "--batch", stdin=_asked(then, known))
-    before = dict(zip(known, batch_contents(contents or b"", len(known)), strict=True))
     return tuple(ChangedFile(path, before.get(path)) for path in differing)
 
 
