@@ -8,7 +8,6 @@ configuration names, and writes nothing.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,20 +18,13 @@ from agent.bench.suites import SuiteJudge, edits_of, verdicts
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.contract.verdicts import Verdict
-from agent.source.git_objects import batch_contents
 from agent.source.test_files import is_test
 from sandbox.base import MIB
-from sandbox.host import launch
+from sandbox.host import git, launch
 from sandbox.host.archive import leads_outside
 
 LOOKED_THROUGH = 50  # commits to examine for each wanted one
 _PROSE = (".md", ".rst", ".txt")
-SECONDS = 120.0  # for one git command
-LARGEST = 256 * MIB  # bytes of one commit's files
-_SAFE = (
-    *("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", "safe.directory=*"),
-    *("-c", "core.quotePath=false", "-c", "protocol.allow=never", "--no-pager", "--no-optional-locks"),
-)
 _LINK, _EXECUTABLE = "120000", "100755"
 
 
@@ -124,9 +116,9 @@ async def files(root: Path, commit: str) -> dict[str, File]:
     asked = "".join(f"{blob}\n" for _, blob, _ in entries).encode()
     told = await _git(root, "cat-file", "--batch", "--buffer", stdin=asked)
     if listed.returncode != 0 or told.returncode != 0 or listed.truncated or told.truncated:
-        raise NotPosed(f"the files of commit {commit[:12]} cannot be read: git failed, or they exceed {LARGEST // MIB} MiB")
+        raise NotPosed(f"the files of commit {commit[:12]} cannot be read: git failed, or they exceed {git.LARGEST // MIB} MiB")
     try:
-        contents = batch_contents(told.stdout, len(entries))
+        contents = git.batch_contents(told.stdout, len(entries))
     except ValueError as error:
         raise NotPosed(f"commit {commit[:12]} lacks files, as in a partial clone; run `git fetch --refetch`") from error
     found = {
@@ -155,10 +147,7 @@ async def is_shallow(root: Path) -> bool:
 
 async def _git(root: Path, *argv: str, stdin: bytes = b"") -> launch.ProcessResult:
     """Raises `BadInput` if git is not installed."""
-    git = shutil.which("git")
-    if git is None:
+    told = await git.read(root, *argv, stdin=stdin)
+    if told is None:
         raise BadInput("git is not installed; it is needed to read a checkout's history")
-    # In a hook, git's own variables would point to another repository.
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment = {**variables, "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
-    return await launch.run(launch.Launch((git, *_SAFE, "-C", str(root), *argv), environment, SECONDS, stdin, 2 * LARGEST))
+    return told
