@@ -11,20 +11,19 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from agent.bench.lab import BadInput, Benchmark, File, Labs, NotPosed, Skipped, Specimen, Trial, text_of
 from agent.bench.suites import SuiteJudge, edits_of, verdicts
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.contract.verdicts import Verdict
-from agent.source.test_files import is_test
+from agent.source.test_files import is_prose, is_test
 from sandbox.base import MIB
 from sandbox.host import git, launch
 from sandbox.host.archive import leads_outside
 
 LOOKED_THROUGH = 50  # commits to examine for each wanted one
-_PROSE = (".md", ".rst", ".txt")
 _LINK, _EXECUTABLE = "120000", "100755"
 
 
@@ -38,7 +37,7 @@ class Commit:
 async def load(root: Path, last: int) -> Benchmark:
     """The last commits that change code, newest first. Raises `BadInput`."""
     every = await commits(root, last * LOOKED_THROUGH)
-    found = [c for c in every if any(not is_test(path) and PurePosixPath(path).suffix not in _PROSE for path in c.paths)]
+    found = [c for c in every if any(not is_test(path) and not is_prose(path) for path in c.paths)]
     if not found:
         raise BadInput(f"{root} has no commit that changes code and has a parent; a shallow clone may lack the history")
     known, configuration = {commit.id[:12]: commit for commit in found[:last]}, read_checkout(root)
