@@ -209,7 +209,7 @@ async def sandboxes_in(folder: Path, settings: Settings, *, trusted: bool) -> Sa
     """The configured sandboxes, with their files in `folder`. Raises `SettingsError` (see `e2b_of`), `SandboxUnavailable`."""
     from sandbox.backends import ContainerOptions, open_sandboxes
     from sandbox.install.download import DownloadPolicy
-    from sandbox.install.sources.fetch import Upstreams
+    from sandbox.install.sources.upstreams import Upstreams
 
     return await open_sandboxes(
         settings.sandbox,

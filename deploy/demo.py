@@ -42,31 +42,68 @@ LAST_LINES = 25  # of each log, after a failure
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """A plausible commit that breaks the sample: it replaces one text in one file."""
+    """A plausible commit that breaks the sample: replacements of one text in one file each (path, before, after)."""
 
-    path: str
-    before: str
-    after: str
+    changes: tuple[tuple[str, str, str], ...]
     message: str
 
 
+_LAST_TEST = '    assert price(200, "DE", insured=100) == 490\n'
+_NEW_TEST = '\n\ndef test_express_costs_five_euros_more():\n    assert price(200, "DE", express=True) == 890\n'
+_LAST_FUNCTION = "    return max(grams, volumetric_weight(*box))\n"
+_NEW_FUNCTION = """
+
+def split_weight(grams, most=31_500):
+    \"\"\"Return the grams of each parcel of a shipment that is too heavy for one.\"\"\"
+    if most <= 0:
+        raise ValueError("a parcel takes at least a gram")
+    full, rest = divmod(grams, most)
+    parcels = [most] * int(full)
+    if rest:
+        parcels.append(rest)
+    return parcels
+"""
+_SPLIT_TEST = """\
+    assert billable_weight(800) == 800
+
+
+def test_a_heavy_shipment_is_split():
+    from parcel.weights import split_weight
+
+    assert split_weight(70_000) == [31_500, 31_500, 7_000]
+"""
 BUGS = {
-    "easy": Bug("src/parcel/rates.py", "if grams <= limit:", "if grams < limit:", "Simplify the bracket lookup"),
+    # A feature with its test, and a slip in another function: the author keeps the tests up to date, so the slip is repaired.
+    "easy": Bug(
+        (
+            ("src/parcel/rates.py", "if grams <= limit:", "if grams < limit:"),
+            ("src/parcel/rates.py", "country, *, insured=0):", "country, *, insured=0, express=False):"),
+            ("src/parcel/rates.py", "    return cents\n", "    if express:\n        cents += 500\n    return cents\n"),
+            ("tests/test_rates.py", _LAST_TEST, _LAST_TEST + _NEW_TEST),
+        ),
+        "Add express delivery, simplify the bracket lookup",
+    ),
     "hard": Bug(
-        "src/parcel/weights.py",
-        """    rest = _QUANTITY.sub("", text).strip(" ,+")
+        (
+            ("src/parcel/weights.py", _LAST_FUNCTION, _LAST_FUNCTION + _NEW_FUNCTION),
+            ("tests/test_weights.py", "    assert billable_weight(800) == 800\n", _SPLIT_TEST),
+            (
+                "src/parcel/weights.py",
+                """    rest = _QUANTITY.sub("", text).strip(" ,+")
     found = _QUANTITY.findall(text)
     if rest or not found:
         raise ValueError(f"not a weight: {text!r}")
     return sum(float(number) * _GRAMS[unit.lower()] for number, unit in found)
 """,
-        """    match = _QUANTITY.fullmatch(text.strip())
+                """    match = _QUANTITY.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"not a weight: {text!r}")
     number, unit = match.groups()
     return float(number) * _GRAMS[unit.lower()]
 """,
-        "Read a weight in one match",
+            ),
+        ),
+        "Split heavy shipments, read a weight in one match",
     ),
 }
 
@@ -160,6 +197,9 @@ async def demo(bug: Bug, output: Output, folder: Path, *, once: bool) -> bool:
         ):
             output.say(f"web is at {service.url}, with a worker and an embedded Redis")
             output.say(f"the pages are at {service.pages} (no sign-in: this machine only)", "bold")
+            sha = await github.push(REPOSITORY, "main", {"CHANGELOG.md": "# 1.4\n"}, "Release 1.4")
+            await github.settled()
+            output.say(f"pushed {sha[:10]}, which passes its CI")
             sha = await github.push(REPOSITORY, "main", broken(bug), bug.message)
             output.say(f"pushed {sha[:10]} “{bug.message}”; its CI runs", "bold")
             session = DemoSession(github, service, store, output)
@@ -194,10 +234,13 @@ def sample_files() -> dict[str, str | bytes | None]:
 
 
 def broken(bug: Bug) -> dict[str, str | bytes | None]:
-    sound = (SAMPLE / bug.path).read_text()
-    if bug.before not in sound:
-        raise ValueError(f"the sample has changed: {bug.path} no longer contains the text that this bug changes")
-    return {bug.path: sound.replace(bug.before, bug.after)}
+    files: dict[str, str | bytes | None] = {}
+    for path, before, after in bug.changes:
+        text = files.get(path) or (SAMPLE / path).read_text()
+        if not isinstance(text, str) or before not in text:
+            raise ValueError(f"the sample has changed: {path} no longer contains the text that this bug changes")
+        files[path] = text.replace(before, after)
+    return files
 
 
 def main() -> int:

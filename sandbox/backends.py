@@ -15,7 +15,7 @@ from sandbox.install.download import DownloadPolicy
 from sandbox.install.package_index import LazyIndexAccess
 from sandbox.install.packages import PackageStore
 from sandbox.install.python.interpreters import ManagedPythons
-from sandbox.install.sources.fetch import PUBLIC, Upstreams
+from sandbox.install.sources.upstreams import PUBLIC, Upstreams
 
 _OPEN = "open"
 Kind = Literal["auto", "local", "process", "docker", "e2b"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -19,6 +19,7 @@ from agent.bench.suites import SuiteJudge, edits_of, verdicts
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.contract.verdicts import Verdict
+from agent.source.git_objects import batch_contents
 from agent.source.test_files import is_test
 from sandbox.base import MIB
 from sandbox.host import launch
@@ -124,8 +125,14 @@ async def files(root: Path, commit: str) -> dict[str, File]:
     told = await _git(root, "cat-file", "--batch", "--buffer", stdin=asked)
     if listed.returncode != 0 or told.returncode != 0 or listed.truncated or told.truncated:
         raise NotPosed(f"the files of commit {commit[:12]} cannot be read: git failed, or they exceed {LARGEST // MIB} MiB")
-    contents = _contents(told.stdout, [mode for _, _, mode in entries])
-    found = dict(zip((path for path, _, _ in entries), contents, strict=True))
+    try:
+        contents = batch_contents(told.stdout, len(entries))
+    except ValueError as error:
+        raise NotPosed(f"commit {commit[:12]} lacks files, as in a partial clone; run `git fetch --refetch`") from error
+    found = {
+        path: File(content, mode == _EXECUTABLE, mode == _LINK)
+        for (path, _, mode), content in zip(entries, contents, strict=True)
+    }
     return {path: file for path, file in found.items() if not (file.link and leads_outside(path, os.fsdecode(file.content)))}
 
 
@@ -144,17 +151,6 @@ async def tag_of(root: Path, commit: str) -> str:
 async def is_shallow(root: Path) -> bool:
     told = await _git(root, "rev-parse", "--is-shallow-repository")
     return told.stdout.strip() == b"true"
-
-
-def _contents(batch: bytes, modes: Sequence[str]) -> list[File]:
-    """The files in the output of `cat-file --batch`: for each, a line with the size, the content, a newline."""
-    found, at = [], 0
-    for mode in modes:
-        end = batch.index(b"\n", at)
-        size = int(batch[at:end].rsplit(b" ", 1)[1])
-        found.append(File(batch[end + 1 : end + 1 + size], mode == _EXECUTABLE, mode == _LINK))
-        at = end + size + 2
-    return found
 
 
 async def _git(root: Path, *argv: str, stdin: bytes = b"") -> launch.ProcessResult:

@@ -31,12 +31,12 @@ class LastGood:
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """What changed since a good commit at which failing tests pass, as a run showed."""
+    """What changed since a good commit at which failing tests do not fail, as a run showed."""
 
     good: str  # `LastGood.name`
     reversal: Edits  # takes the change of the text files back, without tests
     tests: tuple[str, ...]  # test files that changed
-    ids: tuple[str, ...]  # failing ids that pass at the good commit, sorted
+    ids: tuple[str, ...]  # failing ids that pass at the good commit or are new since, sorted
     unread: tuple[str, ...] = ()  # changed files that are not text or too large
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from agent.checks.oracle import turned
@@ -14,7 +14,7 @@ from agent.contract.verdicts import CheckRun, Oracle, VerdictId
 from agent.edits.changes import EditProblem, read_text
 from agent.gate.gate import needs_install
 from agent.report import endings
-from agent.reproduce.comparison import Comparison, not_this_changes, without
+from agent.reproduce.comparison import Comparison, not_this_changes, only_here, without
 from agent.source.test_files import is_test
 from agent.state import BaselineOrEnd, State, Work, fell_back, pack
 from sandbox.base import DeadlinePassed, InstallFailed, LimitExceeded, Workspace
@@ -25,11 +25,11 @@ _PROSE = (".md", ".rst", ".txt")
 
 async def compare(state: State, work: Work) -> BaselineOrEnd:
     """Narrows the oracle to what the change broke; sets `regression_ref`. Raises `SandboxError` when the sandbox is lost."""
-    if not work.task.good:
-        return {}
     context = work.context
     oracle = await context.recall(Oracle, state["oracle_ref"])
     base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
+    if not work.task.good:
+        return await _bounded(work, oracle, base)
     try:
         seen = await _nearest(work, oracle, {run.check: run for run in base})
     except (LimitExceeded, DeadlinePassed) as error:
@@ -37,31 +37,46 @@ async def compare(state: State, work: Work) -> BaselineOrEnd:
     left = not_this_changes(oracle, base, seen, work.task.reported_ids)
     oracle = without(oracle, left)
     broke = sorted(id_ for ids in seen.passing.values() for id_ in ids)
-    text = _text(seen, broke, sorted(left), words.noun(oracle.checks))
+    new = sorted(id_ for ids in seen.new.values() for id_ in ids)
+    text = _text(seen, broke, new, sorted(left))
     await context.emit(
         Compared(text=text, good=seen.good.name, broke=[*map(str, broke[:SHOWN])], left=[*map(str, sorted(left)[:SHOWN])])
     )
     if not oracle.is_red:
         sign = next((sign for sign in left.values() if sign), "")
         return {"ending": pack(endings.not_this_change(sorted(left), seen.good, sign, failed_in_ci=work.task.failed_in_ci))}
-    update: BaselineOrEnd = {"notes": [f"{text}."]} if left or not broke else {}
+    update: BaselineOrEnd = {"notes": [f"{text}."]} if seen.has_failing else {}
     if left:
         update["oracle_ref"] = await context.keep(oracle)
-    if broke:
-        update["regression_ref"] = await context.keep(await _regression(work, seen, broke))
+    if broke or new:
+        update["regression_ref"] = await context.keep(await _regression(work, seen, sorted({*broke, *new})))
     return update
 
 
-def _text(seen: Comparison, broke: list[VerdictId], left: list[VerdictId], noun: str) -> str:
+async def _bounded(work: Work, oracle: Oracle, base: Sequence[CheckRun]) -> BaselineOrEnd:
+    """Without a good commit, CI's log alone tells which failures only the sandbox has."""
+    left = only_here(oracle, base, work.task.reported_ids)
+    if not left:
+        return {}
+    fail = "fails" if len(left) == 1 else "fail"
+    note = f"{words.named(left)} {fail} here, but not according to CI's log: the sandbox lacks something that CI has."
+    return {"oracle_ref": await work.context.keep(without(oracle, left)), "notes": [note]}
+
+
+def _text(seen: Comparison, broke: list[VerdictId], new: list[VerdictId], left: list[VerdictId]) -> str:
     """One sentence without its full stop."""
-    good = seen.good.name
-    passing = f"{words.named(broke)} {'passes' if len(broke) == 1 else 'pass'} at {good}" if broke else ""
-    failing = (
-        f"{words.named(left)} {'fails' if len(left) == 1 else 'fail'} {'there' if broke else f'at {good}'} too" if left else ""
+    there = sorted(id_ for ids in seen.failing.values() for id_ in ids)
+    said = (
+        (broke, "passes", "pass", "at {}"),
+        (new, "is new", "are new", "since {}"),
+        (left or there, "fails", "fail", "at {} too"),
     )
-    if passing or failing:
-        return "; ".join(part for part in (passing, failing) if part)
-    return f"The failing {noun}s {'fail' if seen.has_failing else 'do not run'} at {good}{' too' if seen.has_failing else ''}"
+    parts = [
+        f"{words.named(ids)} {one if len(ids) == 1 else many} {where.format(seen.good.name)}"
+        for ids, one, many, where in said
+        if ids
+    ]
+    return "; ".join(parts) or f"The failing checks could not be run at {seen.good.name}"
 
 
 async def _nearest(work: Work, oracle: Oracle, base: Mapping[str, CheckRun]) -> Comparison:
@@ -82,6 +97,7 @@ async def _nearest(work: Work, oracle: Oracle, base: Mapping[str, CheckRun]) -> 
 async def _compared(work: Work, oracle: Oracle, base: Mapping[str, CheckRun], good: LastGood, *, reinstall: bool) -> Comparison:
     passing: dict[str, frozenset[VerdictId]] = {}
     failing: dict[str, frozenset[VerdictId]] = {}
+    new: dict[str, frozenset[VerdictId]] = {}
     for check in oracle.checks:
         target = oracle.must_turn[check.name]
         if not target or work.ledger.seconds_left() <= 0:
@@ -98,7 +114,8 @@ async def _compared(work: Work, oracle: Oracle, base: Mapping[str, CheckRun], go
         if run.ending == "finished" and not run.stopped_at:
             passing[check.name] = frozenset(turned(check, base[check.name], run, target))
             failing[check.name] = target & run.red
-    return Comparison(good, passing, failing)
+            new[check.name] = target - passing[check.name] - failing[check.name]
+    return Comparison(good, passing, failing, new)
 
 
 async def _write(workspace: Workspace, good: LastGood) -> None:

@@ -99,12 +99,16 @@ async def _once(work: Work, at: int) -> CheckRun:
 
 
 async def _not_red(work: Work, rounds: list[Round]) -> BaselineOrEnd:
-    """Leave tests that ran to `probe`; everything else ends here. The replay, in which checks failed, counts as a round."""
+    """Leave tests that ran to `probe` if they failed somewhere, or if someone asks for flaky failures; the rest ends here.
+
+    The replay, in which checks failed, counts as a round.
+    """
     if (seen := {run.check: run for run in work.task.replayed}) and _replayed(work) is None:
         replayed = tuple(seen.get(check.name, run) for check, run in zip(work.task.checks, rounds[0], strict=True))
         rounds = [*rounds, replayed]
     ran = any(check.is_python and run.verdicts for check, run in zip(work.task.checks, rounds[0], strict=True))
-    if ran and (flaky_ids(rounds) or all(run.ending == "finished" for runs in rounds for run in runs)):
+    is_sought = bool(flaky_ids(rounds)) or bool(seen) or work.task.failed_in_ci or work.task.heals_flakiness
+    if ran and is_sought and (flaky_ids(rounds) or all(run.ending == "finished" for runs in rounds for run in runs)):
         return {"rounds_ref": await work.context.keep(tuple(rounds))}
     return {"ending": pack(why_not_red(rounds, failed_in_ci=work.task.failed_in_ci))}
 

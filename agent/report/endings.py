@@ -35,7 +35,7 @@ def not_reproduced(base: Round, rounds: int, probed: int = 0, *, failed_in_ci: b
         "Compare the sandbox with the environment where the check fails: services, secrets, versions, time or test order."
         if failed_in_ci
         else "If another check fails, name its job with `--job` or its command with `--test`, or under `test:` in "
-        "`.github/selfheal.yml`.",
+        "`.github/selfheal.yml`. If a test fails only sometimes, `selfheal fix --flaky` tries other orders, seeds and clocks.",
     )
 
 

@@ -25,11 +25,12 @@ _SIGNS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The failing ids at one good commit, by check; ids that do not exist there are in neither."""
+    """The failing ids at one good commit, by check."""
 
     good: LastGood
     passing: Mapping[str, frozenset[VerdictId]]
     failing: Mapping[str, frozenset[VerdictId]]
+    new: Mapping[str, frozenset[VerdictId]]  # they do not exist there, or their file does not load
 
     @property
     def has_passing(self) -> bool:
@@ -59,6 +60,16 @@ def not_this_changes(
         for id_ in sorted(there)
         if signs.get(id_) or seen.has_passing or is_wide or (is_known and id_ not in reported)
     }
+
+
+def only_here(oracle: Oracle, base: Sequence[CheckRun], reported_ids: Sequence[str]) -> list[VerdictId]:
+    """Failing ids that CI's log does not name although it names others, and whose messages show what the sandbox lacks."""
+    target = [id_ for ids in oracle.must_turn.values() for id_ in ids]
+    reported = reported_in(reported_ids, target)
+    if not reported:
+        return []
+    lacking = {failure.id for failure in failures(base, target) if sign_of(failure)}
+    return sorted(lacking - reported)
 
 
 def sign_of(failure: Failure) -> str:

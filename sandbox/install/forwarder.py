@@ -16,7 +16,7 @@ from contextlib import suppress
 
 def forward(source: socket.socket, sink: socket.socket) -> None:
     with suppress(OSError):
-        while chunk := source.recv(65536):
+        for chunk in iter(lambda: source.recv(65536), b""):  # Python 3.7 has no `:=`
             sink.sendall(chunk)
     with suppress(OSError):
         sink.shutdown(socket.SHUT_WR)

@@ -152,6 +152,8 @@ class IndexProxy:
                 await self._serve(reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
             pass  # a broken client or index ends only its own connection
+        except asyncio.CancelledError:
+            pass  # only the end of the proxy cancels it, and asyncio would log that as an error
         finally:
             writer.close()
             self._open.discard(task)

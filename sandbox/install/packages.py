@@ -32,8 +32,7 @@ from sandbox.install.python.environments import EnvironmentRecipe
 from sandbox.install.python.interpreters import Interpreter, ManagedPythons, choose, runs_as
 from sandbox.install.python.requirements import InstallPlan
 from sandbox.install.python.wheels import Wheels
-from sandbox.install.sources import install as source_files
-from sandbox.install.sources.fetch import NOTHING, Upstreams
+from sandbox.install.sources.upstreams import NOTHING, Upstreams, unfetched
 
 INSTALLER_ENVIRONMENT = {
     "UV_NO_CONFIG": "1",
@@ -115,11 +114,23 @@ async def install(packages: Packages, backend: InstallBackend, store: PackageSto
     if packages.node:
         wanted = npm.Wanted(packages.node_version or "", packages.as_of or "")
         notes = await npm.install(packages.node, backend, store.modules, python, policy.cache, wanted)
-    sources = await source_files.install(packages, backend, store.cache, python, store.upstreams, policy)
+    sources = await _sources(packages, backend, store, python, policy)
     other = "" if runs_as(packages.python, interpreter.version) else _other_python(interpreter, packages.python, store)
     notes = tuple(note for note in (other, found.note, *notes, *sources) if note)
     built = tuple(dict.fromkeys(first or second for first, second in _BUILT.findall(output)))
     return Installed(interpreter.version, time.monotonic() - started, built, output, notes)
+
+
+async def _sources(
+    packages: Packages, backend: InstallBackend, store: PackageStore, python: str, policy: DownloadPolicy
+) -> tuple[str, ...]:
+    """Provide crates and Go modules; returns notes."""
+    if store.upstreams == NOTHING or not (packages.crates or packages.go_modules):
+        named = {"Cargo.lock": packages.crates, "go.sum": packages.go_modules}
+        return tuple(unfetched(name) for name, folders in named.items() if folders)
+    from sandbox.install.sources import install as sources  # its HTTP client is not on every machine
+
+    return await sources.install(packages, backend, store.cache, python, store.upstreams, policy)
 
 
 def _other_python(interpreter: Interpreter, wanted: str | None, store: PackageStore) -> str:

@@ -89,20 +89,22 @@ async def pose(
     order = _order(files, covered, changed, rng)
     found: list[Posed] = []
     used: set[tuple[str, str]] = set()
-    for path, slip, tests in order[:TRIED]:
-        if len(found) == EACH or time.monotonic() - started > SECONDS:
+    tried = 0
+    for path, slip, tests in order:
+        if len(found) == EACH or tried == TRIED or time.monotonic() - started > SECONDS:
             break
         text = text_of(files[path])
         made = broken(path, text, slip) if text is not None else None
         old = text_of(before[path]) if path in before else None
         if made is None or (path, slip.function) in used or (old is not None and same_program(made.after, old)):
             continue
+        tried += 1
         red = await _turned_red(lab, check, made, tests, suite, seconds, rng)
         if red:
             used.add((path, slip.function))
             found.append(Posed(made, red, chosen(red, files, rng) if check.reader == "pytest" else ()))
     if not found:
-        why = f"none of {min(TRIED, len(order))} slips in it turns some of its tests red and not most" if order else ""
+        why = f"none of {tried} slips in it turns some of its tests red and not most" if tried else ""
         raise Skipped(why or "its tests run no line of its code into which a break can be put")
     return tuple(found), suite
 

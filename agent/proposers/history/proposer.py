@@ -79,13 +79,19 @@ class _Hunt:
         return self.searched + self.trials.tried
 
     async def culprit(self) -> Culprit | None:
-        """None, with a note, if taking back the whole change of the code does not make the tests pass."""
-        if not await self._turns(self.regression.reversal):
-            self.note = f"the tests fail even with all code as at {self.regression.good}"
+        """None, with a note, if taking back no part of the change makes the tests pass.
+
+        The whole change need not be such a part: changed tests may need the rest of it.
+        """
+        found = [edits for edits in await self._searched() if await self._turns(edits)]
+        if not found and await self._turns(self.regression.reversal):
+            found = [await self._minimized()]
+        found = found or await self._single()
+        if not found:
+            unread = self.regression.unread
+            files = f"; {words.named(unread)} changed too and cannot be read as text" if unread else ""
+            self.note = f"no part of the change since {self.regression.good} makes the tests pass if it is taken back{files}"
             return None
-        whole = self.regression.reversal
-        found = [edits for edits in await self._searched() if edits == whole or await self._turns(edits)]
-        found = found or [await self._minimized()]
         best, breaks = found[0], await self._broken_by(found[0])
         for edits in found[1:WHOLE_RUNS]:
             if not breaks:
@@ -129,6 +135,16 @@ class _Hunt:
                 if await self._turns(_taken([(edit, piece)])):
                     return _taken([(edit, piece)])
         return _taken(kept)
+
+    async def _single(self) -> list[Edits]:
+        """A hunk that is enough by itself, if the whole change is not."""
+        for edit in self.regression.reversal:
+            for hunk in hunks(edit)[:LINES_TRIED]:
+                if self.trials.seconds_left < 1 or self.trials.tried > 2 * LINES_TRIED:
+                    return []
+                if await self._turns(taken := _taken([(edit, hunk)])):
+                    return [taken]
+        return []
 
     async def _turns(self, edits: Edits) -> bool:
         """Do all failing ids pass with these edits?"""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agent.contract.last_good import ChangedFile, LastGood
+from agent.source.git_objects import batch_contents
 from app.cli.checkout.checkout import CheckoutFiles, git, paths_of
 from sandbox.base import MIB
 
@@ -111,23 +112,15 @@ async def _changed(root: Path, commit: str, now: Mapping[str, str]) -> tuple[Cha
         return ()
     known = [path for path in differing if path in then]
     sizes = await git(root, "cat-file", "--batch-check=%(objectsize)", stdin=_asked(then, known))
-    if sizes is None or sum(map(int, sizes.split())) > LARGEST:
+    try:
+        if sizes is None or sum(map(int, sizes.splitlines())) > LARGEST:
+            return ()
+        contents = await git(root, "cat-file", "--batch", stdin=_asked(then, known))
+        before = dict(zip(known, batch_contents(contents or b"", len(known)), strict=True))
+    except ValueError:  # a partial clone lacks an object
         return ()
-    contents = await git(root, "cat-file", "--batch", stdin=_asked(then, known))
-    before = dict(zip(known, _contents(contents or b"", len(known)), strict=True))
     return tuple(ChangedFile(path, before.get(path)) for path in differing)
 
 
 def _asked(then: Mapping[str, str], paths: Sequence[str]) -> bytes:
     return "".join(f"{then[path]}\n" for path in paths).encode()
-
-
-def _contents(batch: bytes, count: int) -> list[bytes]:
-    """The objects in the output of `cat-file --batch`: for each, a line with its size, the content, a newline."""
-    found, at = [], 0
-    for _ in range(count):
-        end = batch.index(b"\n", at)
-        size = int(batch[at:end].rsplit(b" ", 1)[1])
-        found.append(batch[end + 1 : end + 1 + size])
-        at = end + size + 2
-    return found

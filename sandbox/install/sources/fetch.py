@@ -27,17 +27,6 @@ FILES = 5000  # that one lock may name
 FILE_LIMIT = 512 * MIB  # bytes; Go's own limit for a module
 
 
-@dataclass(frozen=True, slots=True)
-class Upstreams:
-    """Where crates and Go modules come from: a sparse index of crates, and a module proxy. "" for neither."""
-
-    crates: str = ""
-    go: str = ""
-
-
-PUBLIC, NOTHING = Upstreams(), Upstreams("", "")
-
-
 class SourcesUnavailable(InstallFailed):
     """The sources that a lock file names could not be fetched. `what_now` is a sentence for people."""
 

@@ -10,7 +10,7 @@ from sandbox.base import InstallFailed, Packages
 from sandbox.install.backend import InstallBackend
 from sandbox.install.download import DownloadPolicy
 from sandbox.install.sources import crates, go_modules, lock
-from sandbox.install.sources.fetch import Upstreams
+from sandbox.install.sources.upstreams import Upstreams, unfetched
 
 
 async def install(
@@ -34,19 +34,15 @@ async def install(
         entry = await crates.provide(named, upstreams.crates, caches / "crates", policy)
         await backend.keep(entry, crates.INSIDE, crates.environment(crates.INSIDE))
     elif packages.crates:
-        notes.append(_without(crates.LOCK))
+        notes.append(unfetched(crates.LOCK))
     if packages.go_modules and backend.keeps and upstreams.go:
         modules = [go_modules.read_lock(text) for text in await _texts(backend, packages.go_modules, go_modules.LOCK)]
         needed = tuple(sorted({module for each in modules for module in each}))
         entry = await go_modules.provide(needed, upstreams.go, caches / "go-modules", policy)
         await backend.keep(entry, go_modules.INSIDE, go_modules.environment(go_modules.INSIDE))
     elif packages.go_modules:
-        notes.append(_without(go_modules.LOCK))
+        notes.append(unfetched(go_modules.LOCK))
     return tuple(notes) if backend.keeps or backend.proxy_folder is not None else ()  # else the code has network access
-
-
-def _without(name: str) -> str:
-    return f"what {name} names is not fetched for this sandbox: only vendored dependencies are available"
 
 
 async def _texts(backend: InstallBackend, folders: Sequence[str], name: str) -> list[str]:

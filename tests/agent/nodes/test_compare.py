@@ -111,7 +111,7 @@ async def test_what_failed_before_the_change_leaves_the_target(bench: Bench) -> 
     result = await bench.heal(Scripted([(right,)], rung="model:m"), files=files, good=(BEFORE,))
     assert isinstance(result, Repair), result
     assert result.evidence.checks[0].target == ("test_calc.py::test_add",)
-    assert any("`test_old.py::test_old` fails there too" in note for note in result.log.notes)
+    assert any(f"`test_old.py::test_old` fails at {PARENT} too" in note for note in result.log.notes)
 
 
 NEEDS = "import socket\n\ndef test_remote():\n    socket.create_connection(('127.0.0.1', 9), timeout=5)\n"
@@ -168,4 +168,24 @@ async def test_a_changed_test_is_no_part_of_the_culprit(bench: Bench) -> None:
     result = await bench.heal(HistoryProposer(), files={"calc.py": FIXED, "test_calc.py": changed}, good=(before,))
     assert isinstance(result, NoRepair), result
     assert result.culprit is None
-    assert "fail even with all code as at the parent commit 3f2a91c0de" in result.reason
+    assert "no part of the change since the parent commit 3f2a91c0de makes the tests pass" in result.reason
+
+
+async def test_what_only_the_sandbox_lacks_leaves_the_target_if_cis_log_names_others(bench: Bench) -> None:
+    files = {**SAMPLE, "test_remote.py": NEEDS}
+    result = await bench.heal(Scripted([(RIGHT,)], rung="model:m"), files=files, reported_ids=("test_calc.py::test_add",))
+    assert isinstance(result, Repair), result
+    assert result.evidence.checks[0].target == ("test_calc.py::test_add",)
+    assert any("`test_remote.py::test_remote` fails here, but not according to CI's log" in note for note in result.log.notes)
+
+
+async def test_a_slip_beside_a_new_feature_is_found_although_its_tests_need_the_feature(bench: Bench) -> None:
+    uses_both = "from calc import add, half\n\n\ndef test_both():\n    assert half(add(3, 5)) == 4\n"
+    files = {"calc.py": FEATURE, "test_both.py": uses_both}
+    good = LastGood(PARENT, (ChangedFile("calc.py", FIXED.encode()), ChangedFile("test_both.py")))
+    result = await bench.heal(HistoryProposer(), files=files, good=(good,))
+    assert isinstance(result, NoRepair), result
+    assert result.culprit is not None
+    assert result.culprit.reversal[0].after == FEATURE.replace("a - b", "a + b")
+    (compared,) = bench.of(events.Compared)
+    assert compared.text == f"`test_both.py::test_both` is new since {PARENT}"

@@ -46,12 +46,14 @@ class Case:
         if self.sandbox is not None:
             for path, text in self.files.items():
                 await self.sandbox.base.write(path, text.encode())
-            yield Task("flaky", self.sandbox, (Check("tests", "python -m pytest -q", "pytest"),), budget=BUDGET)
+            yield Task(
+                "flaky", self.sandbox, (Check("tests", "python -m pytest -q", "pytest"),), budget=BUDGET, failed_in_ci=True
+            )
             for path in self.files:
                 await self.sandbox.base.remove(path)
             return
         async with sandbox_with(self.folder, self.files) as sandbox:
-            yield Task("flaky", sandbox, (CHECK,), budget=BUDGET)
+            yield Task("flaky", sandbox, (CHECK,), budget=BUDGET, failed_in_ci=True)
 
     def context(self, *proposers: Scripted) -> Context:
         return Context(self.emit, proposers, None, MemoryBlobs(), InMemorySaver())
@@ -340,6 +342,15 @@ async def test_where_nothing_says_that_anything_was_red_few_more_runs_are_made(t
     assert isinstance(result, NoRepair)
     assert result.outcome is Outcome.NOT_REPRODUCED
     assert len(case.probes()) == UNREPORTED < TRIALS
+
+
+async def test_where_nothing_failed_anywhere_no_more_runs_are_made(tmp_path: Path) -> None:
+    case = Case(tmp_path, {"test_fine.py": "def test_fine(): pass\n"})
+    result = await case.seen(failed_in_ci=False)
+    assert isinstance(result, NoRepair)
+    assert result.outcome is Outcome.NOT_REPRODUCED
+    assert "`selfheal fix --flaky`" in result.next_step
+    assert case.probes() == []
 
 
 async def test_short_of_time_nothing_more_is_tried(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
 from sandbox.install.sources import crates
 from sandbox.install.sources.crates import Crate
-from sandbox.install.sources.fetch import SourcesUnavailable, Upstreams
+from sandbox.install.sources.fetch import SourcesUnavailable
+from sandbox.install.sources.upstreams import Upstreams
 from sandbox.local import LocalSandboxes
 from tests.sandbox.conftest import tarball
 from tests.standins.sources import Sources, serving

@@ -16,8 +16,9 @@ from sandbox.install.download import DownloadPolicy
 from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
 from sandbox.install.sources import go_modules
-from sandbox.install.sources.fetch import SourcesUnavailable, Upstreams
+from sandbox.install.sources.fetch import SourcesUnavailable
 from sandbox.install.sources.go_modules import Module
+from sandbox.install.sources.upstreams import Upstreams
 from sandbox.local import LocalSandboxes
 from tests.sandbox.conftest import tarball
 from tests.standins.sources import Sources, serving
