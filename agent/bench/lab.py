@@ -6,15 +6,17 @@ that nothing an attempt did can affect its score. Knows nothing about the app, p
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import tarfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.checks.runner import Runner
+from agent.ci import installation
 from agent.ci.job.commit import commit_workspace
 from agent.ci.job.contexts import Run
 from agent.ci.plan import plan
@@ -152,10 +154,11 @@ class Labs:
             if not planned.checks:
                 raise NotPosed(planned.ending.reason)
             await commit_workspace(sandbox, Run(tag=tag))
-            await sandbox.install(planned.packages)
+            planned = await asyncio.to_thread(installation.with_declared, planned, failed_in_ci=False)
+            planned, _ = await installation.install(planned, sandbox, failed_in_ci=False, was_met=False)
             runner = Runner(sandbox)
             await runner.prepare()
-            yield Lab(sandbox, runner, planned.checks)
+            yield Lab(sandbox, runner, tuple(replace(check, absent=planned.absent) for check in planned.checks))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ _OURS = re.compile(
 _BUILD = re.compile(r"^(?:error: |ERROR: |[ \t]*+[×x] )?(?:The build backend returned an error|Failed to build )", re.MULTILINE)
 _AWAY = re.compile(r"Failed to fetch|error sending request|index lookups were disabled|Retrying \(Retry|HTTP status")
 _UNKNOWN = re.compile(r"was not found in the|there (?:is|are) no versions? of|No matching distribution found")
+_NPM = re.compile(r"^npm (?:error|ERR!)", re.MULTILINE)  # its packages may have the names of distributions
 _NOT_BUILT = re.compile(
     r"(?:Failed to (?:download and )?build|Failed building wheel for|Failed to build) `?([\w.-]+?)(?:==|\s*@|[`\s]|$)"
 )
@@ -68,7 +69,7 @@ def culprit(failed: InstallFailed, optional: Collection[str], *, states: bool) -
         return ""
     if built := [name for found in _NOT_BUILT.finditer(said) if (name := normalised(found[1])) in optional]:
         return built[0]
-    if states and _UNKNOWN.search(said):
+    if _NPM.search(said) or (states and _UNKNOWN.search(said)):
         return ""
     because = _BECAUSE.search(said)
     names = map(normalised, _NAME.findall(because.group() if because else said))
