@@ -15,17 +15,10 @@ from agent.source.outline import parse
 
 _COMMENTS = ("#", "//", "/*", "* ")
 _GENERATED = frozenset(
-    [
-        "package-lock.json",
-        "npm-shrinkwrap.json",
-        "yarn.lock",
-        "pnpm-lock.yaml",
-        "poetry.lock",
-        "uv.lock",
-        "pdm.lock",
-        "Cargo.lock",
-        "go.sum",
-    ]
+    {
+        *("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml"),
+        *("poetry.lock", "uv.lock", "pdm.lock", "Cargo.lock", "go.sum"),
+    }
 )
 LineRange = tuple[int, int]  # first and last line, from 1; the last is one less than the first where lines were only removed
 
