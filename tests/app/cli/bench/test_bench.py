@@ -294,7 +294,9 @@ def test_breaks_of_a_repository_are_set_up_until_enough_are_measured(cache: Path
     exit_code, out, said = bench(cache, *more)
     assert (exit_code, json.loads(out)["summary"]["tasks"]) == (0, 2), "only two functions are covered"
     assert "Only 2 of 3 tasks could be set up; the list above says why commits were passed over." in said
-    exit_code, out, said = bench(cache, *options[:-2], "--task-ids", posed[0]["id"], "--without", "patterns,tools,model")
+    exit_code, out, said = bench(
+        cache, *options[:-2], "--task-ids", posed[0]["id"], "--without", "history,patterns,tools,model"
+    )
     assert exit_code == 0, said
     (bare,) = json.loads(out)["results"]
     assert (bare["outcome"], bare["candidates"], bare["details"]["place"]) == ("gave_up", 0, posed[0]["details"]["place"])
