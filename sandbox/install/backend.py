@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from sandbox.base import Completed
 from sandbox.install.folder_cache import CacheEntry
@@ -14,6 +14,10 @@ INSTALL_SECONDS = 900.0
 INSTALL_OUTPUT = 128 * 1024  # bytes
 RECIPE_FOLDER, PROXY_FOLDER, CERTIFICATES = "/asked", "/way", "/installer/certificates.pem"
 SOCKET = "index.sock"
+
+
+Keep: TypeAlias = Callable[[CacheEntry, str, Mapping[str, str]], Awaitable[None]]
+"""Takes a folder, its path inside the sandbox, and variables that all commands get too."""
 
 
 class InstallBackend(Protocol):
@@ -45,11 +49,8 @@ class InstallBackend(Protocol):
         """Mount a host file or folder read-only for this step, at `inside` if possible; returns its path in the sandbox."""
 
     @property
-    def keeps(self) -> bool:
-        """Whether `keep` is possible."""
-
-    async def keep(self, entry: CacheEntry, inside: str, env: Mapping[str, str]) -> None:
-        """Mount a cached folder read-only at `inside` for all commands of the workspace, which get the variables `env` too."""
+    def keep(self) -> Keep | None:
+        """Mounts a cached folder read-only for all commands of the workspace; None if that is impossible."""
 
     async def run_installer(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
         """Run one command that may write to the repository and the environment."""
