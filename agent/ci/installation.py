@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from dataclasses import replace
 
 from agent.ci.plan import Plan
 from agent.ci.project import install_failure
 from agent.ci.project.detection import absent_submodules
-from agent.ci.project.imports import with_imported
+from agent.ci.project.imports import own_modules, with_imported
 from agent.ci.project.optional import from_elsewhere, optional_names
 from agent.guest.text import one_line
 from agent.source.distributions import modules_of
@@ -22,10 +24,9 @@ def with_declared(planned: Plan, *, failed_in_ci: bool) -> Plan:
     if project is None:
         return planned
     folders = absent_submodules(project)
+    what_now = "" if failed_in_ci else ": a checkout gets it with `git submodule update --init`"
     notes = [
-        f"the submodule {one_line(name, 100)} is not here, so tests that read it are skipped"
-        for name in folders
-        if not any(f"the submodule {one_line(name, 100)} " in note for note in planned.notes)
+        f"the submodule {one_line(name, 100)} is not here, so tests that read it are skipped{what_now}" for name in folders
     ]
     packages, more = planned.packages, tuple[str, ...]()
     if not failed_in_ci:  # otherwise CI may have failed for want of them
@@ -36,20 +37,24 @@ def with_declared(planned: Plan, *, failed_in_ci: bool) -> Plan:
     return replace(planned, absent=(*planned.absent, *(f"{name}/" for name in folders)))
 
 
-async def install(planned: Plan, sandbox: Sandbox, *, failed_in_ci: bool, was_met: bool) -> tuple[Plan, Installed]:
+async def install(
+    planned: Plan, sandbox: Sandbox, *, failed_in_ci: bool, was_met: bool, until: float
+) -> tuple[Plan, Installed]:
     """Install the packages, without optional ones that cannot be had here.
 
-    `was_met`: whether CI could install them. Raises `InstallFailed`, and `SandboxError`.
+    `was_met`: whether CI could install them. After `until` (of `time.monotonic()`), nothing more is left out.
+    Raises `InstallFailed`, and `SandboxError`.
     """
     is_strict = failed_in_ci and not was_met  # CI may have failed for the same reason
     for _ in range(LEFT_OUT):
         try:
             return planned, await sandbox.install(planned.packages)
         except InstallFailed as error:
-            if is_strict or planned.project is None:
+            if is_strict or planned.project is None or time.monotonic() > until:
                 raise
-            optional = optional_names(planned.project, planned.packages).difference(planned.packages.without)
-            name = install_failure.culprit(error, optional, states=bool(planned.legs) and not failed_in_ci)
+            optional = await asyncio.to_thread(optional_names, planned.project, planned.packages)
+            optional = optional.difference(planned.packages.without)
+            name = install_failure.unavailable(error, optional, states=bool(planned.legs) and not failed_in_ci)
             if not name:
                 raise
             why = f"cannot be installed here, so tests that import it are skipped: {install_failure.in_words(error)}"
@@ -58,9 +63,11 @@ async def install(planned: Plan, sandbox: Sandbox, *, failed_in_ci: bool, was_me
 
 
 def _without_package(planned: Plan, name: str, why: str) -> Plan:
+    own = {module.lower() for module in own_modules(planned.project)} if planned.project is not None else ()
     return replace(
         planned,
         packages=replace(planned.packages, without=(*planned.packages.without, name)),
         notes=(*planned.notes, f"`{name}` {why}"),
-        absent=(*planned.absent, *modules_of(name)),
+        # Without a module of its own, the repository is broken: that excuses no test.
+        absent=(*planned.absent, *(module for module in modules_of(name) if module not in own)),
     )

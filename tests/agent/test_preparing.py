@@ -200,6 +200,16 @@ class Tests(unittest.TestCase):
     }
     notes = "\n".join(prepared.task.approximated)
     assert "`nosuch-of-mine` cannot be installed here, so tests that import it are skipped: Because nosuch-of-mine was" in notes
-    assert "the submodule vendor/data is not here" in notes
+    assert "the submodule vendor/data is not here, so tests that read it are skipped: a checkout gets it with `git sub" in notes
     assert prepared.task.packages.without == ("from-git", "nosuch-of-mine")
     assert "`from-git` is not from a package index" in notes
+
+
+@pytest.mark.parametrize("seconds", [600.0, 0.0])
+async def test_after_half_of_the_time_nothing_more_is_left_out(index: Index, tmp_path: Path, seconds: float) -> None:
+    files = {"requirements-dev.txt": b"nosuch-of-mine\n", "test_it.py": PASSES.encode()}
+    sandboxes = ProcessSandboxes(tmp_path / "open", PackageStore(tmp_path / "packages", index.access))
+    async with sandboxes.open("case") as sandbox:
+        case = Case("case", "sample", tarball(files))
+        found = await prepare(case, sandbox, emit, policy=Policy(), budget=Budget(seconds=seconds))
+    assert isinstance(found, Prepared) == (seconds > 0), found

@@ -82,14 +82,6 @@ async def list_files(root: Path) -> CheckoutFiles:
             notes.append(f"the untracked file {one_line(name, 100)} is left out: it has {size // MIB} MiB")
         else:
             names.add(name)
-    modules = await git(root, "config", "-z", "-f", ".gitmodules", "--get-regexp", r"\.path$")
-    for module in paths_of(modules or b""):
-        path = module.partition("\n")[2]
-        if not any(name.startswith(f"{path}/") for name in names):
-            notes.append(
-                f"the submodule {one_line(path, 100)} is not checked out, so tests that read it are skipped: "
-                "run `git submodule update --init` first"
-            )
     shown = await git(root, "rev-parse", "--show-toplevel")
     if shown is not None and (top := Path(os.fsdecode(shown.rstrip(b"\n")))) != root:
         notes.append(f"this is a folder of the checkout {top}, whose workflows and settings are not read")
