@@ -62,13 +62,13 @@ def step_unavailable(title: str, what: str, kind: str = "step") -> Ending:
     )
 
 
-def step_lacks(title: str, lacks: str) -> Ending:
-    """`lacks`: "the network", "the program tsc"."""
+def step_lacks(title: str, lacks: str, program: str) -> Ending:
+    """`lacks`: "the network", "the program tsc"; `program`: "tsc", or "" if it is none."""
     return Ending(
         Outcome.NOT_REPRODUCED,
         f"The step `{title}` fails here without {lacks}, which CI has.",
         f"Give the sandbox {lacks}, or name a command that does without under `test:` in `.github/selfheal.yml`."
-        if lacks.startswith("the program")
+        if program
         else "Name a command that does without under `test:` in `.github/selfheal.yml`.",
     )
 
