@@ -33,7 +33,6 @@ from sandbox.host.folder_workspace import FolderWorkspace
 from sandbox.host.job import environment, with_limits
 from sandbox.host.tree import check_tool_name, parts_of
 from sandbox.install.backend import INSTALL_OUTPUT, INSTALL_SECONDS
-from sandbox.install.folder_cache import CacheEntry
 from sandbox.install.packages import PackageStore, install
 from sandbox.install.python.interpreters import Interpreter, own
 from sandbox.jail.cgroup import Group
@@ -201,10 +200,7 @@ class _ProcessInstallBackend:
     async def show(self, source: Path, inside: str) -> str:
         return str(source)
 
-    keeps = False
-
-    async def keep(self, entry: CacheEntry, inside: str, env: Mapping[str, str]) -> None:
-        raise NotImplementedError
+    keep = None
 
     async def run_installer(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
         command = Command(tuple(argv), INSTALL_SECONDS, env=env, output_limit=INSTALL_OUTPUT)

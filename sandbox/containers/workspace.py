@@ -18,7 +18,6 @@ from sandbox.containers.resources import EngineResources
 from sandbox.host.folder_workspace import RunningCommands, run_watched
 from sandbox.host.job import Job, Mount, job_of
 from sandbox.install.backend import INSTALL_OUTPUT, INSTALL_SECONDS
-from sandbox.install.folder_cache import CacheEntry
 from sandbox.install.packages import PackageStore, install
 from sandbox.install.python.interpreters import Interpreter
 
@@ -162,10 +161,7 @@ class ContainerInstallBackend:
         await self._put(SEEN, lambda tar: tar.copy(source, name))
         return f"{SEEN}/{name}"
 
-    keeps = False
-
-    async def keep(self, entry: CacheEntry, inside: str, env: Mapping[str, str]) -> None:
-        raise NotImplementedError
+    keep = None
 
     async def run_installer(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
         """Run the installer: only its commands may write to the repository and the environment."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -45,11 +45,10 @@ class InstallBackend(Protocol):
         """Mount a host file or folder read-only for this step, at `inside` if possible; returns its path in the sandbox."""
 
     @property
-    def keeps(self) -> bool:
-        """Whether `keep` is possible."""
-
-    async def keep(self, entry: CacheEntry, inside: str, env: Mapping[str, str]) -> None:
-        """Mount a cached folder read-only at `inside` for all commands of the workspace, which get the variables `env` too."""
+    def keep(self) -> Callable[[CacheEntry, str, Mapping[str, str]], Awaitable[None]] | None:
+        """Mounts a cached folder read-only, at a path inside the sandbox, for all commands of the workspace, which get the
+        variables too; None if the sandbox cannot.
+        """
 
     async def run_installer(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
         """Run one command that may write to the repository and the environment."""

@@ -196,8 +196,6 @@ class JailInstallBackend:
             source = await self._stage.layer(self._home(), source, self._context.owner)
         self._env = Mount(source, ENV, writable)
 
-    keeps = True
-
     async def keep(self, entry: CacheEntry, inside: str, env: Mapping[str, str]) -> None:
         self._kept.push_async_callback(asyncio.to_thread, folder_cache.release, entry)
         self._fetched.append(Mount(await self._stage.bind(entry.folder, f"fetched-{token_hex(4)}"), inside))

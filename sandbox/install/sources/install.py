@@ -26,7 +26,7 @@ async def install(
     `python`, a path in the sandbox, runs the forwarder.
     """
     notes: list[str] = []
-    if packages.crates and backend.keeps and upstreams.crates:
+    if packages.crates and backend.keep and upstreams.crates:
         for folder in packages.crates:
             notes += await lock.write_if_missing(folder, backend, python, upstreams.crates)
         found = [crates.read_lock(text) for text in await _texts(backend, packages.crates, crates.LOCK)]
@@ -35,14 +35,14 @@ async def install(
         await backend.keep(entry, crates.INSIDE, crates.environment(crates.INSIDE))
     elif packages.crates:
         notes.append(unfetched(crates.LOCK))
-    if packages.go_modules and backend.keeps and upstreams.go:
+    if packages.go_modules and backend.keep and upstreams.go:
         modules = [go_modules.read_lock(text) for text in await _texts(backend, packages.go_modules, go_modules.LOCK)]
         needed = tuple(sorted({module for each in modules for module in each}))
         entry = await go_modules.provide(needed, upstreams.go, caches / "go-modules", policy)
         await backend.keep(entry, go_modules.INSIDE, go_modules.environment(go_modules.INSIDE))
     elif packages.go_modules:
         notes.append(unfetched(go_modules.LOCK))
-    return tuple(notes) if backend.keeps or backend.proxy_folder is not None else ()  # else the code has network access
+    return tuple(notes) if backend.keep or backend.proxy_folder is not None else ()  # else the code has network access
 
 
 async def _texts(backend: InstallBackend, folders: Sequence[str], name: str) -> list[str]:
