@@ -8,31 +8,22 @@ configuration names, and writes nothing.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from agent.bench.lab import BadInput, Benchmark, File, Labs, NotPosed, Skipped, Specimen, Trial, text_of
 from agent.bench.suites import SuiteJudge, edits_of, verdicts
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.contract.verdicts import Verdict
-from agent.source.git_objects import batch_contents
-from agent.source.test_files import is_test
+from agent.source.test_files import is_prose, is_test
 from sandbox.base import MIB
-from sandbox.host import launch
+from sandbox.host import git, launch
 from sandbox.host.archive import leads_outside
 
 LOOKED_THROUGH = 50  # commits to examine for each wanted one
-_PROSE = (".md", ".rst", ".txt")
-SECONDS = 120.0  # for one git command
-LARGEST = 256 * MIB  # bytes of one commit's files
-_SAFE = (
-    *("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", "safe.directory=*"),
-    *("-c", "core.quotePath=false", "-c", "protocol.allow=never", "--no-pager", "--no-optional-locks"),
-)
 _LINK, _EXECUTABLE = "120000", "100755"
 
 
@@ -46,7 +37,7 @@ class Commit:
 async def load(root: Path, last: int) -> Benchmark:
     """The last commits that change code, newest first. Raises `BadInput`."""
     every = await commits(root, last * LOOKED_THROUGH)
-    found = [c for c in every if any(not is_test(path) and PurePosixPath(path).suffix not in _PROSE for path in c.paths)]
+    found = [c for c in every if any(not is_test(path) and not is_prose(path) for path in c.paths)]
     if not found:
         raise BadInput(f"{root} has no commit that changes code and has a parent; a shallow clone may lack the history")
     known, configuration = {commit.id[:12]: commit for commit in found[:last]}, read_checkout(root)
@@ -124,8 +115,11 @@ async def files(root: Path, commit: str) -> dict[str, File]:
     asked = "".join(f"{blob}\n" for _, blob, _ in entries).encode()
     told = await _git(root, "cat-file", "--batch", "--buffer", stdin=asked)
     if listed.returncode != 0 or told.returncode != 0 or listed.truncated or told.truncated:
-        raise NotPosed(f"the files of commit {commit[:12]} cannot be read: git failed, or they exceed {LARGEST // MIB} MiB")
-    contents = batch_contents(told.stdout, len(entries))
+        raise NotPosed(f"the files of commit {commit[:12]} cannot be read: git failed, or they exceed {git.LARGEST // MIB} MiB")
+    try:
+        contents = git.batch_contents(told.stdout, len(entries))
+    except ValueError as error:
+        raise NotPosed(f"commit {commit[:12]} lacks files, as in a partial clone; run `git fetch --refetch`") from error
     found = {
         path: File(content, mode == _EXECUTABLE, mode == _LINK)
         for (path, _, mode), content in zip(entries, contents, strict=True)
@@ -152,10 +146,7 @@ async def is_shallow(root: Path) -> bool:
 
 async def _git(root: Path, *argv: str, stdin: bytes = b"") -> launch.ProcessResult:
     """Raises `BadInput` if git is not installed."""
-    git = shutil.which("git")
-    if git is None:
+    told = await git.read(root, *argv, stdin=stdin)
+    if told is None:
         raise BadInput("git is not installed; it is needed to read a checkout's history")
-    # In a hook, git's own variables would point to another repository.
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment = {**variables, "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
-    return await launch.run(launch.Launch((git, *_SAFE, "-C", str(root), *argv), environment, SECONDS, stdin, 2 * LARGEST))
+    return told

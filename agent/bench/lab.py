@@ -6,19 +6,23 @@ that nothing an attempt did can affect its score. Knows nothing about the app, p
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import tarfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.checks.runner import Runner
+from agent.ci import installation
 from agent.ci.job.commit import commit_workspace
 from agent.ci.job.contexts import Run
 from agent.ci.plan import plan
 from agent.ci.project.configuration import Configuration
+from agent.contract.budget import Budget
 from agent.contract.last_good import LastGood
 from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import Edits
@@ -152,10 +156,12 @@ class Labs:
             if not planned.checks:
                 raise NotPosed(planned.ending.reason)
             await commit_workspace(sandbox, Run(tag=tag))
-            await sandbox.install(planned.packages)
+            planned = await asyncio.to_thread(installation.with_declared, planned, failed_in_ci=False)
+            until = time.monotonic() + Budget().seconds / 2  # as the engine's
+            planned, _ = await installation.install(planned, sandbox, failed_in_ci=False, was_met=False, until=until)
             runner = Runner(sandbox)
             await runner.prepare()
-            yield Lab(sandbox, runner, planned.checks)
+            yield Lab(sandbox, runner, tuple(replace(check, absent=planned.absent) for check in planned.checks))
 
 
 @dataclass(frozen=True, slots=True)

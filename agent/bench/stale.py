@@ -1,25 +1,24 @@
 """Intended changes with outdated tests: commits that changed code and tests together, given with the tests from before.
 
-Such a commit looks broken, but its authors changed the tests because they wanted the new behaviour. A repair that makes the old
-tests pass undoes their work, so no repair is right; the right answer is a report of what contradicts what.
+Such a commit looks broken, but its authors changed the tests because they wanted the new behaviour. A repair with which their
+new tests fail undoes their work. Mostly the old and the new tests contradict each other, and the right answer is a report.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from agent.bench import history
+from agent.bench.breaks.figures import figures
 from agent.bench.history import Commit
-from agent.bench.lab import BadInput, Benchmark, File, Files, Judgement, Labs, NoTask, Specimen, Trial, changed
-from agent.bench.score import Entry
+from agent.bench.lab import BadInput, Benchmark, File, Files, Judgement, Labs, Skipped, Specimen, Trial, changed
 from agent.bench.suites import verdicts
 from agent.ci.project.configuration import Configuration
 from agent.contract.last_good import ChangedFile, LastGood
-from agent.contract.outcome import VERY_SURE, NoRepair, Repair
+from agent.contract.outcome import NoRepair, Repair
 from agent.contract.verdicts import Verdict, VerdictId
 from agent.source.test_files import is_test
 
@@ -53,18 +52,18 @@ async def _trial(root: Path, commit: Commit, configuration: Configuration, labs:
     posed = {**{p: f for p, f in after.items() if not is_test(p)}, **{p: f for p, f in before.items() if is_test(p)}}
     paths = sorted(path for path in {*before, *posed} if before.get(path) != posed.get(path))
     if any(path in tree and tree[path].link for path in paths for tree in (before, posed)):
-        raise NoTask("it changes a link")
+        raise Skipped("it changes a link")
     tag = await history.tag_of(root, commit.id)
     async with labs.open(posed, configuration, tag) as lab:
         now = await verdicts(lab, {})
         then = await verdicts(lab, {path: before[path].content if path in before else None for path in paths})
         stale = {id_ for id_, verdict in now.items() if verdict.red and then.get(id_) is Verdict.PASSED}
         if not stale or any(verdict.red for verdict in then.values()):
-            raise NoTask("its old tests pass with the new code, or some fail with the old code too")
+            raise Skipped("its old tests pass with the new code, or some fail with the old code too")
         tests = {path: file.content for path, file in after.items() if is_test(path) and before.get(path) != file}
         wanted = await verdicts(lab, tests)
         if any(verdict.red for verdict in wanted.values()):
-            raise NoTask("its own tests fail here")
+            raise Skipped("its own tests fail here")
         good = LastGood(
             f"the parent commit {commit.parent[:12]}",
             tuple(ChangedFile(path, before[path].content if path in before else None) for path in paths),
@@ -97,16 +96,3 @@ class _Judge:
 
     async def no_repair(self, ended: NoRepair) -> Judgement:
         return Judgement(None, "no repair", {"reversed": False, "withheld": ended.culprit is not None})
-
-
-def figures(entries: Sequence[Entry]) -> Mapping[str, Any]:
-    """Counts of tasks, and the same over the repairs that texts call very sure."""
-    posed = [entry for entry in entries if entry.skipped is None]
-    sure = [entry for entry in posed if entry.plausible and entry.confidence is not None and entry.confidence >= VERY_SURE]
-    return {**_counts(posed), "very_sure": _counts(sure)}
-
-
-def _counts(entries: Sequence[Entry]) -> dict[str, int]:
-    names = ("withheld", "reversed")
-    healed = sum(entry.plausible for entry in entries)
-    return {"tasks": len(entries), "healed": healed, **{n: sum(e.details.get(n) is True for e in entries) for n in names}}

@@ -49,4 +49,4 @@ class Culprit:
     places: tuple[Span, ...]  # the lines of that part in the failing commit; where lines are only missing, the line after them
     lines: int  # changed lines (added and removed) of that part
     of: int  # changed lines of the whole change, without tests
-    breaks: tuple[str, ...] = ()  # ids that pass at the failing commit and fail with the reversal, if all could be run
+    breaks: tuple[str, ...] | None = None  # ids that pass at the failing commit and fail with the reversal; None: unknown

@@ -24,7 +24,7 @@ class Policy:
     protected: tuple[str, ...] = ()  # further globs of files that are never edited
     max_files: int = 10
     max_changed_lines: int = 400
-    allow_reversals: bool = False  # a repair without a model may take back what the last change did
+    allow_reversals: bool = False  # a repair may take back what the last change did
     rungs: tuple[str, ...] = ("tools", "history", "patterns", "model")
     autonomy: Autonomy = "full"
     guidance: str = ""  # the repository's hints for repairs: shown to models as data, never as instructions

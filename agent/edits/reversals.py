@@ -7,11 +7,19 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from pathlib import PurePosixPath
 
 from agent.contract.proposal import Edits, FileChange
-from agent.edits.changes import changed_lines, changed_ranges, changes
+from agent.edits.changes import changed_ranges, lines
 from agent.source.outline import parse
 
+_COMMENTS = ("#", "//", "/*", "* ")
+_GENERATED = frozenset(
+    {
+        *("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml"),
+        *("poetry.lock", "uv.lock", "pdm.lock", "Cargo.lock", "go.sum"),
+    }
+)
 LineRange = tuple[int, int]  # first and last line, from 1; the last is one less than the first where lines were only removed
 
 
@@ -30,31 +38,36 @@ def ranges_of(reversal: Edits) -> dict[str, list[LineRange]]:
 
 
 def taken_back(edits: Edits, reversal: Edits) -> tuple[int, int]:
-    """How many changed lines (added and removed) of the earlier change the patch undoes, and how many there are.
+    """How many changed lines of code (added and removed) of the earlier change the patch undoes, and how many there are.
 
-    A line that the patch only rewrites, into something that stood nowhere before, is not undone.
+    Blank lines, comments, Python's docstrings, and lock files do not count. A line that the patch only rewrites, into something
+    that stood nowhere before, is not undone.
     """
     patched = {edit.path: edit.after for edit in edits}
-    undone = 0
+    undone = total = 0
     for edit in reversal:
-        if edit.path not in patched:
+        if PurePosixPath(edit.path).name in _GENERATED:
             continue
-        if patched[edit.path] == edit.after:
-            undone += changed_lines((edit,))
-            continue
-        added, removed = _counted(edit)
-        still_added, still_removed = _counted(FileChange(edit.path, patched[edit.path], edit.after))
-        back = sum((removed - still_removed).values())  # old lines that are there again
-        gone = sum((added - still_added).values())  # new lines that are gone
-        new = sum((still_added - added).values())  # lines that neither text has
-        undone += back + max(0, gone - new)
-    return undone, changed_lines(reversal)
+        now, before = _code(edit.path, edit.before), _code(edit.path, edit.after)
+        added, removed = now - before, before - now
+        total += added.total() + removed.total()
+        if edit.path in patched:
+            after = _code(edit.path, patched[edit.path])
+            back = (removed - (before - after)).total()  # old lines that are there again
+            gone = (added - (after - before)).total()  # new lines that are gone
+            undone += back + max(0, gone - ((after - before) - added).total())
+    return undone, total
 
 
-def _counted(reversal: FileChange) -> tuple[Counter[str], Counter[str]]:
-    """The lines that a change added, and those that it removed, without indentation; blank lines do not count."""
-    added, removed = changes(reversal)
-    return Counter(filter(None, map(str.strip, added))), Counter(filter(None, map(str.strip, removed)))
+def _code(path: str, text: str | None) -> Counter[str]:
+    """The lines of code, without indentation."""
+    kept = [line.strip() for line in lines(text or "")]
+    tree = parse((text or "").removeprefix("\ufeff")) if path.endswith(".py") else None
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            for at in range(node.lineno - 1, min(node.end_lineno or node.lineno, len(kept))):
+                kept[at] = ""
+    return Counter(line for line in kept if line and not line.startswith(_COMMENTS))
 
 
 def is_same(edits: Edits, others: Edits) -> bool:

@@ -20,7 +20,7 @@ def undoing(candidate: Candidate, regression: Regression, culprit: Culprit | Non
         return f"it removes {words.named(names)}, which the change since {regression.good} added"
     lines, of = taken_back(candidate.edits, regression.reversal)
     if of and lines >= MOST * of:
-        return f"it takes back {lines} of the {words.counted(of, 'line')} changed since {regression.good}"
+        return f"it takes back {lines} of the {words.counted(of, 'line')} of code changed since {regression.good}"
     if is_model(candidate.rung) or candidate.rung == "tools":
         return ""
     if not regression.tests:
@@ -37,4 +37,6 @@ def undoing(candidate: Candidate, regression: Regression, culprit: Culprit | Non
 def doubt(candidate: Candidate, regression: Regression) -> tuple[str, ...]:
     """A clause if the patch takes back part of the change."""
     lines, of = taken_back(candidate.edits, regression.reversal)
-    return (f"it takes back {lines} of the {words.counted(of, 'line')} changed since {regression.good}",) if lines else ()
+    return (
+        (f"it takes back {lines} of the {words.counted(of, 'line')} of code changed since {regression.good}",) if lines else ()
+    )

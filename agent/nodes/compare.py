@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
 
 from agent.checks.oracle import turned
 from agent.contract import words
@@ -14,13 +14,13 @@ from agent.contract.verdicts import CheckRun, Oracle, VerdictId
 from agent.edits.changes import EditProblem, read_text
 from agent.gate.gate import needs_install
 from agent.report import endings
-from agent.reproduce.comparison import Comparison, not_this_changes, only_here, without
-from agent.source.test_files import is_test
+from agent.reproduce.comparison import Comparison, is_new, not_this_changes, only_here, without
+from agent.source.test_files import is_prose, is_test
 from agent.state import BaselineOrEnd, State, Work, fell_back, pack
 from sandbox.base import DeadlinePassed, InstallFailed, LimitExceeded, Workspace
 
 SHOWN = 50  # ids in one event of the timeline
-_PROSE = (".md", ".rst", ".txt")
+ABREAST = 8  # files that are read at once
 
 
 async def compare(state: State, work: Work) -> BaselineOrEnd:
@@ -83,10 +83,13 @@ async def _nearest(work: Work, oracle: Oracle, base: Mapping[str, CheckRun]) -> 
     """The first good commit at which a failing id passes; if there is none, the first."""
     first = None
     for good in work.task.good:
-        seen = await _compared(work, oracle, base, good, reinstall=False)
         files = tuple(FileChange(file.path, "", "") for file in good.files)
-        if not seen.has_passing and needs_install(files, work.task.packages):
-            seen = await _compared(work, oracle, base, good, reinstall=True)
+        try:
+            seen = await _compared(work, oracle, base, good, reinstall=False)
+            if not seen.has_passing and needs_install(files, work.task.packages):
+                seen = await _compared(work, oracle, base, good, reinstall=True)
+        except ValueError:
+            seen = Comparison(good, {}, {}, {})
         if seen.has_passing:
             return seen
         first = first or seen
@@ -114,12 +117,15 @@ async def _compared(work: Work, oracle: Oracle, base: Mapping[str, CheckRun], go
         if run.ending == "finished" and not run.stopped_at:
             passing[check.name] = frozenset(turned(check, base[check.name], run, target))
             failing[check.name] = target & run.red
-            new[check.name] = target - passing[check.name] - failing[check.name]
+            rest = target - passing[check.name] - failing[check.name]
+            new[check.name] = frozenset(id_ for id_ in rest if is_new(id_, good))
     return Comparison(good, passing, failing, new)
 
 
 async def _write(workspace: Workspace, good: LastGood) -> None:
-    for file in good.files:
+    """Raises `ValueError` where a path is no file, such as one that was replaced by a link."""
+    # Removals first: a folder may have taken the place of a file.
+    for file in sorted(good.files, key=lambda file: file.before is not None):
         if file.before is None:
             await workspace.remove(file.path)
         else:
@@ -128,19 +134,17 @@ async def _write(workspace: Workspace, good: LastGood) -> None:
 
 async def _regression(work: Work, seen: Comparison, broke: list[VerdictId]) -> Regression:
     reversal: list[FileChange] = []
-    tests: list[str] = []
+    tests = [file.path for file in seen.good.files if is_test(file.path)]
     unread: list[str] = []
-    for file in seen.good.files:
-        if is_test(file.path):
-            tests.append(file.path)
-            continue
-        if file.path.endswith(_PROSE) and not PurePosixPath(file.path).name.startswith("requirements"):
-            continue
-        now, before = await read_text(work.task.sandbox.base, file.path), _decoded(file.before)
-        if isinstance(now, EditProblem) or isinstance(before, EditProblem):
-            unread.append(file.path)
-        elif now != before:
-            reversal.append(FileChange(file.path, now, before))
+    code = [file for file in seen.good.files if not is_test(file.path) and not is_prose(file.path)]
+    for some in (code[at : at + ABREAST] for at in range(0, len(code), ABREAST)):
+        read = await asyncio.gather(*(read_text(work.task.sandbox.base, file.path) for file in some))
+        for file, now in zip(some, read, strict=True):
+            before = _decoded(file.before)
+            if isinstance(now, EditProblem) or isinstance(before, EditProblem):
+                unread.append(file.path)
+            elif now != before:
+                reversal.append(FileChange(file.path, now, before))
     return Regression(seen.good.name, tuple(reversal), tuple(tests), tuple(map(str, broke)), tuple(unread))
 
 

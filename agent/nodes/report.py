@@ -17,6 +17,7 @@ from agent.contract.proposal import Candidate, Diagnosis, Span
 from agent.contract.verdicts import Failure, Oracle, VerdictId
 from agent.diagnosis import evidence
 from agent.edits.changes import diff, digest
+from agent.edits.reversals import taken_back
 from agent.gate import confidence
 from agent.guard import reversals, rules
 from agent.report import endings
@@ -38,7 +39,7 @@ async def report(state: State, work: Work) -> End:
     if "ending" in state:
         ending = unpack(Ending, state["ending"])
     elif culprit is not None:
-        ending = await _broken_by(culprit, state, work)
+        ending = await _broken_by(culprit, state, work, _ending(state, work, known, suspects))
     else:
         ending = _ending(state, work, known, suspects)
     if known is not None and not state.get("diagnosis"):  # a model's diagnosis was already emitted
@@ -91,13 +92,21 @@ async def _repaired(state: State, work: Work) -> End:
     return {"result": ["repair", await work.context.keep(result)]}
 
 
-async def _broken_by(culprit: Culprit, state: State, work: Work) -> Ending:
-    """The change may be intended if it is mostly this part, if other tests need the part, or if no test was changed with it."""
+async def _broken_by(culprit: Culprit, state: State, work: Work, plain: Ending) -> Ending:
+    """The change may be intended if it is mostly this part, if other tests need the part, or if no test was changed with it.
+
+    `plain` is the ending without what is known about the change.
+    """
     regression = await work.context.recall(Regression, state["regression_ref"])
     red = await red_of(state, work.context)
     failure = next((each for each in red if str(each.id) in regression.ids), Failure(VerdictId(regression.ids[0]), ""))
-    may_be_intended = not regression.tests or bool(culprit.breaks) or 2 * culprit.lines >= culprit.of
-    return endings.broken_by_change(culprit, failure, may_be_intended=may_be_intended)
+    lines, of = await asyncio.to_thread(taken_back, culprit.reversal, regression.reversal)
+    may_be_intended = not regression.tests or bool(culprit.breaks) or 2 * lines >= of
+    may_be_intended = may_be_intended or plain.outcome is Outcome.NEEDS_TEST_CHANGE
+    ending = endings.broken_by_change(culprit, failure, may_be_intended=may_be_intended)
+    if plain.outcome is Outcome.OUT_OF_BUDGET:
+        return replace(ending, outcome=plain.outcome, reason=f"{plain.reason} {ending.reason}")
+    return ending
 
 
 async def _reversed(state: State, work: Work, candidate: Candidate) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ The sizes aim at a first prompt of about 2,000 tokens, which a cheap repair can 
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -101,7 +102,7 @@ async def _values(situation: Situation, room: int, asked: Sequence[str] = ()) ->
     return {
         "failures": failures,
         "excerpts": found.excerpts,
-        "change": _change(situation),
+        "change": await asyncio.to_thread(_change, situation),
         "hints": _hints(situation, failures),
         "memories": _memories(situation),
         "tries": "\n\n".join(map(_try, situation.earlier)),
@@ -124,7 +125,14 @@ def _change(situation: Situation) -> str:
     if situation.regression is None:
         return ""
     part = situation.culprit.reversal if situation.culprit is not None else situation.regression.reversal
-    return diff(inverted(part), context=1)[:CHANGE]
+    suspected = [span.path for span in situation.suspects]
+    first = sorted(inverted(part), key=lambda edit: suspected.index(edit.path) if edit.path in suspected else len(suspected))
+    shown = ""
+    for edit in first:
+        if len(shown) >= CHANGE:
+            break
+        shown += diff((edit,), context=1)
+    return shown if len(shown) <= CHANGE else f"{shown[:CHANGE]}\n… (cut)"
 
 
 def _hints(situation: Situation, failures: str) -> str:

@@ -19,7 +19,7 @@ def part(culprit: Culprit) -> str:
     if culprit.lines < culprit.of:
         shown = f"{culprit.lines:,} of the {words.counted(culprit.of, 'line')}"
     else:
-        shown = "the only line" if culprit.lines == 1 else f"all {words.counted(culprit.lines, 'line')}"
+        shown = {1: "the only line", 2: "both lines"}.get(culprit.lines, f"all {culprit.lines:,} lines")
     return f"{shown} changed since {culprit.good}"
 
 
@@ -35,6 +35,14 @@ def sentence(culprit: Culprit) -> str:
     return words.capitalized(part(culprit)) + (f": {places}" if places else "")
 
 
+def needed_by(culprit: Culprit) -> str:
+    """What else needs these lines, as a sentence with a leading blank; "" if nothing does, or if that is unknown."""
+    if not culprit.breaks:
+        return ""
+    fails = "fails" if len(culprit.breaks) == 1 else "fail"
+    return f" Without these lines, {words.counted(len(culprit.breaks), 'other test')} {fails}: {words.named(culprit.breaks)}."
+
+
 def change(culprit: Culprit) -> str:
     """The diff of these lines, from how they were to how they are now."""
     return diff(inverted(culprit.reversal))
@@ -48,8 +56,8 @@ def event(culprit: Culprit) -> CulpritFound:
         lines=culprit.lines,
         of=culprit.of,
         diff=change(culprit)[:_SHOWN],
-        breaks=list(culprit.breaks[:_IDS]),
-        breaks_count=len(culprit.breaks),
+        breaks=list((culprit.breaks or ())[:_IDS]),
+        breaks_count=len(culprit.breaks or ()),
     )
 
 

@@ -88,8 +88,8 @@ def not_this_change(ids: Sequence[str], good: LastGood, sign: str, *, failed_in_
     return Ending(
         Outcome.NOT_REPRODUCED,
         f"{start}{named(ids)} {fail} here{shows}, but {fail} at {good.name} too, so the change since then is not the cause.",
-        "If the sandbox lacks what these tests need, exclude them with `test:` in `.github/selfheal.yml`. "
-        + ("" if good.passed_in_ci else "If an older commit broke them, name the last good one with `--good`."),
+        "If the sandbox lacks what these tests need, exclude them with `test:` in `.github/selfheal.yml`."
+        + ("" if failed_in_ci or good.passed_in_ci else " If an older commit broke them, name a good one with `--good`."),
     )
 
 
@@ -217,10 +217,9 @@ def broken_by_change(culprit: Culprit, failure: Failure, *, may_be_intended: boo
     broke += f": {places}." if places else "."
     message = f" {words.code(failure.message)}" if failure.message else ""
     side = f" The change and the test contradict each other:{message}." if may_be_intended and message else ""
-    breaks = f" Without these lines, {named(culprit.breaks)} fail." if culprit.breaks else ""
     return Ending(
         Outcome.NEEDS_TEST_CHANGE if may_be_intended else Outcome.GAVE_UP,
-        f"{broke}{side}{breaks}",
+        f"{broke}{side}{culprits.needed_by(culprit)}",
         "If these lines are a mistake, take them back or correct them; if they are intended, update the test.",
     )
 

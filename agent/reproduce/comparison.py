@@ -13,13 +13,15 @@ from agent.checks.oracle import failures
 from agent.contract.last_good import LastGood
 from agent.contract.verdicts import CheckRun, Failure, Oracle, VerdictId
 from agent.reproduce.flakiness import mentions_network, reported_in
+from agent.source.test_files import is_test
 
 FEW = 5  # failures at the good commit; if there are more, the sandbox or an older commit is the likely cause
 _SIGNS = re.compile(
     r"ConnectionRefusedError|ECONNREFUSED|[Cc]onnection refused|EADDRNOTAVAIL|EAFNOSUPPORT|Cannot assign requested address|"
     r"Address family not supported|command not found|executable file not found|\bspawn \S+ ENOENT\b|"
-    r"No such file or directory: '[\w.+-]+'|No module named '?[\w.]+'?|Permission denied|Operation not permitted|"
-    r"unsupported locale setting|No such device"
+    r"No such file or directory: '[\w+-]+'$|Permission denied|Operation not permitted|"
+    r"unsupported locale setting|No such device",
+    re.MULTILINE,
 )
 
 
@@ -41,25 +43,29 @@ class Comparison:
         return any(self.failing.values())
 
 
+def is_new(id_: VerdictId, good: LastGood) -> bool:
+    """Is a test that has no verdict at the good commit new? Otherwise it could not run there."""
+    changed = [file.path for file in good.files if is_test(file.path)]
+    path, separator, _ = id_.partition("::")
+    return path in changed if separator or path.endswith(".py") else bool(changed)
+
+
 def not_this_changes(
     oracle: Oracle, base: Sequence[CheckRun], seen: Comparison, reported_ids: Sequence[str]
 ) -> dict[VerdictId, str]:
     """The failing ids that the change did not cause, each with the text that shows why, or "".
 
-    They fail at the good commit too. If all failing ids do, those that may be the code's fault stay: the failures are few,
-    their messages are about the code, and CI's log, if it names tests, names them.
+    They fail at the good commit too. If all failing ids do, those stay that CI's log names. If it names none, those stay that
+    may be the code's fault: they are few, and their messages are about the code.
     """
     target = [id_ for ids in oracle.must_turn.values() for id_ in ids]
     there = {id_ for ids in seen.failing.values() for id_ in ids}
     signs = {failure.id: sign_of(failure) for failure in failures(base, there)}
-    reported = [id_ for id_ in target if reported_in(reported_ids, [id_])]
-    is_known = bool(reported)
-    is_wide = len(there) > FEW and not is_known
-    return {
-        id_: signs.get(id_, "")
-        for id_ in sorted(there)
-        if signs.get(id_) or seen.has_passing or is_wide or (is_known and id_ not in reported)
-    }
+    reported = reported_in(reported_ids, target)
+    leaving = there
+    if not seen.has_passing:
+        leaving = there - reported if reported else there if len(there) > FEW else {id_ for id_ in there if signs.get(id_)}
+    return {id_: signs.get(id_, "") for id_ in sorted(leaving)}
 
 
 def only_here(oracle: Oracle, base: Sequence[CheckRun], reported_ids: Sequence[str]) -> list[VerdictId]:
@@ -74,7 +80,9 @@ def only_here(oracle: Oracle, base: Sequence[CheckRun], reported_ids: Sequence[s
 
 def sign_of(failure: Failure) -> str:
     """The text that shows that something outside the code is missing; "" if none does."""
-    text = f"{failure.message}\n{failure.details}"
+    # Of a traceback, only the lines of the error: the others quote source code.
+    errors = [line for line in failure.details.splitlines() if line.startswith("E ")]
+    text = "\n".join([failure.message, *errors])
     found = _SIGNS.search(text)
     return mentions_network(text) or (found.group() if found else "")
 

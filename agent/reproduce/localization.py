@@ -137,8 +137,9 @@ def changed_first(spans: Sequence[Span], regression: Regression) -> tuple[Span, 
         found.append(replace(span, score=round(score, 3), reason=reason))
     for path, ranges in changed.items():
         for first, last in ranges:
-            if not any(s.path == path and s.first_line <= max(first, last) and first <= s.last_line for s, hit in parts if hit):
-                found.append(Span(path, first, max(first, last), UNTRACED, f"changed since {regression.good}"))
+            start, stop = (first, last) if last >= first else (max(1, first - 1), max(1, first - 1))  # removed: the line before
+            if not any(s.path == path and s.first_line <= stop + 1 and start <= s.last_line for s, hit in parts if hit):
+                found.append(Span(path, start, stop, UNTRACED, f"changed since {regression.good}"))
     return tuple(sorted(found, key=lambda span: -span.score)[:SPANS])
 
 

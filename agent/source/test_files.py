@@ -66,6 +66,12 @@ def is_test(path: str) -> bool:
     return bool(_FOLDERS & set(pure.parts[:-1])) or is_named_so or is_snapshot(path)
 
 
+def is_prose(path: str) -> bool:
+    """Is it documentation, by its name? Requirements are not."""
+    pure = PurePosixPath(path)
+    return pure.suffix in (".md", ".rst", ".txt") and not pure.name.startswith("requirements")
+
+
 def is_snapshot(path: str) -> bool:
     """Is it a recorded output that a test tool writes and updates on request? Never code."""
     pure = PurePosixPath(path.casefold())

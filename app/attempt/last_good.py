@@ -63,6 +63,8 @@ async def _passed_ancestor(sha: str, branch: str, runs: Collection[WorkflowRun],
         listed = await repository.passed_runs(failing, branch)
     except NotFound:
         return None
+    if any(run.head_sha == sha for run in listed):
+        raise _Unknown("this very commit passed the same workflow before, so no change of the code broke it")
     # Later runs of a workflow have higher numbers. They can still be of earlier commits, but then nobody waits for this one.
     candidates = dict.fromkeys(run.head_sha for run in listed if run.number < failing.number and run.head_sha != sha)
     for candidate in list(candidates)[:_MOST_COMPARED_RUNS]:

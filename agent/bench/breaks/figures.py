@@ -1,4 +1,4 @@
-"""The figures of the benchmark: what an attempt healed, and what it at least told. Pure."""
+"""The figures of `breaks` and `stale`: what an attempt healed, and what it at least reported. Pure."""
 
 from __future__ import annotations
 

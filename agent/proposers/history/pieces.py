@@ -9,13 +9,14 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 
 from agent.contract.proposal import Edits, FileChange
 from agent.edits.changes import changed_ranges, lines
 
 MOST = 3_000  # pieces of one change
-PAIRED = 40  # lines of a hunk's side; longer hunks are split into lines only by position
+PAIRED = 40  # lines of a hunk's side; in longer hunks, lines are paired by position if both sides have as many
+LONG = 500  # characters of a line; longer ones are not split into tokens
 SIMILAR = 0.5  # ratio from which a removed and an added line count as one line that was edited
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 
@@ -36,8 +37,14 @@ class Piece:
 
 
 def pieces(reversal: Edits) -> list[Piece]:
-    """Every piece of the changed files that exist on both sides, smallest first; at most `MOST`."""
-    found = {piece for edit in reversal if edit.before is not None and edit.after is not None for piece in _of_file(edit)}
+    """The pieces of the changed files that exist on both sides, smallest first; at most `MOST` of each file and in total.
+
+    CPU-bound: call it in a thread.
+    """
+    found: set[Piece] = set()
+    for edit in reversal:
+        if edit.before is not None and edit.after is not None:
+            found.update(islice(_of_file(edit), MOST))
     return sorted(found)[:MOST]
 
 
@@ -102,7 +109,7 @@ def _of_hunk(path: str, ours: Sequence[str], theirs: Sequence[str], offset: int)
         elif line.strip():
             run.append(line)
             yield Piece(1, len(line), path, at[behind], at[behind], line)
-            if len(run) > 1:
+            if 1 < len(run) <= PAIRED:
                 yield Piece(len(run), sum(map(len, run)), path, at[behind], at[behind], "".join(run))
 
 
@@ -124,6 +131,8 @@ def _pairs(ours: Sequence[str], theirs: Sequence[str]) -> dict[int, int]:
 
 
 def _similarity(one: str, other: str) -> float:
+    if max(len(one), len(other)) > LONG:
+        return 0.0
     return (
         difflib.SequenceMatcher(None, one.strip(), other.strip(), autojunk=False).ratio()
         if one.strip() and other.strip()
@@ -133,6 +142,8 @@ def _similarity(one: str, other: str) -> float:
 
 def _of_line(path: str, ours: str, theirs: str, offset: int) -> Iterator[Piece]:
     """The tokens in which an edited line differs, separately."""
+    if max(len(ours), len(theirs)) > LONG:
+        return
     one, other = _TOKEN.findall(ours), _TOKEN.findall(theirs)
     at = [offset, *(offset + end for end in accumulate(map(len, one)))]
     codes = [code for code in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes() if code[0] != "equal"]

@@ -20,7 +20,8 @@ from agent.proposers.history.pieces import Piece, hunks, joined, pieces
 from agent.proposers.patterns.generate import Change
 from agent.proposers.patterns.proposer import hits_of, is_searchable, search
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, Unreadable
-from agent.proposers.trials import Runs, Trials
+from agent.proposers.trials import Trials
+from agent.report import culprits
 from agent.source.outline import Module
 
 LONGEST = 60.0  # seconds of one call
@@ -56,7 +57,7 @@ class HistoryProposer:
         is_proposed = (
             situation.policy.allow_reversals and not culprit.breaks and digest(culprit.reversal) not in situation.tried
         )
-        note = f"{culprit.lines} of {words.counted(culprit.of, 'changed line')} since {culprit.good} break the tests"
+        note = f"{culprits.part(culprit)} {'breaks' if culprit.lines == 1 else 'break'} the tests"
         return Proposal((candidate,) if is_proposed else (), hunt.tried, 1, note=note, culprit=culprit)
 
 
@@ -100,7 +101,7 @@ class _Hunt:
                 best, breaks = edits, others
         count, total = changed_lines(best), changed_lines(self.regression.reversal)
         places = await asyncio.to_thread(lambda: tuple(_places(best)))
-        return Culprit(self.regression.good, best, places, count, total, tuple(breaks or ()))
+        return Culprit(self.regression.good, best, places, count, total, None if breaks is None else tuple(breaks))
 
     async def _searched(self) -> list[Edits]:
         """The smallest pieces with which the failing tests and related passing ones pass in one process, smallest first."""
@@ -128,7 +129,8 @@ class _Hunt:
         kept = await smallest(parts, has_effect)
         if len(kept) == 1 and kept[0][0].before is not None and kept[0][0].after is not None:
             edit, hunk = kept[0]
-            within = [p for p in pieces((edit,)) if hunk.start <= p.start and p.end <= hunk.end and p.size < hunk.size]
+            found = await asyncio.to_thread(pieces, (edit,))
+            within = [p for p in found if hunk.start <= p.start and p.end <= hunk.end and p.size < hunk.size]
             for piece in within[:LINES_TRIED]:
                 if self.trials.seconds_left < 1:
                     break
@@ -158,13 +160,9 @@ class _Hunt:
         if sum(run.seconds for run in situation.red) > self.trials.seconds_left:
             return None
         runs = await self.trials.judged(edits, checks, whole=True)
-        return sorted(_broken(situation, runs)) if not isinstance(runs, str) else None
-
-
-def _broken(situation: Situation, runs: Runs) -> Iterator[str]:
-    for name, run in runs.items():
-        if run.ending == "finished":
-            yield from situation.oracle.must_stay[name] - run.green
+        if isinstance(runs, str) or any(run.ending != "finished" for run in runs.values()):
+            return None
+        return sorted({id_ for name, run in runs.items() for id_ in situation.oracle.must_stay[name] - run.green})
 
 
 def _taken(parts: Sequence[tuple[FileChange, Piece]]) -> Edits:

@@ -21,6 +21,7 @@ from agent.ci.job.contexts import Run
 from agent.contract.proposal import Edits
 from agent.guest.text import one_line
 from sandbox.base import MIB
+from sandbox.host import git as host_git
 from sandbox.host.archive import ArchiveLimits, leads_outside
 
 # Folders that are left out of a checkout without git.
@@ -30,8 +31,6 @@ _NEVER = frozenset(
 UNTRACKED_LIMIT = 20 * MIB  # of an untracked file: a larger one is data, a model or a core dump
 _SECRETS = (".env", ".env.local")
 _REPOSITORY = re.compile(r"[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")  # in the URL of a remote
-# Listing must not run programs named by the checkout's own configuration, and must work if another user owns the folder.
-_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "safe.directory=*")
 
 
 class CheckoutUnreadable(Exception):
@@ -123,19 +122,9 @@ async def apply(root: Path, edits: Edits) -> None:
 
 
 async def git(root: Path, *arguments: str, stdin: bytes = b"") -> bytes | None:
-    """Git's output; None if it fails or is not installed."""
-    # In a git hook, these variables would point git at another repository.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *_GIT, "-C", str(root), *arguments,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
-            env=environment,
-        )  # fmt: skip
-    except FileNotFoundError:
-        return None
-    out, _ = await process.communicate(stdin)
-    return out if process.returncode == 0 else None
+    """Git's output; None if it fails, is too long, or git is not installed."""
+    told = await host_git.read(root, *arguments, stdin=stdin)
+    return told.stdout if told is not None and told.returncode == 0 and not told.truncated else None
 
 
 def paths_of(listed: bytes) -> list[str]:

@@ -125,7 +125,7 @@ def _culprit(culprit: Culprit) -> dict[str, Any]:
             {"path": p.path, "first_line": p.first_line, "last_line": p.last_line, "name": p.name} for p in culprit.places
         ],
         "diff": culprits.change(culprit),
-        "breaks": list(culprit.breaks),
+        "breaks": None if culprit.breaks is None else list(culprit.breaks),
     }
 
 
@@ -164,7 +164,7 @@ def _show_no_repair(console: Console, result: NoRepair) -> None:
     if result.culprit is not None:
         from rich.syntax import Syntax  # loads all of pygments
 
-        _say(console, "Broke it", f"This is that part of what changed since {result.culprit.good}:")
+        _say(console, "Broke it", f"{culprits.sentence(result.culprit)}.")
         console.print(Syntax(plain(culprits.change(result.culprit)).plain, "diff", background_color="default"))
     if log.diagnosis is not None:
         _say(console, "Diagnosis", log.diagnosis.cause)

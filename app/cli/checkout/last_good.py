@@ -7,32 +7,39 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from agent.contract.last_good import ChangedFile, LastGood
-from agent.source.git_objects import batch_contents
 from app.cli.checkout.checkout import CheckoutFiles, git, paths_of
 from sandbox.base import MIB
+from sandbox.host.git import batch_contents
 
 MOST_FILES = 1_000  # that differ from a good commit; with more, it is too far away to explain a failure
 LARGEST = 64 * MIB  # of their contents at the good commit
-_FILES = (b"100644", b"100755")
+_FILES = ("100644", "100755")
+_CONVERTING = ("filter", "ident", "eol", "working-tree-encoding")  # attributes
 
 
 class NoSuchRevision(Exception):
     """`--good` names no commit of the checkout; the message says so."""
 
 
-async def last_good(root: Path, files: CheckoutFiles, revision: str | None) -> tuple[LastGood, ...]:
+class UnknownDifference(Exception):
+    """What changed since a commit cannot be told; the message is a clause that says why."""
+
+
+async def last_good(root: Path, files: CheckoutFiles, revision: str | None) -> tuple[tuple[LastGood, ...], tuple[str, ...]]:
     """The likely good commits, the nearest first: the last commit if files changed since, its parent, the merge base.
 
-    With a `revision`, only that. Empty without git or history. Raises `NoSuchRevision`.
+    With a `revision`, only that, and a note if it is of no use. Empty without git or history. Raises `NoSuchRevision`.
     """
     if files.names is None:
         if revision is not None:
             raise NoSuchRevision(f"--good {revision!r}: {root} is not a git checkout")
-        return ()
+        return (), ()
     if revision is not None:
         commit = await _commit(root, revision)
         if commit is None:
@@ -40,13 +47,21 @@ async def last_good(root: Path, files: CheckoutFiles, revision: str | None) -> t
         named = [(commit, f"commit {commit[:10]}")]
     else:
         named = await _named(root)
-    now = await asyncio.to_thread(_hashes, root, files.names, await _hash_name(root))
-    found = []
+    names = await _as_stored(root, files.names)
+    now = await asyncio.to_thread(_hashes, root, names, await _hash_name(root))
+    found: list[LastGood] = []
+    notes: list[str] = []
     for commit, name in named:
-        changed = await _changed(root, commit, now)
+        try:
+            changed = await _changed(root, commit, now, frozenset(files.names).difference(names))
+        except UnknownDifference as why:
+            notes.append(f"there is no comparison with {name}: {why}")
+            continue
         if changed:
             found.append(LastGood(name, changed))
-    return tuple(found)
+        elif revision is not None:
+            notes.append(f"there is no comparison with {name}: no file has changed since")
+    return tuple(found), tuple(notes) if revision is not None else ()
 
 
 async def _named(root: Path) -> list[tuple[str, str]]:
@@ -70,6 +85,14 @@ async def _commit(root: Path, revision: str) -> str | None:
     return shown.decode().strip() if shown is not None else None
 
 
+async def _as_stored(root: Path, names: Sequence[str]) -> list[str]:
+    """The files whose content git stores as it is, without filters such as LFS and without converted line endings."""
+    asked = "".join(f"{name}\0" for name in names).encode(errors="surrogateescape")
+    told = paths_of(await git(root, "check-attr", "-z", "--stdin", *_CONVERTING, stdin=asked) or b"")
+    converted = {path for path, value in zip(told[::3], told[2::3], strict=False) if value not in ("unspecified", "unset")}
+    return [name for name in names if name not in converted]
+
+
 async def _hash_name(root: Path) -> str:
     shown = await git(root, "rev-parse", "--show-object-format")
     return (shown or b"sha1").decode().strip()
@@ -82,40 +105,41 @@ def _hashes(root: Path, names: Sequence[str], hash_name: str) -> dict[str, str]:
         file = root / name
         if file.is_symlink() or not file.is_file():
             continue
-        try:
-            content = file.read_bytes()
-        except OSError:  # packing reports it
-            continue
-        digest = hashlib.new(hash_name, b"blob %d\0" % len(content), usedforsecurity=False)
-        digest.update(content)
-        found[name] = digest.hexdigest()
+        with suppress(OSError), file.open("rb") as content:  # packing reports what cannot be read
+            digest = hashlib.new(hash_name, b"blob %d\0" % os.fstat(content.fileno()).st_size, usedforsecurity=False)
+            while chunk := content.read(MIB):
+                digest.update(chunk)
+            found[name] = digest.hexdigest()
     return found
 
 
-async def _changed(root: Path, commit: str, now: Mapping[str, str]) -> tuple[ChangedFile, ...]:
-    """The files that differ from the commit; none if there are too many."""
+async def _changed(root: Path, commit: str, now: Mapping[str, str], unread: frozenset[str]) -> tuple[ChangedFile, ...]:
+    """The files that differ from the commit, without the unread ones. Raises `UnknownDifference`."""
     listed = await git(root, "ls-tree", "-r", "-z", commit)
     if listed is None:
-        return ()
+        raise UnknownDifference("git cannot read it")
     then: dict[str, str] = {}
     modules: list[str] = []
     for line in paths_of(listed):
         head, _, path = line.partition("\t")
         mode, _, rest = head.partition(" ")
-        if mode.encode() in _FILES:
+        if mode in _FILES:
             then[path] = rest.split(" ")[1]
         elif mode == "160000":
             modules.append(f"{path}/")
     differing = [path for path in sorted({*then, *now}) if then.get(path) != now.get(path)]
-    differing = [path for path in differing if not path.startswith(tuple(modules))]
+    differing = [path for path in differing if path not in unread and not path.startswith(tuple(modules))]
     if len(differing) > MOST_FILES:
-        return ()
+        raise UnknownDifference(f"{len(differing):,} files differ, more than {MOST_FILES:,}")
     known = [path for path in differing if path in then]
     sizes = await git(root, "cat-file", "--batch-check=%(objectsize)", stdin=_asked(then, known))
-    if sizes is None or sum(map(int, sizes.split())) > LARGEST:
-        return ()
-    contents = await git(root, "cat-file", "--batch", stdin=_asked(then, known))
-    before = dict(zip(known, batch_contents(contents or b"", len(known)), strict=True))
+    try:
+        if sizes is None or sum(map(int, sizes.splitlines())) > LARGEST:
+            raise UnknownDifference(f"the changed files are larger than {LARGEST // MIB} MiB")
+        contents = await git(root, "cat-file", "--batch", stdin=_asked(then, known))
+        before = dict(zip(known, batch_contents(contents or b"", len(known)), strict=True))
+    except ValueError as error:
+        raise UnknownDifference("its files are not here, as in a partial clone; run `git fetch --refetch`") from error
     return tuple(ChangedFile(path, before.get(path)) for path in differing)
 
 

@@ -112,15 +112,16 @@ async def on_checkout(
     if isinstance(configuration, NoRepair):
         return configuration
     files = await list_files(root)
+    good, unknown = await last_good(root, files, selection.good)
     case = Case(
         id=uuid4().hex,
         label=root.name,
         archive=packed(root, files),
-        notes=files.notes,
+        notes=(*files.notes, *unknown),
         jobs=() if job is None else (job,),
         configuration=configuration,
         command=selection.test,
-        good=await last_good(root, files, selection.good),
+        good=good,
         tag=(await commit(root)).tag if job is None else "",
     )
     try:

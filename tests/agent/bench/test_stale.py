@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.bench import stale
-from agent.bench.lab import BadInput, Labs, NoTask
+from agent.bench.lab import BadInput, Labs, Skipped
 from agent.contract.budget import Usage
 from agent.contract.outcome import Evidence, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis, FileChange
@@ -40,7 +40,7 @@ async def test_a_repair_for_the_old_tests_undoes_the_change(labs: Labs, checkout
     commit(checkout, hello__py=NEW + "\n\nX = 1\n", test_hello__py=NEW_TEST + "\n\ndef test_x():\n    pass\n")
     bench = await stale.load(checkout, 2)
     assert list(bench.groups)[1] == changed
-    with pytest.raises(NoTask, match="its old tests pass with the new code"):
+    with pytest.raises(Skipped, match="its old tests pass with the new code"):
         async with bench.trial(next(iter(bench.groups)), labs):
             pass
     async with bench.trial(changed, labs) as trial:

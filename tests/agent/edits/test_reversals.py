@@ -50,3 +50,27 @@ def test_names_that_the_change_added_must_not_vanish() -> None:
     assert lost_names((FileChange("m.py", now, good),), reversal) == ("New", "method")
     assert lost_names((FileChange("m.py", now, now.replace("method", "other")),), reversal) == ("method",)
     assert lost_names((FileChange("m.py", now, now.replace("pass", "return 1")),), reversal) == ()
+
+
+DOCUMENTED = 'def f(x):\n    """A docstring\n    of three\n    lines."""\n    # A comment.\n    return x + 2\n'
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "undone"),
+    [
+        ("m.py", "def f(x):\n    return x + 1\n", (2, 2)),
+        ("m.py", DOCUMENTED.replace("x + 2", "x + 1"), (2, 2)),
+        ("package-lock.json", "{}\n", (0, 0)),
+    ],
+    ids=["all", "the code alone", "a lock file"],
+)
+def test_only_code_counts(path: str, text: str, undone: tuple[int, int]) -> None:
+    reversal = (FileChange(path, DOCUMENTED, "def f(x):\n    return x + 1\n"),)
+    assert taken_back((FileChange(path, DOCUMENTED, text),), reversal) == undone
+
+
+def test_a_comment_in_the_place_of_a_guard_keeps_nothing() -> None:
+    now = "def f(x):\n    if x < 0:\n        raise ValueError(x)\n    return x\n"
+    reversal = (FileChange("m.py", now, "def f(x):\n    return x\n"),)
+    patch = (FileChange("m.py", now, "def f(x):\n    # one\n    # two\n    return x\n"),)
+    assert taken_back(patch, reversal) == (2, 2)

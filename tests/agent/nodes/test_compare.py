@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.contract import events
+from agent.contract.budget import Budget
 from agent.contract.last_good import ChangedFile, LastGood
 from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.proposal import FileChange
@@ -39,7 +40,7 @@ async def test_the_part_of_the_change_that_broke_the_tests_is_reported_and_not_t
     result = await bench.heal(HistoryProposer(), PatternsProposer(), good=(at(FIXED),))
     assert isinstance(result, NoRepair), result
     assert result.outcome is Outcome.NEEDS_TEST_CHANGE
-    start = "All 2 lines changed since the parent commit 3f2a91c0de break `test_calc.py::test_add`: `calc.py:2`."
+    start = "Both lines changed since the parent commit 3f2a91c0de break `test_calc.py::test_add`: `calc.py:2`."
     assert result.reason.startswith(start)
     assert "assert -1 == 5" in result.reason, "the test's side"
     assert result.culprit is not None
@@ -65,7 +66,7 @@ async def test_a_search_may_repair_that_part_where_the_author_changed_tests_too(
     result = await bench.heal(HistoryProposer(), PatternsProposer(), files=COMMIT, good=(BEFORE,))
     assert isinstance(result, Repair), result
     assert result.edits[0].after == FEATURE.replace("a - b", "a + b")
-    assert "it takes back 2 of the 8 lines changed since the parent commit 3f2a91c0de" in result.doubts
+    assert f"it takes back 2 of the 6 lines of code changed since {PARENT}" in result.doubts
 
 
 async def test_a_reversal_is_proposed_if_the_policy_allows_it(bench: Bench) -> None:
@@ -189,3 +190,35 @@ async def test_a_slip_beside_a_new_feature_is_found_although_its_tests_need_the_
     assert result.culprit.reversal[0].after == FEATURE.replace("a - b", "a + b")
     (compared,) = bench.of(events.Compared)
     assert compared.text == f"`test_both.py::test_both` is new since {PARENT}"
+
+
+async def test_a_commit_that_cannot_be_laid_out_here_is_no_comparison(bench: Bench) -> None:
+    good = LastGood(PARENT, (ChangedFile("calc.py/inner.py", b"x"),))
+    result = await bench.heal(Scripted([(RIGHT,)], rung="model:m"), good=(good,))
+    assert isinstance(result, Repair), result
+    (compared,) = bench.of(events.Compared)
+    assert compared.text == f"The failing checks could not be run at {PARENT}"
+
+
+async def test_a_test_that_cannot_run_at_the_good_commit_is_not_new(bench: Bench) -> None:
+    good = LastGood(PARENT, (ChangedFile("calc.py", b"def add(a, b)\n"),))
+    result = await bench.heal(PatternsProposer(), good=(good,))
+    assert isinstance(result, Repair), result
+    assert bench.of(events.Compared)[0].broke == []
+
+
+async def test_what_cis_log_names_stays_in_the_target_whatever_it_says(bench: Bench) -> None:
+    files = {"calc.py": FIXED, "test_calc.py": TESTS, "test_remote.py": NEEDS}
+    named, known = ("test_remote.py::test_remote",), at(FIXED + "\n", passed_in_ci=True)
+    result = await bench.heal(Scripted([], rung="model:m"), files=files, good=(known,), reported_ids=named)
+    assert isinstance(result, NoRepair), result
+    assert result.outcome is Outcome.GAVE_UP, result.reason
+
+
+async def test_a_budget_that_ran_out_is_not_hidden_by_what_broke_the_tests(bench: Bench) -> None:
+    budget = Budget(iterations=1)
+    result = await bench.heal(HistoryProposer(), Scripted([], rung="model:m"), files=COMMIT, good=(BEFORE,), budget=budget)
+    assert isinstance(result, NoRepair), result
+    assert result.outcome is Outcome.OUT_OF_BUDGET
+    assert result.reason.startswith("The budget of 1 iterations is used up")
+    assert "2 of the 8 lines changed since" in result.reason

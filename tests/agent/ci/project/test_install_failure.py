@@ -131,6 +131,7 @@ mine[test]==1 depends on httpx>=0.25.
         (PIP_BUILD, {"pytest", "app"}, False, "app"),
         (AWAY, {"pytest"}, False, ""),
         (OFF, {"pytest"}, False, ""),
+        ("npm error code ETARGET\nnpm error notarget No matching version found for build@^99.\n", {"build"}, False, ""),
     ],
 )
 def test_an_optional_distribution_that_cannot_be_had_is_found(said: str, optional: set[str], states: bool, name: str) -> None:

@@ -83,3 +83,11 @@ async def test_the_smallest_part_so_far_is_kept_when_time_is_over() -> None:
         return next(answers, None)
 
     assert await smallest(range(8), has_effect) == [0, 1]
+
+
+def test_long_lines_and_long_removals_take_no_long_time() -> None:
+    calls = ",".join(f"a({n},{n + 1})" for n in range(5_000))
+    found = pieces((FileChange("m.py", f"x = [{calls}]\n", f"x = [{calls},1]\n"),))
+    assert [piece.lines for piece in found] == [2]
+    removed = "".join(f"line_{n} = {n}\n" for n in range(20_000))
+    assert sum(len(piece.text) for piece in pieces((FileChange("m.py", "a = 1\n", f"a = 1\n{removed}"),))) < 4 * len(removed)

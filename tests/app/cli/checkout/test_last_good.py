@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.contract.last_good import ChangedFile, LastGood
+from app.cli.checkout.checkout import commit as commit_of
 from app.cli.checkout.checkout import list_files
 from app.cli.checkout.last_good import NoSuchRevision, last_good
 
@@ -34,7 +35,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 async def found(checkout: Path, revision: str | None = None) -> tuple[LastGood, ...]:
-    return await last_good(checkout, await list_files(checkout), revision)
+    return (await last_good(checkout, await list_files(checkout), revision))[0]
 
 
 async def test_an_uncommitted_change_is_compared_with_the_last_commit_first(checkout: Path) -> None:
@@ -102,20 +103,50 @@ async def test_a_subfolder_is_compared_with_its_own_files(checkout: Path) -> Non
     assert good.files == (ChangedFile("b.py", b"1\n"),)
 
 
-async def test_no_program_that_the_checkout_names_is_run(checkout: Path, tmp_path: Path) -> None:
+async def test_a_named_commit_without_a_difference_is_noted(checkout: Path) -> None:
+    first = commit(checkout, a="1\n")
+    good, notes = await last_good(checkout, await list_files(checkout), "HEAD")
+    assert good == ()
+    assert notes == (f"there is no comparison with commit {first}: no file has changed since",)
+
+
+async def test_files_that_git_converts_do_not_count_as_changed(checkout: Path) -> None:
+    (checkout / ".gitattributes").write_text("*.bin filter=lfs\n*.bat eol=crlf\n")
+    (checkout / "data.bin").write_text("pointer\n")
     commit(checkout, a="1\n")
+    (checkout / "data.bin").write_text("the content\n")
+    (checkout / "a.py").write_text("2\n")
+    (good,) = await found(checkout)
+    assert [file.path for file in good.files] == ["a.py"]
+
+
+async def test_no_program_that_the_checkout_names_is_run(checkout: Path, tmp_path: Path) -> None:
+    commit(checkout, a="1\n", gone="2\n")
     commit(checkout, a="2\n")
-    witness = tmp_path / "ran"
-    (checkout / ".gitattributes").write_text("*.py filter=own diff=own\n")
-    for name in (
-        "filter.own.clean",
-        "filter.own.smudge",
-        "diff.own.textconv",
-        "diff.own.command",
-        "core.fsmonitor",
-        "diff.external",
-    ):
-        git(checkout, "config", name, f"touch {witness}")
+    witness, evil = tmp_path / "ran", tmp_path / "evil.sh"
+    evil.write_text(f"#!/bin/sh\ntouch {witness}\n")
+    evil.chmod(0o755)
+    (checkout / ".gitattributes").write_text("*.cfg filter=own diff=own\n")
+    (checkout / "own.cfg").write_text("x\n")
+    for name in ("filter.own.clean", "diff.own.textconv", "core.fsmonitor", "gpg.program", "core.sshCommand", "core.pager"):
+        git(checkout, "config", name, str(evil))
+    signed = git(checkout, "cat-file", "commit", "HEAD").replace("\n\n", "\ngpgsig -----BEGIN PGP SIGNATURE-----\n x\n\n", 1)
+    (tmp_path / "signed").write_text(f"{signed}\n")
+    made = git(checkout, "hash-object", "-t", "commit", "-w", str(tmp_path / "signed"))
+    git(checkout, "update-ref", "HEAD", made)
+    git(checkout, "config", "log.showSignature", "true")
+    # A partial clone whose remote would be asked for the file that is not here.
+    lost = git(checkout, "rev-parse", "HEAD:gone.py")
+    (checkout / ".git" / "objects" / lost[:2] / lost[2:]).unlink()
+    for name, value in {
+        "core.repositoryformatversion": "1", "extensions.partialClone": "origin", "remote.origin.promisor": "true",
+        "remote.origin.url": f"ext::{evil}", "remote.origin.uploadpack": str(evil), "protocol.ext.allow": "always",
+        "protocol.file.allow": "always",
+    }.items():  # fmt: skip
+        git(checkout, "config", name, value)
     (checkout / "a.py").write_text("dirty\n")
-    assert len(await found(checkout)) == 2
+    (checkout / "gone.py").write_text("changed\n")
+    assert await commit_of(checkout) is not None
+    _, notes = await last_good(checkout, await list_files(checkout), "HEAD")
+    assert "as in a partial clone" in notes[0]
     assert not witness.exists()
