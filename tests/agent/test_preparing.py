@@ -120,6 +120,16 @@ async def test_where_every_job_is_refused_the_first_refusal_is_the_ending(tmp_pa
     assert "the program nosuchtool" in ended.reason
 
 
+@pytest.mark.parametrize("seconds", [600.0, 0.0])
+async def test_after_half_of_the_time_nothing_more_is_left_out(index: Index, tmp_path: Path, seconds: float) -> None:
+    files = {"requirements-dev.txt": b"nosuch-of-mine\n", "test_it.py": PASSES.encode()}
+    sandboxes = ProcessSandboxes(tmp_path / "open", PackageStore(tmp_path / "packages", index.access))
+    async with sandboxes.open("case") as sandbox:
+        case = Case("case", "sample", tarball(files))
+        found = await prepare(case, sandbox, emit, policy=Policy(), budget=Budget(seconds=seconds))
+    assert isinstance(found, Prepared) == (seconds > 0), found
+
+
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 12345\n".format("a" * 64)
 
 
@@ -203,13 +213,3 @@ class Tests(unittest.TestCase):
     assert "the submodule vendor/data is not here, so tests that read it are skipped: a checkout gets it with `git sub" in notes
     assert prepared.task.packages.without == ("from-git", "nosuch-of-mine")
     assert "`from-git` is not from a package index" in notes
-
-
-@pytest.mark.parametrize("seconds", [600.0, 0.0])
-async def test_after_half_of_the_time_nothing_more_is_left_out(index: Index, tmp_path: Path, seconds: float) -> None:
-    files = {"requirements-dev.txt": b"nosuch-of-mine\n", "test_it.py": PASSES.encode()}
-    sandboxes = ProcessSandboxes(tmp_path / "open", PackageStore(tmp_path / "packages", index.access))
-    async with sandboxes.open("case") as sandbox:
-        case = Case("case", "sample", tarball(files))
-        found = await prepare(case, sandbox, emit, policy=Policy(), budget=Budget(seconds=seconds))
-    assert isinstance(found, Prepared) == (seconds > 0), found
