@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Collection
 from dataclasses import replace
 
 from agent.ci.plan import Plan
 from agent.ci.project import install_failure
 from agent.ci.project.detection import absent_submodules
-from agent.ci.project.imports import own_modules, with_imported
+from agent.ci.project.imports import with_imported
 from agent.ci.project.optional import from_elsewhere, optional_names
 from agent.guest.text import one_line
 from agent.source.distributions import modules_of
@@ -63,7 +64,7 @@ async def install(
 
 
 def _without_package(planned: Plan, name: str, why: str) -> Plan:
-    own = {module.lower() for module in own_modules(planned.project)} if planned.project is not None else ()
+    own = _own_modules(planned.project.paths) if planned.project is not None else ()
     return replace(
         planned,
         packages=replace(planned.packages, without=(*planned.packages.without, name)),
@@ -71,3 +72,12 @@ def _without_package(planned: Plan, name: str, why: str) -> Plan:
         # Without a module of its own, the repository is broken: that excuses no test.
         absent=(*planned.absent, *(module for module in modules_of(name) if module not in own)),
     )
+
+
+def _own_modules(paths: Collection[str]) -> set[str]:
+    """The top-level modules of the repository, in lower case: what is outside of any package."""
+    files = [path.removesuffix(".py") for path in paths if path.endswith(".py")]
+    packages = {file.removesuffix("/__init__") for file in files if file.endswith("/__init__")}
+    folders = {file.removeprefix("src/").partition("/")[0] for file in files}  # also those without `__init__.py`
+    outside = {each.rpartition("/")[2] for each in (*files, *packages) if each.rpartition("/")[0] not in packages}
+    return {name.lower() for name in folders | outside}

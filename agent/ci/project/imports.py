@@ -38,11 +38,6 @@ def with_imported(project: Project, packages: Packages) -> tuple[Packages, tuple
     return merge(packages, Packages(requirements=tuple(added))), tuple(notes)
 
 
-def own_modules(project: Project) -> set[str]:
-    """Names under which a file or folder of the repository may be imported."""
-    return {part for path in project.paths for part in re.split(r"/|\.pyi?$", path)[:3]}
-
-
 def _planned(project: Project, packages: Packages) -> Iterator[str]:
     yield from packages.requirements
     yield from group_members(project.table("dependency-groups"), packages.groups)
@@ -76,7 +71,8 @@ def _imported(project: Project) -> set[str]:
     for path, text in project.texts.items():
         if is_test_file(path) and len(text) <= _SIZE:
             found |= set(_modules(text))
-    return found - own_modules(project) - sys.stdlib_module_names
+    own = {part for path in project.paths for part in re.split(r"/|\.pyi?$", path)[:3]}
+    return found - own - sys.stdlib_module_names
 
 
 def _modules(text: str) -> Iterator[str]:
