@@ -146,9 +146,10 @@ async def _made_ready(
         return _uninstalled(case, planned, error)
     await emit(StepDone(step="install", text=_installed(installed), seconds=time.monotonic() - started))
     if (version := planned.packages.node_version) and runtimes.rules_out_node(texts, there["Node.js"]):
-        there = await runtimes.versions(sandbox.base, ("Node.js",), planned.packages.node[0])
-        if runtimes.rules_out_node(texts, there["Node.js"]):
-            return _Refused(planned, runtimes.missing("Node.js", {"Node.js": version}, texts, kind, there["Node.js"]))
+        there = await runtimes.versions(sandbox.base, ("Node.js",), planned.packages.node[0], asked)
+        node = there.get("Node.js", "")  # the repository's own may be broken, or never answer
+        if not node or runtimes.rules_out_node(texts, node):
+            return _Refused(planned, runtimes.missing("Node.js", {"Node.js": version}, texts, kind, node))
     planned = await _replayed(planned, sandbox, emit, until)
     if not planned.checks:
         absent = [one.result.absent_program for one in planned.legs if one.result.absent_program]
@@ -157,7 +158,8 @@ async def _made_ready(
         ending = runtimes.missing(lacking[0], planned.runtimes, texts, kind) if absent and lacking else planned.ending
         return _Refused(planned, ending)
     folder = next(iter(planned.packages.node), ".")
-    there = await runtimes.versions(sandbox.base, runtimes.needed(planned.checks, planned.runtimes), folder)
+    called = runtimes.needed(planned.checks, planned.runtimes)
+    there = await runtimes.versions(sandbox.base, called, folder, planned.checks)
     planned = replace(planned, notes=(*planned.notes, *runtimes.version_notes(planned.runtimes, there)))
     return _Ready(planned, installed, there)
 

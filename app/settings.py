@@ -208,7 +208,7 @@ class Settings(BaseSettings):
         3072,
         ge=1,
         description="Maximum size on disk of what one install step downloads outside the sandbox, in MiB, with the package "
-        "client's temporary files. The sandbox's disk limit (4096) applies too.",
+        "client's temporary files and unpacked crates. The sandbox's disk limit (4096) applies too.",
     )
     download_seconds: float = Field(
         900.0, gt=0, le=2400, description="Maximum duration of these downloads together, in seconds."

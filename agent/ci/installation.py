@@ -25,14 +25,12 @@ def with_declared(planned: Plan, *, failed_in_ci: bool) -> Plan:
     if project is None:
         return planned
     folders = absent_submodules(project)
-    what_now = "" if failed_in_ci else ": a checkout gets it with `git submodule update --init`"
-    notes = [
-        f"the submodule {one_line(name, 100)} is not here, so tests that read it are skipped{what_now}" for name in folders
-    ]
-    packages, more = planned.packages, tuple[str, ...]()
+    more = "" if failed_in_ci else ": in a checkout, run `git submodule update --init` first"
+    notes = [f"the submodule {one_line(name, 100)} is not here, so tests that read it are skipped{more}" for name in folders]
+    packages, imported = planned.packages, tuple[str, ...]()
     if not failed_in_ci:  # otherwise CI may have failed for want of them
-        packages, more = with_imported(project, packages)
-    planned = replace(planned, packages=packages, notes=(*planned.notes, *notes, *more))
+        packages, imported = with_imported(project, packages)
+    planned = replace(planned, packages=packages, notes=(*planned.notes, *notes, *imported))
     for name in from_elsewhere(project, packages):
         planned = _without_package(planned, name, "is not from a package index, so tests that import it are skipped")
     return replace(planned, absent=(*planned.absent, *(f"{name}/" for name in folders)))

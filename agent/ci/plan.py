@@ -267,8 +267,9 @@ class _Planner:
                 packages, Packages(node=tuple(c.cwd for c in self.checks if runtimes.needed((c,), {}) == ("Node.js",)))
             )
         reached = [*self.checks, *(check for planned in self.legs for check in planned.result.checks)]
-        packages = merge(packages, locked_sources(reached, self.project))
-        packages = self._existing(packages)
+        sources, notes = locked_sources(reached, self.project)
+        self.notes += notes
+        packages = self._existing(merge(packages, sources))
         return Plan(
             tuple(self.checks),
             replace(packages, python=configuration.python or packages.python or detection.detect_python(self.project)),

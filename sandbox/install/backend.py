@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from sandbox.base import Completed
 from sandbox.install.folder_cache import CacheEntry
@@ -14,6 +14,10 @@ INSTALL_SECONDS = 900.0
 INSTALL_OUTPUT = 128 * 1024  # bytes
 RECIPE_FOLDER, PROXY_FOLDER, CERTIFICATES = "/asked", "/way", "/installer/certificates.pem"
 SOCKET = "index.sock"
+
+
+Keep: TypeAlias = Callable[[CacheEntry, str, Mapping[str, str]], Awaitable[None]]
+"""Takes a folder, its path inside the sandbox, and variables that all commands get too."""
 
 
 class InstallBackend(Protocol):
@@ -45,10 +49,8 @@ class InstallBackend(Protocol):
         """Mount a host file or folder read-only for this step, at `inside` if possible; returns its path in the sandbox."""
 
     @property
-    def keep(self) -> Callable[[CacheEntry, str, Mapping[str, str]], Awaitable[None]] | None:
-        """Mounts a cached folder read-only, at a path inside the sandbox, for all commands of the workspace, which get the
-        variables too; None if the sandbox cannot.
-        """
+    def keep(self) -> Keep | None:
+        """Mounts a cached folder read-only for all commands of the workspace; None if that is impossible."""
 
     async def run_installer(self, argv: Sequence[str], env: Mapping[str, str]) -> Completed:
         """Run one command that may write to the repository and the environment."""

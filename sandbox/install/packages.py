@@ -92,6 +92,7 @@ async def install(packages: Packages, backend: InstallBackend, store: PackageSto
     python = await backend.use(interpreter)
     plan = await requirements.read_plan(packages, backend.read)
     async with wheels.fetched(store.wheels, interpreter, (plan.runtime, *plan.builds), policy) as found:
+        used = found.size, time.monotonic() - started
         installer = Installer(backend, found)
         shared = False
         if backend.shared_environments is not None and not found.missing:
@@ -114,7 +115,7 @@ async def install(packages: Packages, backend: InstallBackend, store: PackageSto
     if packages.node:
         wanted = npm.Wanted(packages.node_version or "", packages.as_of or "")
         notes = await npm.install(packages.node, backend, store.modules, python, policy.cache, wanted)
-    sources = await _sources(packages, backend, store, python, policy)
+    sources = await _sources(packages, backend, store, python, used)
     other = "" if runs_as(packages.python, interpreter.version) else _other_python(interpreter, packages.python, store)
     notes = tuple(note for note in (other, found.note, *notes, *sources) if note)
     built = tuple(dict.fromkeys(first or second for first, second in _BUILT.findall(output)))
@@ -122,15 +123,17 @@ async def install(packages: Packages, backend: InstallBackend, store: PackageSto
 
 
 async def _sources(
-    packages: Packages, backend: InstallBackend, store: PackageStore, python: str, policy: DownloadPolicy
+    packages: Packages, backend: InstallBackend, store: PackageStore, python: str, used: tuple[int, float]
 ) -> tuple[str, ...]:
-    """Provide crates and Go modules; returns notes."""
+    """Provide crates and Go modules; returns notes. `used`: bytes and seconds of this step's downloads so far."""
     if store.upstreams == NOTHING or not (packages.crates or packages.go_modules):
         named = {"Cargo.lock": packages.crates, "go.sum": packages.go_modules}
         return tuple(unfetched(name) for name, folders in named.items() if folders)
-    from sandbox.install.sources import install as sources  # its HTTP client is not on every machine
+    from sandbox.install.sources import fetch  # its HTTP client is not on every machine
+    from sandbox.install.sources import install as sources
 
-    return await sources.install(packages, backend, store.cache, python, store.upstreams, policy)
+    budget = fetch.Budget(store.policy.within(backend.disk), *used)
+    return await sources.install(packages, backend, store.cache, python, store.upstreams, budget)
 
 
 def _other_python(interpreter: Interpreter, wanted: str | None, store: PackageStore) -> str:

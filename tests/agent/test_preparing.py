@@ -4,7 +4,10 @@ sandbox cannot have, with real installs from an index on loopback.
 
 from __future__ import annotations
 
+import json
+import platform
 import shutil
+import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import dedent
@@ -14,6 +17,7 @@ import pytest
 from agent.case import Case, Prepared, Uninstalled
 from agent.checks.runner import Runner
 from agent.ci.job.selection import AnyJob
+from agent.ci.project import runtimes
 from agent.contract.budget import Budget
 from agent.contract.events import AnyEvent
 from agent.contract.outcome import NoRepair, Outcome
@@ -21,12 +25,15 @@ from agent.contract.task import Policy
 from agent.contract.verdicts import Verdict
 from agent.preparing import prepare
 from app.cli.checkout import checkout
+from sandbox.install.node import npm
 from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
 from sandbox.process import ProcessSandboxes
-from tests.sandbox.conftest import tarball
+from tests.sandbox.conftest import packed, tarball
 from tests.sandbox.index import Index, serving
+from tests.standins.npm import NpmRegistry
+from tests.standins.npm import serving as serving_npm
 
 PASSES = "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_it(self):\n        pass\n"
 # Each with a test for `go test` and the like; the first one that this machine has only outside /usr, or not at all, is tried.
@@ -118,6 +125,7 @@ async def test_where_every_job_is_refused_the_first_refusal_is_the_ending(tmp_pa
     ended = await prepared(files, tmp_path, job=AnyJob())
     assert isinstance(ended, NoRepair)
     assert "the program nosuchtool" in ended.reason
+    assert ended.next_step.startswith("Give the sandbox the program nosuchtool, or name a command that does not need it under")
 
 
 @pytest.mark.parametrize("seconds", [600.0, 0.0])
@@ -210,6 +218,58 @@ class Tests(unittest.TestCase):
     }
     notes = "\n".join(prepared.task.approximated)
     assert "`nosuch-of-mine` cannot be installed here, so tests that import it are skipped: Because nosuch-of-mine was" in notes
-    assert "the submodule vendor/data is not here, so tests that read it are skipped: a checkout gets it with `git sub" in notes
+    assert notes.count("the submodule vendor/data is not here") == notes.count("git submodule update") == 1
     assert prepared.task.packages.without == ("from-git", "nosuch-of-mine")
     assert "`from-git` is not from a package index" in notes
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[NpmRegistry]:
+    with serving_npm() as made:
+        monkeypatch.setenv("npm_config_registry", made.url)
+        npm.configured.cache_clear()
+        yield made
+    npm.configured.cache_clear()
+
+
+def needs_node_99(registry: NpmRegistry, scripts: Mapping[str, str]) -> dict[str, str]:
+    machine = "x64" if platform.machine() == "x86_64" else "arm64"
+    registry.add(f"node-linux-{machine}", "99.1.0", files={"bin/node": "#!/bin/sh\necho v99.1.0\n"}, bin={"node": "bin/node"})
+    registry.add("small")
+    manifest = {"name": "a", "version": "1.0.0", "engines": {"node": ">=99"}, "dependencies": {"small": "1.0.0"}}
+    return {"package.json": json.dumps({**manifest, "scripts": scripts}), "a.test.js": "require('node:test')\n"}
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="needs node and npm")
+async def test_the_node_that_runs_the_tests_is_the_one_that_is_named(tmp_path: Path, registry: NpmRegistry) -> None:
+    found = await prepared(needs_node_99(registry, {"test": "node --test"}), tmp_path / "npm")
+    assert isinstance(found, Prepared), found
+    assert found.task.environment.startswith("Node.js 99.1.0")
+    ended = await prepared(needs_node_99(registry, {}), tmp_path / "direct")  # `node --test`, which finds the sandbox's Node
+    assert isinstance(ended, NoRepair), ended
+    assert ended.reason.startswith("The tests need Node.js 99, but the sandbox has version ")
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="needs node and npm")
+async def test_a_node_of_the_repository_that_never_answers_is_a_missing_one(
+    tmp_path: Path, registry: NpmRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtimes, "SECONDS", 3.0)
+    steps = "{run: npm ci, working-directory: web}, {run: npm test, working-directory: web}"
+    files = {
+        "web/package.json": json.dumps({"name": "a", "version": "1.0.0"}),
+        "web/node_modules/.bin/node": "#!/bin/sh\nsleep 60\n",
+        "package.json": json.dumps({"name": "b", "version": "1.0.0", "engines": {"node": ">=99"}}),
+        ".github/workflows/a.yml": dedent(WORKFLOW.replace("{run: SCRIPT}", steps)),
+    }
+    members = []
+    for name, text in files.items():
+        header = tarfile.TarInfo(f"top/{name}")
+        header.size, header.mode = len(text), 0o755
+        members.append((header, text.encode()))
+    sandboxes = ProcessSandboxes(tmp_path / "open", PackageStore(tmp_path / "packages", await configured()))
+    async with sandboxes.open("case") as sandbox:
+        case = Case("case", "sample", packed(members), jobs=(AnyJob(),))
+        ended = await prepare(case, sandbox, emit, policy=Policy(), budget=Budget())
+    assert isinstance(ended, NoRepair), ended
+    assert ended.reason == "The tests need Node.js 99, but the sandbox has no program `node`."

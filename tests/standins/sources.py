@@ -35,8 +35,10 @@ class Sources:
     def proxy(self) -> str:
         return f"{self.url}/go"
 
-    def add_crate(self, name: str, version: str, code: str, files: Mapping[str, str] | None = None) -> str:
-        """Publish a crate without dependencies; returns the digest that a lock names."""
+    def add_crate(
+        self, name: str, version: str, code: str, files: Mapping[str, str] | None = None, links: Mapping[str, str] | None = None
+    ) -> str:
+        """Publish a crate without dependencies; returns the digest that a lock names. `links` are symbolic: path → target."""
         top = f"{name}-{version}"
         manifest = f'[package]\nname = "{name}"\nversion = "{version}"\nedition = "2021"\n'
         packed = io.BytesIO()
@@ -45,6 +47,10 @@ class Sources:
                 header = tarfile.TarInfo(path)
                 header.size = len(text.encode())
                 tar.addfile(header, io.BytesIO(text.encode()))
+            for path, target in (links or {}).items():
+                header = tarfile.TarInfo(path)
+                header.type, header.linkname = tarfile.SYMTYPE, target
+                tar.addfile(header)
         content = packed.getvalue()
         digest = hashlib.sha256(content).hexdigest()
         prefix = f"{name[:2]}/{name[2:4]}" if len(name) > 3 else f"3/{name[0]}"

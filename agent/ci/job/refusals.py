@@ -52,7 +52,7 @@ def step_unavailable(title: str, what: str, kind: str = "step") -> Ending:
         return Ending(
             Outcome.NEEDS_SECRET,
             f"The {kind} `{title}` needs {quote_missing(what)}, but secrets never enter the sandbox.",
-            "Make the tests run without it (skip those that need it), or name a command that does under `test:` in "
+            "Make the tests run without it (skip those that need it), or name a command that does not need it under `test:` in "
             "`.github/selfheal.yml`.",
         )
     return Ending(
@@ -62,14 +62,13 @@ def step_unavailable(title: str, what: str, kind: str = "step") -> Ending:
     )
 
 
-def step_lacks(title: str, lacks: str, program: str) -> Ending:
-    """`lacks`: "the network", "the program tsc"; `program`: "tsc", or "" if it is none."""
+def step_lacks(title: str, lacks: str, *, is_program: bool) -> Ending:
+    """`lacks`: "the network", "the program tsc"."""
+    other = "a command that does not need it under `test:` in `.github/selfheal.yml`."
     return Ending(
         Outcome.NOT_REPRODUCED,
         f"The step `{title}` fails here without {lacks}, which CI has.",
-        f"Give the sandbox {lacks}, or name a command that does without under `test:` in `.github/selfheal.yml`."
-        if program
-        else "Name a command that does without under `test:` in `.github/selfheal.yml`.",
+        f"Give the sandbox {lacks}, or name {other}" if is_program else f"Name {other}",
     )
 
 

@@ -278,7 +278,9 @@ class _Traversal:
 
     def _leave_out_lacking(self, current: CurrentStep, lack: Lack) -> None:
         self.missed = self.missed or (
-            step_unavailable(current.title, lack.secret) if lack.secret else step_lacks(current.title, lack.what, lack.program)
+            step_unavailable(current.title, lack.secret)
+            if lack.secret
+            else step_lacks(current.title, lack.what, is_program=bool(lack.program))
         )
         self.recorder.absent_program = self.recorder.absent_program or lack.program
         self.recorder.record(current, "left out", f"it fails here without {lack.what}")

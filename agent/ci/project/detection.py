@@ -36,7 +36,7 @@ _CONFIGURES = re.compile(
     r"|setup\.(?:py|cfg)|pyproject\.toml|hatch\.toml|Pipfile(?:\.lock)?|(?:uv|poetry|pdm)\.lock|poe_tasks\.toml"
     r"|package\.json|go\.mod|Cargo\.toml|pom\.xml|build\.gradle(?:\.kts)?|\.python-version|\.pre-commit-config\.yaml|action\.ya?ml)$"
     r"|^\.gitmodules$|^(?:[^/]+/)?[^/]*requirements[^/]*\.(?:txt|in)$|^requirements/[^/]+\.(?:txt|in)$"
-    r"|^(?:[^/]+/)?\.cargo/config\.toml$|^\.github/(?:workflows/[^/]+|actions/(?:[^/]+/){1,3}action)\.ya?ml$"
+    r"|^(?:[^/]+/){0,2}\.cargo/config(?:\.toml)?$|^\.github/(?:workflows/[^/]+|actions/(?:[^/]+/){1,3}action)\.ya?ml$"
 )
 _SCRIPT = re.compile(r"^(?:[^/]+/){0,2}[^/]+\.sh$|^(?:scripts?|bin|ci|tools)/[\w-]+$")
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|tests)\.py$")

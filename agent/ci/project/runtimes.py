@@ -53,6 +53,7 @@ _RUNTIMES: Mapping[str, _Runtime] = {
         "default-jdk maven", "pom.xml", re.compile(r"<(?:maven\.compiler\.release|java\.version)>\s*(\d[\d.]{0,10})\s*<"),
     ),
 }  # fmt: skip
+_DIRECT, _NPM = (re.compile(rf"(?<![\w./-])(?:{names})(?![\w./-])") for names in ("node", "npm|npx|yarn|pnpm|corepack"))
 _READERS = {"javascript": "Node.js", "go": "Go", "rust": "Rust", "java": "Java"}
 
 
@@ -77,11 +78,17 @@ def _called(check: Check, text: str) -> set[str]:
     return own | {name for name, runtime in _RUNTIMES.items() if runtime.calls.search(text)}
 
 
-async def versions(workspace: Workspace, names: Sequence[str], cwd: str = ".") -> dict[str, str]:
-    """Name → "20.20.2" as the runtime reports it in a folder; "" for a missing one. Raises `SandboxError`."""
+async def versions(workspace: Workspace, names: Sequence[str], cwd: str = ".", checks: Sequence[Check] = ()) -> dict[str, str]:
+    """Name → "20.20.2" as the runtime reports it in a folder; "" for a missing one. Empty if one never answers.
+
+    Where the tests among `checks` start `node` themselves, npm's does not count. Raises `SandboxError`.
+    """
     if not names:
         return {}
-    script = "\n".join(f"({_RUNTIMES[name].asks}) 2>&1 | tr '\\n' ' '; echo" for name in names)
+    calls = "\n".join(check.command for check in tests_among(checks))
+    is_direct = _DIRECT.search(calls) is not None and _NPM.search(calls) is None
+    asks = {name: runtime.asks for name, runtime in _RUNTIMES.items()} | ({"Node.js": "node --version"} if is_direct else {})
+    script = "\n".join(f"({asks[name]}) 2>&1 | tr '\\n' ' '; echo" for name in names)
     try:
         said = await workspace.run(Command(("/bin/sh", "-c", script), SECONDS, cwd))
     except DeadlinePassed:

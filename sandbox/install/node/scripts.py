@@ -110,7 +110,7 @@ class NpmResult:
         if self.dated == "no":
             notes.append("there is no lock file, and versions from before the commit do not fit, so npm installed today's")
         elif self.dated:
-            notes.append(f"there is no lock file, so npm installed the versions from before {self.dated}, when CI ran")
+            notes.append(f"there is no lock file, so npm installed the versions from before {self.dated}")
         if self.absent:
             notes.append(f"Node.js {self.absent} is not in npm's registry for this machine, so the sandbox's own is used")
         if not self.strict:

@@ -36,13 +36,14 @@ DIGESTS, SCRATCH = "digests.json", "scratch"
 class Wheels:
     """A folder of wheels, the requirements without a complete set of wheels, and a note for people.
 
-    `digests` are (file name, SHA-256) of all wheels; empty if any is missing.
+    `digests` are (file name, SHA-256) of all wheels; empty if any is missing. `size`: bytes that were downloaded for this step.
     """
 
     folder: Path
     digests: tuple[tuple[str, str], ...] = ()
     missing: tuple[str, ...] = ()
     note: str = ""
+    size: int = 0
 
 
 @asynccontextmanager
@@ -71,6 +72,7 @@ async def fetched(
                 if kept is None:
                     raise
                 missing = tuple(requirement for lines in sets for requirement in lines.requirements)
+            size = await asyncio.to_thread(disk.size, fresh.folder, policy.size)
             if not missing:
                 await asyncio.to_thread(_write_digests, fresh.folder)
                 if kept is not None:
@@ -79,12 +81,12 @@ async def fetched(
                 fresh = await asyncio.to_thread(folder_cache.keep, fresh, policy.cache)
             if missing and kept is not None:
                 note = f"Some packages could not be refreshed; using those of {_day(kept.made)}."
-                yield Wheels(kept.folder, _digests(kept.folder), note=note)
+                yield Wheels(kept.folder, _digests(kept.folder), note=note, size=size)
             elif missing:
                 # Not cached, because the network may have caused the failure.
-                yield Wheels(fresh.folder, missing=missing)
+                yield Wheels(fresh.folder, missing=missing, size=size)
             else:
-                yield Wheels(fresh.folder, _digests(fresh.folder), note=dated.format(_day(time.time())))
+                yield Wheels(fresh.folder, _digests(fresh.folder), note=dated.format(_day(time.time())), size=size)
         finally:
             await asyncio.shield(asyncio.to_thread(folder_cache.release, fresh))
     finally:

@@ -11,26 +11,29 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import urljoin
 
 import httpx
 
-from sandbox.base import MIB, InstallFailed, UnsafeArchive
-from sandbox.host.archive import unpack
+from sandbox.base import KIB, MIB, InstallFailed, UnsafeArchive
+from sandbox.host.archive import ArchiveLimits, unpack
 from sandbox.host.tree import Tree
-from sandbox.install.download import DownloadPolicy
 from sandbox.install.folder_cache import CacheEntry
 from sandbox.install.sources import fetch
-from sandbox.install.sources.fetch import Asked, Downloads, SourcesUnavailable
+from sandbox.install.sources.fetch import Asked, Budget, SourcesUnavailable
 
 LOCK, FORM = "Cargo.lock", 1
+WHAT = "the crates"
 INSIDE = "/fetched/crates"
 _PUBLIC = ("registry+https://github.com/rust-lang/crates.io-index", "sparse+")
 _NAME, _VERSION, _DIGEST = re.compile(r"[A-Za-z0-9_-]{1,64}"), re.compile(r"[0-9A-Za-z.+-]{1,100}"), re.compile(r"[0-9a-f]{64}")
 # cargo takes the folder relative to the one above the configuration's.
+_VENDOR = "Commit the crates (`cargo vendor`), then try again."
+_LIMITS = ArchiveLimits(unpacked=fetch.FILE_LIMIT)  # of one crate
+_BLOCK = 4 * KIB  # what a file or folder takes on disk, at least
 _CONFIGURATION = """\
 [source.crates-io]
 replace-with = "fetched"
@@ -56,19 +59,22 @@ def environment(inside: str) -> Mapping[str, str]:
 
 
 def read_lock(text: str) -> tuple[Crate, ...]:
-    """The crates of the public registry. Raises `InstallFailed` for any other source: it is untrusted, and has no digest."""
+    """Crates of the public registry. Raises `InstallFailed`; for other sources, which have no digest, `SourcesUnavailable`."""
     try:
         lock = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InstallFailed(f"{LOCK} is not valid TOML: {str(error)[:200]}") from error
     packages, metadata = lock.get("package", []), lock.get("metadata", {})  # old locks have the digests in the latter
     found = set()
     for package in packages if isinstance(packages, list) else ():
+        if not isinstance(package, dict):
+            raise InstallFailed(f"{LOCK} has a package that is no table: {str(package)[:100]!r}")
         name, version, source = (str(package.get(key, "")) for key in ("name", "version", "source"))
         if not source:  # a member of the workspace, or a path
             continue
         if source not in _PUBLIC:
-            raise InstallFailed(f"{LOCK} takes `{name[:80]}` from {source[:100]!r}, which is not the registry")
+            why = f"{LOCK} takes `{name[:80]}` from {source[:100]!r}, which is not the registry"
+            raise SourcesUnavailable(why, _VENDOR)
         old = metadata.get(f"checksum {name} {version} ({source})", "") if isinstance(metadata, dict) else ""
         digest = str(package.get("checksum", "") or old)
         if not (_NAME.fullmatch(name) and _VERSION.fullmatch(version) and _DIGEST.fullmatch(digest)):
@@ -79,18 +85,18 @@ def read_lock(text: str) -> tuple[Crate, ...]:
     return tuple(sorted(found))
 
 
-async def provide(crates: tuple[Crate, ...], index: str, cache: Path, policy: DownloadPolicy) -> CacheEntry:
+async def provide(crates: tuple[Crate, ...], index: str, cache: Path, budget: Budget) -> CacheEntry:
     """A locked folder with the crates. Raises `InstallFailed`."""
 
     async def make(folder: Path) -> None:
         try:
             template = await _download_template(index)
-            await _make(folder, crates, template, policy)
+            await _make(folder, crates, template, budget)
         except (httpx.HTTPError, OSError, ValueError) as error:
             why = f"the crates that {LOCK} names could not be fetched from {index}: {fetch.in_words(error)}"
             raise SourcesUnavailable(why, way(index)) from error
 
-    return await fetch.kept(cache, fetch.key_of(FORM, index, crates), make, policy.cache)
+    return await fetch.kept(cache, fetch.key_of(FORM, index, crates), make, budget.cache)
 
 
 def way(index: str) -> str:
@@ -130,16 +136,16 @@ def _prefix(name: str) -> str:
     return str(len(name)) if len(name) < 3 else f"3/{name[0]}" if len(name) == 3 else f"{name[:2]}/{name[2:4]}"
 
 
-async def _make(folder: Path, crates: tuple[Crate, ...], template: str, policy: DownloadPolicy) -> None:
-    packed = folder / "packed"
+async def _make(folder: Path, crates: tuple[Crate, ...], template: str, budget: Budget) -> None:
+    packed = folder / "packed"  # by position: a hostile lock can name one digest twice
     asked = [
-        Asked(_address(template, crate), packed / crate.digest, lambda path, crate=crate: _digest(path) == crate.digest)  # type: ignore[misc]
-        for crate in crates
+        Asked(_address(template, crate), packed / str(number), lambda path, crate=crate: _digest(path) == crate.digest)  # type: ignore[misc]
+        for number, crate in enumerate(crates)
     ]
-    await Downloads(policy, "the crates").all(asked)
-    for crate in crates:
-        await _unpack(packed / crate.digest, folder / "vendor" / f"{crate.name}-{crate.version}", crate)
-        (packed / crate.digest).unlink()
+    await budget.fetch(asked, WHAT)
+    for each, crate in zip(asked, crates, strict=True):
+        await _unpack(each.path, folder / "vendor" / f"{crate.name}-{crate.version}", crate, budget)
+        each.path.unlink()
     await asyncio.to_thread(_configure, folder)
 
 
@@ -154,7 +160,36 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-async def _unpack(archive: Path, target: Path, crate: Crate) -> None:
+class _CrateTree(Tree):
+    """A crate's folder, within the budget. Raises `ValueError` for a link: no crate of the registry has one."""
+
+    def __init__(self, root: int, budget: Budget) -> None:
+        super().__init__(root)
+        self._budget, self._folders = budget, {PurePosixPath(".")}
+
+    def folder(self, path: str) -> None:
+        self._count(PurePosixPath(path, "file").parents)
+        super().folder(path)
+
+    def create(self, path: str, chunks: Iterator[bytes], executable: bool) -> None:
+        self._budget.take(WHAT, _BLOCK)
+        self._count(PurePosixPath(path).parents)
+        super().create(path, map(self._counted, chunks), executable)
+
+    def link(self, path: str, target: str) -> None:
+        raise ValueError(f"{path!r} is a link")
+
+    def _count(self, folders: Sequence[PurePosixPath]) -> None:
+        fresh = set(folders) - self._folders
+        self._folders |= fresh
+        self._budget.take(WHAT, _BLOCK * len(fresh))
+
+    def _counted(self, chunk: bytes) -> bytes:
+        self._budget.take(WHAT, len(chunk))
+        return chunk
+
+
+async def _unpack(archive: Path, target: Path, crate: Crate, budget: Budget) -> None:
     """Raises `InstallFailed` for an archive that is not safe to unpack."""
 
     async def chunks() -> AsyncIterator[bytes]:
@@ -164,11 +199,12 @@ async def _unpack(archive: Path, target: Path, crate: Crate) -> None:
 
     await asyncio.to_thread(target.mkdir, parents=True)
     descriptor = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    tree = _CrateTree(descriptor, budget)
     try:
-        await unpack(chunks(), Tree(descriptor))
-    except UnsafeArchive as error:
-        raise InstallFailed(f"the crate {crate.name} {crate.version} is not safe to unpack: {error.reason}") from error
+        await unpack(chunks(), tree, _LIMITS)
+        # cargo compares the digest with the lock's; the files need none, as nobody can write to them.
+        tree.write(".cargo-checksum.json", json.dumps({"files": {}, "package": crate.digest}).encode())
+    except (UnsafeArchive, ValueError) as error:
+        raise InstallFailed(f"the crate {crate.name} {crate.version} is not safe to unpack: {error}") from error
     finally:
         os.close(descriptor)
-    # cargo compares the digest with the lock's; the files need none, as nobody can write to them.
-    (target / ".cargo-checksum.json").write_text(json.dumps({"files": {}, "package": crate.digest}))

@@ -37,47 +37,69 @@ class SourcesUnavailable(InstallFailed):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A file to download to `path`; `is_right` checks its digest and blocks."""
+    """A file to download to `path`, of at most `limit` bytes; `is_right` checks its digest and blocks."""
 
     url: str
     path: Path
     is_right: Callable[[Path], bool]
+    limit: int = FILE_LIMIT
 
 
-class Downloads:
-    """The downloads of one step, within the policy's bounds together."""
+class Budget:
+    """What one install step may still fetch: bytes, packed and unpacked ones together, and seconds, within its policy.
 
-    def __init__(self, policy: DownloadPolicy, what: str) -> None:
-        self._policy, self._what = policy, what
-        self._left, self._until = policy.size, time.monotonic() + policy.seconds
+    `size` and `seconds` were used before.
+    """
+
+    def __init__(self, policy: DownloadPolicy, size: int = 0, seconds: float = 0.0) -> None:
+        self._policy = policy
+        self._left, self._until = policy.size - size, time.monotonic() + policy.seconds - seconds
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._judging = asyncio.Lock()  # the directory of one zip fills much memory
 
-    async def all(self, asked: Sequence[Asked]) -> None:
+    @property
+    def cache(self) -> int | None:
+        return self._policy.cache
+
+    def take(self, what: str, size: int = 0) -> None:
+        """Use `size` bytes for `what`. Raises `DownloadRefused` if too little is left."""
+        self._left -= size
+        if self._left < 0:
+            bound = f"{self._policy.size / MIB:g} MiB ({self._policy.size_hint})"
+        elif time.monotonic() > self._until:
+            bound = f"{self._policy.seconds:g} s ({self._policy.seconds_hint})"
+        else:
+            return
+        raise DownloadRefused(f"with {what}, the downloads of this step take more than {bound}")
+
+    async def fetch(self, asked: Sequence[Asked], what: str) -> None:
         """Download all files. Raises `InstallFailed` (a wrong digest), `DownloadRefused`, `httpx.HTTPError`."""
         context = await asyncio.to_thread(ssl.create_default_context)
         async with httpx.AsyncClient(verify=context, follow_redirects=True, timeout=60.0) as client:
             try:
                 async with asyncio.TaskGroup() as group:
                     for each in asked:
-                        group.create_task(self._one(client, each))
+                        group.create_task(self._one(client, each, what))
             except ExceptionGroup as several:
                 raise several.exceptions[0] from several
 
-    async def _one(self, client: httpx.AsyncClient, asked: Asked) -> None:
+    async def _one(self, client: httpx.AsyncClient, asked: Asked, what: str) -> None:
         async with self._slots:
             for number in range(TRIES):
                 try:
-                    await self._once(client, asked)
+                    await self._once(client, asked, what)
                     break
                 except (httpx.TransportError, httpx.HTTPStatusError) as error:
                     is_final = isinstance(error, httpx.HTTPStatusError) and error.response.status_code < 500
                     if is_final or number == TRIES - 1:
                         raise
                 await asyncio.sleep(0.2 * 4**number)
-        if not await asyncio.to_thread(asked.is_right, asked.path):
-            raise InstallFailed(f"{asked.url} does not have the digest that the lock file names")
+        async with self._judging:
+            self.take(what)
+            if not await asyncio.to_thread(asked.is_right, asked.path):
+                raise InstallFailed(f"{asked.url} does not have the digest that the lock file names")
 
-    async def _once(self, client: httpx.AsyncClient, asked: Asked) -> None:
+    async def _once(self, client: httpx.AsyncClient, asked: Asked, what: str) -> None:
         async with client.stream("GET", asked.url) as answer:
             answer.raise_for_status()
             asked.path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,13 +107,9 @@ class Downloads:
             with asked.path.open("wb") as file:
                 async for chunk in answer.aiter_bytes():
                     size += len(chunk)
-                    self._left -= len(chunk)
-                    if self._left < 0 or size > FILE_LIMIT:
-                        bound = f"{self._policy.size / MIB:g} MiB ({self._policy.size_hint})"
-                        raise DownloadRefused(f"downloading {self._what} takes more than {bound}")
-                    if time.monotonic() > self._until:
-                        bound = f"{self._policy.seconds:g} s ({self._policy.seconds_hint})"
-                        raise DownloadRefused(f"downloading {self._what} takes more than {bound}")
+                    if size > asked.limit:
+                        raise DownloadRefused(f"{asked.url} is larger than {asked.limit / MIB:g} MiB")
+                    self.take(what, len(chunk))
                     file.write(chunk)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import re
 import zipfile
@@ -16,14 +17,15 @@ from pathlib import Path
 
 import httpx
 
-from sandbox.base import InstallFailed
-from sandbox.install.download import DownloadPolicy
+from sandbox.base import MIB, InstallFailed
 from sandbox.install.folder_cache import CacheEntry
 from sandbox.install.sources import fetch
-from sandbox.install.sources.fetch import Asked, Downloads, SourcesUnavailable
+from sandbox.install.sources.fetch import Asked, Budget, SourcesUnavailable
 
 LOCK, FORM = "go.sum", 1
 INSIDE = "/fetched/go"
+MOD_LIMIT = 16 * MIB  # bytes of a go.mod; Go's own limit
+_DIRECTORY = 16 * MIB  # bytes of a zip's directory, which fills many times its size in memory
 _LINE = re.compile(
     r"(?P<path>[\w.~/-]{1,300}) (?P<version>v[\w.+-]{1,200}?)(?P<mod>/go\.mod)? h1:(?P<digest>[A-Za-z0-9+/]{43}=)",
     re.ASCII,
@@ -60,13 +62,13 @@ def read_lock(text: str) -> tuple[Module, ...]:
     return tuple(Module(*name, digests.get("mod", ""), digests.get("zip", "")) for name, digests in sorted(found.items()))
 
 
-async def provide(modules: tuple[Module, ...], proxy: str, cache: Path, policy: DownloadPolicy) -> CacheEntry:
+async def provide(modules: tuple[Module, ...], proxy: str, cache: Path, budget: Budget) -> CacheEntry:
     """A locked folder with the modules. Raises `InstallFailed`."""
 
     async def make(folder: Path) -> None:
         asked = [each for module in modules for each in _asked(module, proxy.rstrip("/"), folder)]
         try:
-            await Downloads(policy, "the Go modules").all(asked)
+            await budget.fetch(asked, "the Go modules")
         except (httpx.HTTPError, OSError) as error:
             why = f"the modules that {LOCK} names could not be fetched from {proxy}: {fetch.in_words(error)}"
             raise SourcesUnavailable(why, _way(proxy)) from error
@@ -78,7 +80,7 @@ async def provide(modules: tuple[Module, ...], proxy: str, cache: Path, policy: 
             with (info.parent / "list").open("a") as names:
                 names.write(f"{module.version}\n")
 
-    return await fetch.kept(cache, fetch.key_of(FORM, proxy, modules), make, policy.cache)
+    return await fetch.kept(cache, fetch.key_of(FORM, proxy, modules), make, budget.cache)
 
 
 def _way(proxy: str) -> str:
@@ -90,7 +92,9 @@ def _way(proxy: str) -> str:
 
 def _asked(module: Module, proxy: str, folder: Path) -> list[Asked]:
     place = f"{_escaped(module.path)}/@v/{_escaped(module.version)}"
-    mod = Asked(f"{proxy}/{place}.mod", folder / f"{place}.mod", lambda path: module.mod in ("", _digest_of_mod(path)))
+    mod = Asked(
+        f"{proxy}/{place}.mod", folder / f"{place}.mod", lambda path: module.mod in ("", _digest_of_mod(path)), MOD_LIMIT
+    )
     content = Asked(f"{proxy}/{place}.zip", folder / f"{place}.zip", lambda path: _digest_of_zip(path) == module.zip)
     return [mod, content] if module.zip else [mod]
 
@@ -104,16 +108,25 @@ def _digest_of_mod(path: Path) -> str:
     return _h1({"go.mod": hashlib.sha256(path.read_bytes()).hexdigest()})
 
 
+class _Zip(io.FileIO):
+    """A file of which `zipfile` cannot read more than `_DIRECTORY` bytes at once. It reads the directory as a whole."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _DIRECTORY:
+            raise ValueError("the directory is too large")
+        return super().read(size)
+
+
 def _digest_of_zip(path: Path) -> str:
-    """The digest of a module's files; "" for a file that is no zip."""
+    """The digest of a module's files; "" for a file that is no zip, or too large a one."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with _Zip(path) as file, zipfile.ZipFile(file) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > fetch.FILE_LIMIT:
                 return ""
             digests = {}
             for name in archive.namelist():
-                with archive.open(name) as file:
-                    digests[name] = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+                with archive.open(name) as content:
+                    digests[name] = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
             return _h1(digests)
     except (zipfile.BadZipFile, OSError, EOFError, ValueError, NotImplementedError):
         return ""

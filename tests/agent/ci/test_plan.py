@@ -197,13 +197,17 @@ async def test_a_step_that_uses_the_action_of_a_linter_is_run_as_its_command(rep
     assert "the action someone/else@v3` is not available here" in found.ending.reason
 
 
+VENDORED = '[source.crates-io]\nreplace-with = "vendored"\n[source.vendored]\ndirectory = "vendor"\n'
+
+
 @pytest.mark.parametrize(
     ("files", "crates", "go_modules"),
     [
         ({"Cargo.toml": "", "Cargo.lock": ""}, (".",), ()),
         ({"Cargo.toml": ""}, (".",), ()),
         ({"Cargo.toml": "", "Cargo.lock": "", ".cargo/config.toml": "[alias]\n"}, (".",), ()),
-        ({"Cargo.toml": "", ".cargo/config.toml": '[source.crates-io]\nreplace-with = "vendored"\n'}, (), ()),
+        ({"Cargo.toml": "", ".cargo/config.toml": VENDORED}, (), ()),
+        ({"Cargo.toml": "", ".cargo/config.toml": '[source.other]\nreplace-with = "vendored"\n'}, (".",), ()),
         ({"go.mod": "", "go.sum": "", "a_test.go": ""}, (), (".",)),
         ({"go.mod": "", "go.sum": "", "a_test.go": "", "vendor/modules.txt": ""}, (), ()),
         ({"Cargo.toml": "", "Cargo.lock": "", "test_a.py": "def test_a(): pass\n"}, (), ()),
@@ -214,3 +218,10 @@ async def test_crates_and_go_modules_are_fetched_for_tests_that_need_them(
 ) -> None:
     planned = await plan(await repository(files))
     assert (planned.packages.crates, planned.packages.go_modules) == (crates, go_modules)
+
+
+async def test_a_mirror_of_the_registry_is_named(repository: Repository) -> None:
+    mirror = '[source.crates-io]\nreplace-with = "mirror"\n[source.mirror]\nregistry = "sparse+https://mirror.invalid/"\n'
+    planned = await plan(await repository({"Cargo.toml": "", "Cargo.lock": "", ".cargo/config.toml": mirror}))
+    assert planned.packages.crates == ()
+    assert any("the crates are not fetched" in note for note in planned.notes)

@@ -33,7 +33,9 @@ async def test_until_our_template_is_built_the_public_one_is_prepared(e2b: E2B, 
         async with sandbox.candidate() as workspace:
             said = await workspace.run(Command((workspace.python, "-c", "print(6 * 7)"), 30.0))
             assert said.stdout.strip() == b"42"
-    assert e2b.requests.count(CREATE) == 2, "the own template is asked for once"
+    async with sandboxes.open("second") as sandbox:
+        assert LACKING in sandbox.isolation.shortcomings
+    assert e2b.requests.count(CREATE) == 3, "the own template is asked for once"
 
 
 async def test_what_cannot_be_installed_is_named(e2b: E2B, tmp_path: Path) -> None:

@@ -85,8 +85,6 @@ async def test_submodules_are_taken_where_they_are(repository: Path, tmp_path: P
     git(other, "commit", "-qm", "first")
     git(repository, "-c", "protocol.file.allow=always", "submodule", "add", str(other), "vendor/other")
     assert set(await arrived(repository)) == {".gitmodules", "vendor/other/data.toml"}
-    git(repository, "submodule", "deinit", "--force", "vendor/other")
-    assert (await list_files(repository)).names == (".gitmodules", "vendor/other")
 
 
 async def test_the_newest_tag_of_the_commit_is_known(repository: Path) -> None:

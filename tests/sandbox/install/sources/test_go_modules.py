@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -12,11 +13,11 @@ import pytest
 
 from sandbox.base import Command, InstallFailed, Packages, SandboxUnavailable
 from sandbox.install import folder_cache
-from sandbox.install.download import DownloadPolicy
+from sandbox.install.download import DownloadPolicy, DownloadRefused
 from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
 from sandbox.install.sources import go_modules
-from sandbox.install.sources.fetch import SourcesUnavailable
+from sandbox.install.sources.fetch import Asked, Budget, SourcesUnavailable
 from sandbox.install.sources.go_modules import Module
 from sandbox.install.sources.upstreams import Upstreams
 from sandbox.local import LocalSandboxes
@@ -45,7 +46,7 @@ def sources() -> Iterator[Sources]:
 
 
 async def provide(text: str, sources: Sources, folder: Path) -> Path:
-    entry = await go_modules.provide(go_modules.read_lock(text), sources.proxy, folder / "go-modules", DownloadPolicy())
+    entry = await go_modules.provide(go_modules.read_lock(text), sources.proxy, folder / "go-modules", Budget(DownloadPolicy()))
     folder_cache.release(entry)
     return entry.folder
 
@@ -72,6 +73,38 @@ async def test_another_content_than_the_go_sum_s_is_refused(sources: Sources, tm
     lines[line] = f"{lines[line].partition(' h1:')[0]} h1:{'0' * 43}="
     with pytest.raises(InstallFailed, match="does not have the digest"):
         await provide("\n".join(lines), sources, tmp_path)
+
+
+async def test_a_go_mod_has_a_smaller_limit_than_a_module(sources: Sources, tmp_path: Path) -> None:
+    sources.pages["/go/example.com/!team/adding/@v/v1.2.0.mod"] = b" " * (go_modules.MOD_LIMIT + 1)
+    with pytest.raises(DownloadRefused, match=r"v1\.2\.0\.mod is larger than 16 MiB"):
+        await provide(SUM, sources, tmp_path)
+
+
+def test_a_zip_with_a_huge_directory_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "many.zip", "w") as archive:
+        for number in range(100):
+            archive.writestr(f"{number}", "")
+    assert go_modules._digest_of_zip(tmp_path / "many.zip")
+    monkeypatch.setattr(go_modules, "_DIRECTORY", 100 * 46)  # what the entries take without their names
+    assert go_modules._digest_of_zip(tmp_path / "many.zip") == ""
+
+
+async def test_no_digest_is_made_after_the_time_of_the_step(sources: Sources, tmp_path: Path) -> None:
+    budget = Budget(DownloadPolicy(seconds=60.0))
+    made: list[Path] = []
+
+    def is_right(path: Path) -> bool:
+        made.append(path)
+        budget._until = 0.0
+        return True
+
+    asked = [
+        Asked(f"{sources.proxy}/example.com/!team/adding/@v/list", tmp_path / f"{number}", is_right) for number in range(2)
+    ]
+    with pytest.raises(DownloadRefused, match="take more than 60 s"):
+        await budget.fetch(asked, "the Go modules")
+    assert len(made) == 1
 
 
 async def test_a_proxy_that_lacks_a_module_is_named_with_what_to_do(sources: Sources, tmp_path: Path) -> None:
