@@ -137,7 +137,9 @@ async def _made_ready(
     started = time.monotonic()
     await emit(StepStarted(step="install", text="Installing the dependencies"))
     try:
-        planned, installed = await installation.install(planned, sandbox, failed_in_ci=failed, was_met=_was_met(case))
+        planned, installed = await installation.install(
+            planned, sandbox, failed_in_ci=failed, was_met=_was_met(case), until=until
+        )
     except InstallFailed as error:
         said = install_failure.in_words(error)
         await emit(StepDone(step="install", text=f"Installing failed: {said}", seconds=time.monotonic() - started))

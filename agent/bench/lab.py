@@ -10,6 +10,7 @@ import asyncio
 import io
 import os
 import tarfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from agent.ci.job.commit import commit_workspace
 from agent.ci.job.contexts import Run
 from agent.ci.plan import plan
 from agent.ci.project.configuration import Configuration
+from agent.contract.budget import Budget
 from agent.contract.last_good import LastGood
 from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import Edits
@@ -155,7 +157,8 @@ class Labs:
                 raise NotPosed(planned.ending.reason)
             await commit_workspace(sandbox, Run(tag=tag))
             planned = await asyncio.to_thread(installation.with_declared, planned, failed_in_ci=False)
-            planned, _ = await installation.install(planned, sandbox, failed_in_ci=False, was_met=False)
+            until = time.monotonic() + Budget().seconds / 2  # as the engine's
+            planned, _ = await installation.install(planned, sandbox, failed_in_ci=False, was_met=False, until=until)
             runner = Runner(sandbox)
             await runner.prepare()
             yield Lab(sandbox, runner, tuple(replace(check, absent=planned.absent) for check in planned.checks))

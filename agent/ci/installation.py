@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Collection
 from dataclasses import replace
 
 from agent.ci.plan import Plan
@@ -33,20 +36,24 @@ def with_declared(planned: Plan, *, failed_in_ci: bool) -> Plan:
     return replace(planned, absent=(*planned.absent, *(f"{name}/" for name in folders)))
 
 
-async def install(planned: Plan, sandbox: Sandbox, *, failed_in_ci: bool, was_met: bool) -> tuple[Plan, Installed]:
+async def install(
+    planned: Plan, sandbox: Sandbox, *, failed_in_ci: bool, was_met: bool, until: float
+) -> tuple[Plan, Installed]:
     """Install the packages, without optional ones that cannot be had here.
 
-    `was_met`: whether CI could install them. Raises `InstallFailed`, and `SandboxError`.
+    `was_met`: whether CI could install them. After `until` (of `time.monotonic()`), nothing more is left out.
+    Raises `InstallFailed`, and `SandboxError`.
     """
     is_strict = failed_in_ci and not was_met  # CI may have failed for the same reason
     for _ in range(LEFT_OUT):
         try:
             return planned, await sandbox.install(planned.packages)
         except InstallFailed as error:
-            if is_strict or planned.project is None:
+            if is_strict or planned.project is None or time.monotonic() > until:
                 raise
-            optional = optional_names(planned.project, planned.packages).difference(planned.packages.without)
-            name = install_failure.culprit(error, optional, states=bool(planned.legs) and not failed_in_ci)
+            optional = await asyncio.to_thread(optional_names, planned.project, planned.packages)
+            optional = optional.difference(planned.packages.without)
+            name = install_failure.unavailable(error, optional, states=bool(planned.legs) and not failed_in_ci)
             if not name:
                 raise
             why = f"cannot be installed here, so tests that import it are skipped: {install_failure.in_words(error)}"
@@ -55,9 +62,20 @@ async def install(planned: Plan, sandbox: Sandbox, *, failed_in_ci: bool, was_me
 
 
 def _without_package(planned: Plan, name: str, why: str) -> Plan:
+    own = _own_modules(planned.project.paths) if planned.project is not None else ()
     return replace(
         planned,
         packages=replace(planned.packages, without=(*planned.packages.without, name)),
         notes=(*planned.notes, f"`{name}` {why}"),
-        absent=(*planned.absent, *modules_of(name)),
+        # Without a module of its own, the repository is broken: that excuses no test.
+        absent=(*planned.absent, *(module for module in modules_of(name) if module not in own)),
     )
+
+
+def _own_modules(paths: Collection[str]) -> set[str]:
+    """The top-level modules of the repository, in lower case: what is outside of any package."""
+    files = [path.removesuffix(".py") for path in paths if path.endswith(".py")]
+    packages = {file.removesuffix("/__init__") for file in files if file.endswith("/__init__")}
+    folders = {file.removeprefix("src/").partition("/")[0] for file in files}  # also those without `__init__.py`
+    outside = {each.rpartition("/")[2] for each in (*files, *packages) if each.rpartition("/")[0] not in packages}
+    return {name.lower() for name in folders | outside}

@@ -39,12 +39,10 @@ def distribution_of(module: str, installed: Mapping[str, Sequence[str]]) -> str:
 
 
 def modules_of(distribution: str) -> tuple[str, ...]:
-    """The likely top-level modules of a distribution that is not installed, in lower case."""
+    """The top-level modules of a distribution that is not installed, in lower case: well-known ones, and that of its name."""
     name = normalised(distribution)
     known = [module.partition(".")[0].lower() for module, provides in _FAMOUS.items() if normalised(provides) == name]
-    plain = name.replace("-", "_")
-    shorter = plain.removeprefix("python_"), plain.removesuffix("_python"), plain.removeprefix("py")
-    return tuple(dict.fromkeys((*known, plain, *(each for each in shorter if each))))
+    return tuple(dict.fromkeys((*known, name.replace("-", "_"))))
 
 
 def named(requirement: str) -> str:

@@ -128,6 +128,16 @@ async def test_where_every_job_is_refused_the_first_refusal_is_the_ending(tmp_pa
     assert ended.next_step.startswith("Give the sandbox the program nosuchtool, or name a command that does not need it under")
 
 
+@pytest.mark.parametrize("seconds", [600.0, 0.0])
+async def test_after_half_of_the_time_nothing_more_is_left_out(index: Index, tmp_path: Path, seconds: float) -> None:
+    files = {"requirements-dev.txt": b"nosuch-of-mine\n", "test_it.py": PASSES.encode()}
+    sandboxes = ProcessSandboxes(tmp_path / "open", PackageStore(tmp_path / "packages", index.access))
+    async with sandboxes.open("case") as sandbox:
+        case = Case("case", "sample", tarball(files))
+        found = await prepare(case, sandbox, emit, policy=Policy(), budget=Budget(seconds=seconds))
+    assert isinstance(found, Prepared) == (seconds > 0), found
+
+
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 12345\n".format("a" * 64)
 
 

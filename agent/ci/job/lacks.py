@@ -14,6 +14,10 @@ from agent.ci.project.commands import names_tests
 from agent.contract.verdicts import Check, CheckRun
 from agent.reproduce.sandbox_limits import NO_BROWSER
 
+# How programs say that a variable is missing. An assertion may only compare its name.
+_MISSING = re.compile(
+    r"(?i)^(?!.*\bassert).*(?:error|exception|missing|required?\b|must\b|\bset\b|unset|unbound|undefined|\bno\b)"
+)
 _LEFT_OUT = re.compile(r"` sets up the machine and is left out$").search
 
 
@@ -31,7 +35,7 @@ def lack_of(runs: RunStep, run: CheckRun, current: CurrentStep, earlier: Iterabl
 
     A step that tests cannot have failed without the program that it calls; anything else may be what it tests.
     """
-    if secret := next((secret for name, secret in current.without.items() if name in run.output), ""):
+    if secret := next((secret for name, secret in current.without.items() if _fails_for_want_of(name, runs.check, run)), ""):
         return Lack(quote_missing(secret), secret=secret)
     if runs.check.reader != "exit":
         return None
@@ -49,6 +53,14 @@ def lack_of(runs: RunStep, run: CheckRun, current: CurrentStep, earlier: Iterabl
         return Lack(f"a file that step {left.number}, `{left.title}`, may provide")
     is_left_out = any(map(_LEFT_OUT, runs.additions.notes))
     return Lack("a file that its commands which are left out may provide") if is_left_out else None
+
+
+def _fails_for_want_of(name: str, check: Check, run: CheckRun) -> bool:
+    """Whether an error says that the variable is missing; of tests, whether the error of each failing one does."""
+    texts = [run.output] if check.reader == "exit" else [failure.message for failure in run.failures]
+    is_named = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])").search
+    found = [[line for line in text.splitlines() if _MISSING.search(line) and is_named(line)] for text in texts]
+    return bool(found) and all(found)
 
 
 def lacks_network(check: Check, run: CheckRun) -> bool:

@@ -134,8 +134,10 @@ def detect_packages(project: Project) -> Packages:
 
 def absent_submodules(project: Project) -> tuple[str, ...]:
     """The folders of git submodules without files: an archive has none, and a checkout may lack them."""
-    named = re.findall(r"^\s*path\s*=\s*(\S.*?)/?\s*$", project.texts.get(".gitmodules", ""), re.MULTILINE)
-    return tuple(name for name in named[:_SUBMODULES] if not any(path.startswith(f"{name}/") for path in project.paths))
+    options = (line.partition("=") for line in project.texts.get(".gitmodules", "").splitlines())
+    named = [value.strip().rstrip("/") for key, _, value in options if key.strip() == "path"]
+    absent = (name for name in named[:_SUBMODULES] if not any(path.startswith(f"{name}/") for path in project.paths))
+    return tuple(filter(None, absent))
 
 
 def detect_python(project: Project) -> str | None:

@@ -39,6 +39,10 @@ _FETCHES = (
 _UPLOADS = ("codecov", "codecovcli", "coveralls", "codacy", "codacy-coverage", "cc-test-reporter", "deepsource")
 _GIT = ("clone", "fetch", "pull", "push", "submodule", "lfs", "remote", "ls-remote")
 _SINGLE = ("python", "node_version", "as_of")  # fields of packages with one value
+_RECURSIVE = re.compile(r"-[a-zA-Z]*[rR][a-zA-Z]*$|--recursive$").match
+_TO_FOLDER = re.compile(
+    r"-[a-zA-Z]*t|--target-directory"
+).match  # an option of `mv`: then it is not known which words are moved
 _BROWSERS = ("playwright", "puppeteer", "cypress")
 
 
@@ -161,8 +165,10 @@ def hides_code(words: Sequence[str], cwd: str, paths: Collection[str]) -> bool:
     An editable install needs the folder. `paths` are those of the repository's files, `cwd` is relative to its root.
     """
     program, *rest = words
-    options = "".join(word for word in rest if word.startswith("-"))
-    if program not in ("rm", "mv") or (program == "rm" and "r" not in options.lower()):
+    options, names = [word for word in rest if word.startswith("-")], [word for word in rest if not word.startswith("-")]
+    if program == "mv":
+        names = [] if any(map(_TO_FOLDER, options)) else names[:-1]
+    elif program != "rm" or not any(map(_RECURSIVE, options)):
         return False
-    folders = [posixpath.normpath(posixpath.join(cwd, word)) for word in rest if not word.startswith("-")]
+    folders = [posixpath.normpath(posixpath.join(cwd, name)) for name in names]
     return any(name == "src" or (f"{name}/__init__.py" in paths and "test" not in name) for name in folders)

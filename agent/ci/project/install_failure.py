@@ -30,11 +30,13 @@ _OURS = re.compile(
 _BUILD = re.compile(r"^(?:error: |ERROR: |[ \t]*+[×x] )?(?:The build backend returned an error|Failed to build )", re.MULTILINE)
 _AWAY = re.compile(r"Failed to fetch|error sending request|index lookups were disabled|Retrying \(Retry|HTTP status")
 _UNKNOWN = re.compile(r"was not found in the|there (?:is|are) no versions? of|No matching distribution found")
-_NPM = re.compile(r"^npm (?:error|ERR!)", re.MULTILINE)  # its packages may have the names of distributions
 _NOT_BUILT = re.compile(
     r"(?:Failed to (?:download and )?build|Failed building wheel for|Failed to build) `?([\w.-]+?)(?:==|\s*@|[`\s]|$)"
 )
 _RAISED = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception)\b: |error: |fatal error: |Error: ")
+_ERROR = re.compile(r"^(?:error|ERROR): .*", re.MULTILINE)
+_HINT = re.compile(r"^hint: .* was included because .*", re.MULTILINE)
+_QUOTED = re.compile(r"`([\w.-]+)")
 _NAME = re.compile(r"[\w.-]*\w")
 _BECAUSE = re.compile(r"\bBecause\s.+?(?=\n\s*\n|\nhint:|\Z)", re.DOTALL)
 
@@ -59,7 +61,7 @@ def run_of(failed: InstallFailed) -> CheckRun | None:
     )
 
 
-def culprit(failed: InstallFailed, optional: Collection[str], *, states: bool) -> str:
+def unavailable(failed: InstallFailed, optional: Collection[str], *, states: bool) -> str:
     """The optional distribution (a normalised name) without which the rest may be installed; "" if there is none.
 
     `states`: whether a job states what is installed. What no index has then fails in CI too.
@@ -67,12 +69,13 @@ def culprit(failed: InstallFailed, optional: Collection[str], *, states: bool) -
     said = clean(failed.output, 50_000)
     if _AWAY.search(said) or mentions_network(said):
         return ""
-    if built := [name for found in _NOT_BUILT.finditer(said) if (name := normalised(found[1])) in optional]:
-        return built[0]
-    if _NPM.search(said) or (states and _UNKNOWN.search(said)):
+    if unbuilt := [normalised(found[1]) for found in _NOT_BUILT.finditer(said)]:
+        wanted_by = [normalised(name) for hint in _HINT.findall(said) for name in _QUOTED.findall(hint)]
+        return next((name for name in (*unbuilt, *wanted_by) if name in optional), "")
+    if states and _UNKNOWN.search(said):
         return ""
     because = _BECAUSE.search(said)
-    names = map(normalised, _NAME.findall(because.group() if because else said))
+    names = map(normalised, _NAME.findall(because.group() if because else "\n".join(_ERROR.findall(said))))
     return next((name for name in names if name in optional), "")
 
 

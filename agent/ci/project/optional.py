@@ -5,16 +5,19 @@ Reads the manifests as data. If a distribution is required by the code too, or m
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
 
 from agent.ci.project.detection import Project
 from agent.ci.project.tables import strings
 from agent.source.distributions import named
-from sandbox.base import Packages
+from agent.source.outline import parse
+from sandbox.base import KIB, Packages
 from sandbox.install.python.requirements import group_members
 
-_URL = re.compile(r"\s*[\w.-]+\s*(?:\[[\w\s.,-]*\])?\s*@")
+_SIZE = 200 * KIB  # characters of setup.py that are parsed
+_URL = re.compile(r"\s*+[\w.-]++\s*+(?:\[[\w\s.,-]*+\])?\s*+@")
 _TOOLS_FILE = re.compile(r"(?i)dev|test|doc|lint|typing|tool|ci\b|optional|extra")
 
 
@@ -35,8 +38,7 @@ def _needed(project: Project) -> Iterator[str]:
     yield from strings(project.table("project").get("dependencies"))
     yield from project.table("tool", "poetry", "dependencies")
     yield from _option(project, "options", "install_requires")
-    code = re.search(r"install_requires\s*=\s*\[([^\]]*)\]", project.texts.get("setup.py", ""))
-    yield from re.findall(r"[\"']([^\"']+)[\"']", code[1]) if code else ()
+    yield from _in_setup(project, "install_requires")
     for path in project.paths:
         if re.fullmatch(r"(?:[^/]+/)?(?:requirements|base|main)\.(?:txt|in)", path):
             yield from project.texts.get(path, "").splitlines()
@@ -53,9 +55,23 @@ def _declared(project: Project, packages: Packages) -> Iterator[str]:
     if project.setup_cfg.has_section("options.extras_require"):
         for name in project.setup_cfg.options("options.extras_require"):
             yield from _option(project, "options.extras_require", name)
-    code = re.search(r"extras_require\s*=\s*\{([^}]*)\}", project.texts.get("setup.py", ""))
-    yield from re.findall(r"[\"']([^\"']+)[\"']", code[1]) if code else ()
+    yield from _in_setup(project, "extras_require")
 
 
 def _option(project: Project, section: str, name: str) -> Iterable[str]:
     return project.setup_cfg.get(section, name, fallback="").splitlines()
+
+
+def _in_setup(project: Project, name: str) -> Iterator[str]:
+    """The texts in the first value of this name in setup.py: that of an argument, or of a variable."""
+    text = project.texts.get("setup.py", "")
+    tree = parse(text) if len(text) <= _SIZE else None
+    for node in ast.walk(tree) if tree is not None else ():
+        match node:
+            case ast.keyword(arg=called, value=value) | ast.Assign(targets=[ast.Name(id=called)], value=value) if (
+                called == name and not isinstance(value, ast.Name)
+            ):
+                yield from (
+                    one.value for one in ast.walk(value) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+                )
+                return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -32,8 +33,7 @@ def follow(words: Sequence[str], context: ShellContext, again: Again) -> Followe
     if name is None:
         raise Unfollowed(f"there is no {' or '.join(files or ['Makefile'])} in {context.cwd}")
     recipes, exported = _ask(files, plain, context)
-    announced = _announced(context.text(name))
-    recipes = [line for line in recipes if not any(_fits(" ".join(line.split()), parts) for parts in announced)]
+    recipes = _without_announcements(recipes, context.text(name))
     inside = context.with_env({name: value for name, value in exported.items() if "\n" not in value})
     careless = [[""]] if options.has("-i", "--ignore-errors") else _careless(context.text(name))
     followed: list[Followed] = []
@@ -76,14 +76,27 @@ def _careless(text: str) -> list[list[str]]:
     return _between_variables(lines)
 
 
-def _announced(text: str) -> list[list[str]]:
-    """The texts that recipes show with `$(info …)`, which make prints like their commands; parts as in `_careless`."""
-    return _between_variables(re.findall(r"^\t[@+-]*\$[({]info (.*)[)}][ \t]*$", text, re.MULTILINE))
+def _without_announcements(recipes: list[str], text: str) -> list[str]:
+    """The lines without what recipes show with `$(info …)`, which make prints like their commands.
+
+    Raises `Unfollowed` if such a line may be a command, because a lost command tests nothing.
+    """
+    announced = _between_variables(re.findall(r"^\t[@+-]*\$[({]info (.*)[)}][ \t]*$", text, re.MULTILINE))
+    counted = Counter(" ".join(line.split()) for line in recipes)
+    said = [line for line in counted if any(_fits(line, parts) for parts in announced)]
+    if not said:
+        return recipes
+    lines = re.findall(r"^\t[@+-]*+(?!\$[({]info )(.*)$", text.replace("\\\n", " "), re.MULTILINE)
+    commands = _between_variables(lines, _LINES)
+    is_unclear = len(said) == len(counted) or len(said) > _CARELESS or len(lines) > _LINES
+    if is_unclear or any(counted[line] > 1 or any(_fits(line, parts) for parts in commands) for line in said):
+        raise Unfollowed("what it shows with `$(info)` looks like its commands")
+    return [line for line in recipes if " ".join(line.split()) not in said]
 
 
-def _between_variables(lines: list[str]) -> list[list[str]]:
-    found = [re.split(r"\$(?:\([^()]*\)|\{[^{}]*\}|[^$])", line.strip()) for line in lines]
-    found = [[" ".join(part.replace("$$", "$").split()) for part in parts] for parts in found[:_CARELESS]]
+def _between_variables(lines: list[str], most: int = _CARELESS) -> list[list[str]]:
+    found = [re.split(r"\$(?:\([^()]*\)|\{[^{}]*\}|[^$])", line.strip()) for line in lines[:most]]
+    found = [[" ".join(part.replace("$$", "$").split()) for part in parts] for parts in found]
     return [parts for parts in found if any(parts)]
 
 

@@ -20,8 +20,8 @@ def lack_behind(error: BaseException | None, absent: Sequence[str], root: str) -
         if isinstance(link, OSError) and link.errno in (errno.ENOENT, errno.ENOTDIR):
             file = link.filename
             path = relative_path(os.fspath(file), root) if isinstance(file, (str, os.PathLike)) else None
-            folder = next((each for each in absent if path and (path + "/").startswith(each)), "")
-            if folder and folder.endswith("/"):
+            folder = next((each for each in absent if path and each.endswith("/") and (path + "/").startswith(each)), "")
+            if folder:
                 return "the folder " + folder[:-1]
     return ""
 

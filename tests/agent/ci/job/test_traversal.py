@@ -588,6 +588,28 @@ async def test_a_step_that_fails_for_want_of_a_secret_is_left_out_with_its_name(
     assert "needs the secret `UPLOAD`" in result.ending.reason
 
 
+@pytest.mark.parametrize(
+    ("body", "runner", "does_it"),
+    [
+        ("assert 'UNKNOWN_TOKEN' == 'INVALID_TOKEN'", "pytest -q", "fails"),
+        ("assert 'a' == 'TOKEN'", "pytest -q", "fails"),
+        ("raise ValueError('INVALID_TOKEN')", "python -c 'import test_it; test_it.test_it()'", "fails"),
+        ("import os; os.environ['TOKEN']", "pytest -q", "left out"),
+        ("import os; os.environ['TOKEN']\ndef test_red(): assert 0", "pytest -q", "fails"),
+    ],
+)
+async def test_a_failure_that_only_looks_like_the_name_of_a_missing_secret_is_shown(
+    walks: Walks, body: str, runner: str, does_it: str
+) -> None:
+    text = workflow(f"""
+        - name: Test
+          env: {{TOKEN: "${{{{ secrets.UPLOAD }}}}"}}
+          run: {runner}
+        """)
+    result = await walks.run(text, {"test_it.py": f"def test_it(): {body}\n"}, is_red=False)
+    assert does(result) == [("1", does_it)]
+
+
 async def test_a_set_up_step_without_the_file_that_it_would_download_is_left_out(walks: Walks) -> None:
     text = workflow(
         """

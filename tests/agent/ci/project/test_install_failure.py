@@ -49,6 +49,17 @@ HEADER = """error: Failed to build `psycopg2==2.9.9`
          [stderr]
          Error: pg_config executable not found.
 """
+NEEDED_BY = """error: Failed to build `broken==1.0`
+  cause: The build backend returned an error
+         [stdout]
+         Building without Cython.
+
+hint: `broken` (v1.0) was included because `app` (v1.0) depends on `broken`
+"""
+PIP_BUILD = """Collecting pytest
+  Building without Cython.
+ERROR: Some trouble with wheels of app
+"""
 
 
 @pytest.mark.parametrize(
@@ -114,13 +125,17 @@ mine[test]==1 depends on httpx>=0.25.
         (NONE, {"nosuchpkg-zzz"}, False, "nosuchpkg-zzz"),
         (NONE, {"nosuchpkg-zzz"}, True, ""),  # CI's install step fails too
         (PIP, {"pytest"}, False, "pytest"),
+        (NEEDED_BY, {"cython", "pytest"}, False, ""),  # the output only mentions it
+        (NEEDED_BY, {"cython", "app"}, True, "app"),
+        (PIP_BUILD, {"pytest", "cython"}, False, ""),
+        (PIP_BUILD, {"pytest", "app"}, False, "app"),
         (AWAY, {"pytest"}, False, ""),
         (OFF, {"pytest"}, False, ""),
         ("npm error code ETARGET\nnpm error notarget No matching version found for build@^99.\n", {"build"}, False, ""),
     ],
 )
 def test_an_optional_distribution_that_cannot_be_had_is_found(said: str, optional: set[str], states: bool, name: str) -> None:
-    assert install_failure.culprit(InstallFailed("it ended", said), optional, states=states) == name
+    assert install_failure.unavailable(InstallFailed("it ended", said), optional, states=states) == name
 
 
 def test_a_failed_build_is_told_with_its_last_error() -> None:

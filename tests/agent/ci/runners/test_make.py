@@ -140,6 +140,21 @@ def test_what_a_recipe_announces_is_no_command(tmp_path: Path) -> None:
     assert found.command == "go test -v ./..."
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "t:\n\t@$(info $(GO) test)\n\t$(GO) test\n",
+        "t: vet\n\t$(info $(GO) test)\n\t$(GO) test -v\nvet:\n\tgo vet && go test\n",
+        "RUN = go test\nt: u\n\t$(info $(GO) test)\n\t$(RUN)\nu:\n\tgo vet\n",
+        "other:\n\t$(info $(GO) test)\nRUN = go test\nt:\n\t$(RUN)\n",
+    ],
+)
+def test_no_command_is_lost_to_an_announcement_that_looks_like_it(text: str, tmp_path: Path) -> None:
+    found = asking(["make", "t"], {"Makefile": f"GO = go\n{text}"}, tmp_path)
+    assert isinstance(found, Unfollowed)
+    assert "looks like its commands" in found.reason
+
+
 def test_a_variable_that_only_the_shell_can_expand_is_not_given_to_make(tmp_path: Path) -> None:
     files = {"Makefile": "test:\n\tgo test $(FLAGS) ./...\n"}
     found = asking(["PATH=$HOME/go/bin:$PATH", "make", "test"], files, tmp_path)

@@ -124,15 +124,29 @@ def test_known_variables_of_the_job_name_what_a_runner_runs() -> None:
     assert command("export TASK=test\npoe $TASK", TASK="lint") == "export TASK=test\npytest -q"
 
 
-@pytest.mark.parametrize("text", ["rm -rf src", "mv src src.bak", "cd pkg/..; rm -r -f pkg"])
+@pytest.mark.parametrize("text", ["rm -rf src", "rm --recursive src", "mv src src.bak", "cd pkg/..; rm -r -f pkg"])
 def test_a_job_that_tests_the_wheel_does_not_remove_the_folder_of_the_editable_install(text: str) -> None:
     found = follow_script(f"{text}\npytest", project({"pkg/__init__.py": ""}), {})
     assert found.command.splitlines()[-1] == "pytest"
     assert "rm" not in found.command.split()
     assert "mv" not in found.command.split()
     assert any("installed from this folder" in note for note in found.notes)
-    for other in ("rm -f pkg/x.py", "rm -rf tests", "rm -rf build dist"):
-        assert read(other).command == other
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rm -f pkg/x.py",
+        "rm -rf tests",
+        "rm -rf build dist",
+        "rm --force pkg",
+        "mv gen.py src",
+        "mv build/x.so pkg/",
+        "mv -t pkg x",
+    ],
+)
+def test_a_command_that_leaves_the_packages_folder_there_is_run(text: str) -> None:
+    assert follow_script(text, project({"pkg/__init__.py": ""}), {}).command == text
 
 
 def test_text_that_is_not_closed_stays_as_it_is() -> None:
