@@ -13,6 +13,7 @@ from agent.contract.proposal import FileChange
 from agent.contract.verdicts import CheckRun, Oracle, VerdictId
 from agent.edits.changes import EditProblem, read_text
 from agent.gate.gate import needs_install
+from agent.nodes.reproduce import for_want
 from agent.report import endings
 from agent.reproduce.comparison import Comparison, is_new, not_this_changes, only_here, without
 from agent.source.test_files import is_prose, is_test
@@ -45,6 +46,9 @@ async def compare(state: State, work: Work) -> BaselineOrEnd:
     if not oracle.is_red:
         sign = next((sign for sign in left.values() if sign), "")
         return {"ending": pack(endings.not_this_change(sorted(left), seen.good, sign, failed_in_ci=work.task.failed_in_ci))}
+    red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
+    if (ending := for_want(work, red, base)) is not None:
+        return {"ending": pack(ending)}
     update: BaselineOrEnd = {"notes": [f"{text}."]} if seen.has_failing else {}
     if left:
         update["oracle_ref"] = await context.keep(oracle)

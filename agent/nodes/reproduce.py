@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from agent.checks.oracle import EXIT, Round, base_of, differ, failures, flaky_ids, oracle_of
 from agent.contract import words
 from agent.contract.events import Reproduced
-from agent.contract.outcome import Flakiness
+from agent.contract.outcome import Flakiness, Outcome
 from agent.contract.verdicts import CheckRun, Oracle, VerdictId
 from agent.gate.gate import is_brief
 from agent.report import endings
@@ -50,7 +50,10 @@ async def reproduce(state: State, work: Work) -> BaselineOrEnd:
     if all(run.exit_code in (126, 127) and set(run.verdicts) == {EXIT} for run in failed):
         # The shell did not find the program or could not run it, which says nothing about the code.
         return {"ending": pack(endings.could_not_start(failed[0]))}
-    if (ending := _for_want(work, red, base) or _for_want_of_network(work, red, base, len(rounds))) is not None:
+    ending = for_want(work, red, base)
+    if ending is not None and ending.outcome is Outcome.NEEDS_SERVICES and work.task.good:
+        ending = None  # `compare` first looks whether this change needs the network, or the tests always did
+    if (ending := ending or _for_want_of_network(work, red, base, len(rounds))) is not None:
         return {"ending": pack(ending)}
     notes = [f"Flaky, so ignored when patches are judged: {words.named(sorted(shaky))}."] if shaky else []
     return {**await kept(work, oracle, base), "notes": notes}
@@ -113,7 +116,7 @@ async def _not_red(work: Work, rounds: list[Round]) -> BaselineOrEnd:
     return {"ending": pack(why_not_red(rounds, failed_in_ci=work.task.failed_in_ci))}
 
 
-def _for_want(work: Work, red: list[VerdictId], base: Round) -> Ending | None:
+def for_want(work: Work, red: list[VerdictId], base: Round) -> Ending | None:
     """The ending if a limit of the sandbox explains every failure, or if its missing network does and CI's log is unknown."""
     task = work.task
     lacks = []

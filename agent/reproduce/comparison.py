@@ -9,18 +9,19 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agent.checks.oracle import failures
+from agent.checks.oracle import EXIT, failures
 from agent.contract.last_good import LastGood
 from agent.contract.verdicts import CheckRun, Failure, Oracle, VerdictId
 from agent.reproduce.flakiness import mentions_network, reported_in
 from agent.source.test_files import is_test
 
 FEW = 5  # failures at the good commit; if there are more, the sandbox or an older commit is the likely cause
+LAST = 12  # lines of a step's output, which show why it ended
 _SIGNS = re.compile(
     r"ConnectionRefusedError|ECONNREFUSED|[Cc]onnection refused|EADDRNOTAVAIL|EAFNOSUPPORT|Cannot assign requested address|"
     r"Address family not supported|command not found|executable file not found|\bspawn \S+ ENOENT\b|"
     r"No such file or directory: '[\w+-]+'$|Permission denied|Operation not permitted|"
-    r"unsupported locale setting|No such device",
+    r"unsupported locale setting|No such device|unrecognized arguments: ",
     re.MULTILINE,
 )
 
@@ -80,8 +81,9 @@ def only_here(oracle: Oracle, base: Sequence[CheckRun], reported_ids: Sequence[s
 
 def sign_of(failure: Failure) -> str:
     """The text that shows that something outside the code is missing; "" if none does."""
-    # Of a traceback, only the lines of the error: the others quote source code.
-    errors = [line for line in failure.details.splitlines() if line.startswith("E ")]
+    # Of a traceback, only the lines of the error, as the others quote source code. Of a step's output, the end.
+    said = failure.details.splitlines()
+    errors = said[-LAST:] if failure.id == EXIT else [line for line in said if line.startswith("E ")]
     text = "\n".join([failure.message, *errors])
     found = _SIGNS.search(text)
     return mentions_network(text) or (found.group() if found else "")

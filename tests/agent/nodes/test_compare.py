@@ -115,6 +115,18 @@ async def test_what_failed_before_the_change_leaves_the_target(bench: Bench) -> 
     assert any(f"`test_old.py::test_old` fails at {PARENT} too" in note for note in result.log.notes)
 
 
+USAGE = Check("tests", "sh ./run.sh", "exit", timeout=30)
+
+
+async def test_a_plugin_that_the_sandbox_lacks_is_not_reported_as_the_repositorys(bench: Bench) -> None:
+    run = "echo 'usage: pytest [options]'\necho 'pytest: error: unrecognized arguments: --nbval'\nexit 4\n"
+    files = {"run.sh": run, "calc.py": FIXED}
+    result = await bench.heal(Scripted([]), files=files, checks=(USAGE,), good=(at(FIXED + "\n"),))
+    assert isinstance(result, NoRepair), result
+    assert result.outcome is Outcome.NOT_REPRODUCED
+    assert "(`unrecognized arguments:`)" in result.reason
+
+
 NEEDS = "import socket\n\ndef test_remote():\n    socket.create_connection(('127.0.0.1', 9), timeout=5)\n"
 
 
