@@ -61,6 +61,33 @@ def hunks(edit: FileChange) -> list[Piece]:
     ]
 
 
+def with_moved(edit: FileChange, part: FileChange) -> FileChange | None:
+    """`part`, and the other places of lines that were only moved: taking back one half of a move loses or doubles a line.
+
+    None if no line was moved. Both start from the same text.
+    """
+    now = edit.before or ""
+    at = [0, *accumulate(map(len, lines(now)))]
+    touched = [(at[start], at[end]) for start, end, _, _ in changed_ranges(part)]
+    every = hunks(edit)
+    own = [hunk for hunk in every if any(hunk.start <= end and start <= hunk.end for start, end in touched)]
+    others = [hunk for hunk in every if hunk not in own and any(_are_one_move(now, hunk, each) for each in own)]
+    if not others:
+        return None
+    return FileChange(edit.path, edit.before, joined([*own, *others], now).apply(now))
+
+
+def _are_one_move(text: str, one: Piece, other: Piece) -> bool:
+    """Does a line leave one hunk for the other?"""
+    gone = [_lines_of(hunk.text) - _lines_of(text[hunk.start : hunk.end]) for hunk in (one, other)]
+    come = [_lines_of(text[hunk.start : hunk.end]) - _lines_of(hunk.text) for hunk in (one, other)]
+    return bool(gone[0] & come[1] or gone[1] & come[0])
+
+
+def _lines_of(text: str) -> set[str]:
+    return {line.strip() for line in text.splitlines()} - {""}
+
+
 def _piece(path: str, now: str, start: int, end: int, text: str, count: int) -> Piece:
     return Piece(count, end - start + len(text), path, start, end, text)
 

@@ -16,7 +16,7 @@ from agent.contract.proposal import Candidate, Edits, FileChange, Span
 from agent.edits.changes import changed_lines, changed_ranges, digest, lines
 from agent.proposer import Proposal, Situation
 from agent.proposers.history.minimizing import smallest
-from agent.proposers.history.pieces import Piece, hunks, joined, pieces
+from agent.proposers.history.pieces import Piece, hunks, joined, pieces, with_moved
 from agent.proposers.patterns.generate import Change
 from agent.proposers.patterns.proposer import hits_of, is_searchable, search
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, Unreadable
@@ -93,6 +93,7 @@ class _Hunt:
             files = f"; {words.named(unread)} changed too and cannot be read as text" if unread else ""
             self.note = f"no part of the change since {self.regression.good} makes the tests pass if it is taken back{files}"
             return None
+        found[0] = await self._with_moved(found[0])
         best, breaks = found[0], await self._broken_by(found[0])
         for edits in found[1:WHOLE_RUNS]:
             if not breaks:
@@ -137,6 +138,16 @@ class _Hunt:
                 if await self._turns(_taken([(edit, piece)])):
                     return _taken([(edit, piece)])
         return _taken(kept)
+
+    async def _with_moved(self, edits: Edits) -> Edits:
+        """With the other half of lines that were moved, if the tests pass all the same."""
+        if len(edits) != 1:
+            return edits
+        whole = next(edit for edit in self.regression.reversal if edit.path == edits[0].path)
+        if whole.before is None or whole.after is None:
+            return edits
+        larger = await asyncio.to_thread(with_moved, whole, edits[0])
+        return (larger,) if larger is not None and await self._turns((larger,)) else edits
 
     async def _single(self) -> list[Edits]:
         """A hunk that is enough by itself, if the whole change is not."""

@@ -9,7 +9,7 @@ import pytest
 
 from agent.contract.proposal import FileChange
 from agent.proposers.history.minimizing import smallest
-from agent.proposers.history.pieces import hunks, joined, pieces
+from agent.proposers.history.pieces import hunks, joined, pieces, with_moved
 
 GOOD = "def f(a, b):\n    total = a + b\n    log(total)\n    return total * 2\n\n\ndef g():\n    return 1\n"
 NOW = "def f(a, b):\n    total = a - b\n    return total * 3\n\n\ndef g():\n    return 2\n"
@@ -91,3 +91,19 @@ def test_long_lines_and_long_removals_take_no_long_time() -> None:
     assert [piece.lines for piece in found] == [2]
     removed = "".join(f"line_{n} = {n}\n" for n in range(20_000))
     assert sum(len(piece.text) for piece in pieces((FileChange("m.py", "a = 1\n", f"a = 1\n{removed}"),))) < 4 * len(removed)
+
+
+GOOD_CALL = "log(\n    level,\n    text,\n    name,\n)\n"
+SWAPPED = "log(\n    text,\n    level,\n    name,\n)\n"
+
+
+def test_half_of_a_move_is_not_taken_back() -> None:
+    part = FileChange("m.py", SWAPPED, SWAPPED.replace("    text,\n", "", 1))
+    whole = with_moved(FileChange("m.py", SWAPPED, GOOD_CALL), part)
+    assert whole is not None
+    assert whole.after == GOOD_CALL
+
+
+def test_other_edits_nearby_are_no_move() -> None:
+    now, good = "a = 1\nb = 20\nc = 3\nd = 40\n", "a = 1\nb = 2\nc = 3\nd = 4\n"
+    assert with_moved(FileChange("m.py", now, good), FileChange("m.py", now, now.replace("20", "2"))) is None
