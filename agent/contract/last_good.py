@@ -38,6 +38,7 @@ class Regression:
     tests: tuple[str, ...]  # test files that changed
     ids: tuple[str, ...]  # failing ids that pass at the good commit or are new since, sorted
     unread: tuple[str, ...] = ()  # changed files that are not text or too large
+    new: tuple[str, ...] = ()  # those of the ids that are new since
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +51,4 @@ class Culprit:
     lines: int  # changed lines (added and removed) of that part
     of: int  # changed lines of the whole change, without tests
     breaks: tuple[str, ...] | None = None  # ids that pass at the failing commit and fail with the reversal; None: unknown
+    shown: Edits = ()  # `reversal` with whole lines, for people: it may take back single tokens

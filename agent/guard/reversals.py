@@ -19,7 +19,7 @@ def undoing(candidate: Candidate, regression: Regression, culprit: Culprit | Non
     if names := lost_names(candidate.edits, regression.reversal):
         return f"it removes {words.named(names)}, which the change since {regression.good} added"
     lines, of = taken_back(candidate.edits, regression.reversal)
-    if of and lines >= MOST * of:
+    if of and lines >= (of if _is_a_slip(candidate, regression, culprit) else MOST * of):
         return f"it takes back {lines} of the {words.counted(of, 'line')} of code changed since {regression.good}"
     if is_model(candidate.rung) or candidate.rung == "tools":
         return ""
@@ -32,6 +32,13 @@ def undoing(candidate: Candidate, regression: Regression, culprit: Culprit | Non
     if not is_same(candidate.edits, culprit.reversal):
         return f"it differs from what stood in the lines that broke the tests, and passed, at {regression.good}"
     return ""
+
+
+def _is_a_slip(candidate: Candidate, regression: Regression, culprit: Culprit | None) -> bool:
+    """Does it restore exactly the lines that broke the tests, while every test passes that the author changed with them?"""
+    if culprit is None or culprit.breaks != () or not regression.tests:
+        return False
+    return is_same(candidate.edits, culprit.reversal)
 
 
 def doubt(candidate: Candidate, regression: Regression) -> tuple[str, ...]:

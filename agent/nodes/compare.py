@@ -53,7 +53,7 @@ async def compare(state: State, work: Work) -> BaselineOrEnd:
     if left:
         update["oracle_ref"] = await context.keep(oracle)
     if broke or new:
-        update["regression_ref"] = await context.keep(await _regression(work, seen, sorted({*broke, *new})))
+        update["regression_ref"] = await context.keep(await _regression(work, seen, sorted({*broke, *new}), new))
     return update
 
 
@@ -136,7 +136,7 @@ async def _write(workspace: Workspace, good: LastGood) -> None:
             await workspace.write(file.path, file.before)
 
 
-async def _regression(work: Work, seen: Comparison, broke: list[VerdictId]) -> Regression:
+async def _regression(work: Work, seen: Comparison, ids: list[VerdictId], new: list[VerdictId]) -> Regression:
     reversal: list[FileChange] = []
     tests = [file.path for file in seen.good.files if is_test(file.path)]
     unread: list[str] = []
@@ -149,7 +149,8 @@ async def _regression(work: Work, seen: Comparison, broke: list[VerdictId]) -> R
                 unread.append(file.path)
             elif now != before:
                 reversal.append(FileChange(file.path, now, before))
-    return Regression(seen.good.name, tuple(reversal), tuple(tests), tuple(map(str, broke)), tuple(unread))
+    names, recent = tuple(map(str, ids)), tuple(map(str, new))
+    return Regression(seen.good.name, tuple(reversal), tuple(tests), names, tuple(unread), recent)
 
 
 def _decoded(content: bytes | None) -> str | EditProblem | None:

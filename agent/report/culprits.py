@@ -45,7 +45,7 @@ def needed_by(culprit: Culprit) -> str:
 
 def change(culprit: Culprit) -> str:
     """The diff of these lines, from how they were to how they are now."""
-    return diff(inverted(culprit.reversal))
+    return diff(inverted(culprit.shown or culprit.reversal))
 
 
 def event(culprit: Culprit) -> CulpritFound:

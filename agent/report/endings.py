@@ -220,7 +220,8 @@ def broken_by_change(culprit: Culprit, failure: Failure, *, may_be_intended: boo
     return Ending(
         Outcome.NEEDS_TEST_CHANGE if may_be_intended else Outcome.GAVE_UP,
         f"{broke}{side}{culprits.needed_by(culprit)}",
-        "If these lines are a mistake, take them back or correct them; if they are intended, update the test.",
+        "If these lines are a mistake, correct them or take them back (`selfheal fix --allow-reversals` does that). "
+        "If they are intended, update the test.",
     )
 
 

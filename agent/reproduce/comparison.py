@@ -57,7 +57,7 @@ def not_this_changes(
     """The failing ids that the change did not cause, each with the text that shows why, or "".
 
     They fail at the good commit too. If all failing ids do, those stay that CI's log names. If it names none, those stay that
-    may be the code's fault: they are few, and their messages are about the code.
+    may be the code's fault: their messages are about the code, and they are few, or nobody knows whether the commit was good.
     """
     target = [id_ for ids in oracle.must_turn.values() for id_ in ids]
     there = {id_ for ids in seen.failing.values() for id_ in ids}
@@ -65,7 +65,8 @@ def not_this_changes(
     reported = reported_in(reported_ids, target)
     leaving = there
     if not seen.has_passing:
-        leaving = there - reported if reported else there if len(there) > FEW else {id_ for id_ in there if signs.get(id_)}
+        is_wide = seen.good.passed_in_ci and len(there) > FEW
+        leaving = there - reported if reported else there if is_wide else {id_ for id_ in there if signs.get(id_)}
     return {id_: signs.get(id_, "") for id_ in sorted(leaving)}
 
 

@@ -14,7 +14,7 @@ from agent.contract.question import Question
 from agent.report.endings import ON_REQUEST
 from app.publish import culprit, proof
 from app.publish.markdown import Quoter, link, shortened, uncommanded
-from app.publish.outcomes import OUTCOME_TEXTS
+from app.publish.outcomes import FOUND, OUTCOME_TEXTS
 from app.publish.proof import headline, log_markdown, size, spent, tried_markdown
 
 BODY_LIMIT = 65_536
@@ -196,8 +196,9 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
     """
     quote = quoter(publication)
     ending, log = OUTCOME_TEXTS[result.outcome], result.log
+    sentence = FOUND if result.culprit is not None else ending.sentence
     parts = [
-        ending.sentence,
+        sentence,
         f"**Why:** {quote.prose(result.reason, 1000)}",
         f"**Next:** {_next_step(quote, result, 600)}",
     ]

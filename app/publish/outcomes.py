@@ -26,6 +26,9 @@ class OutcomeText:
     conclusion: Conclusion
 
 
+FOUND = "Selfheal found what broke the tests. A person must decide whether the change or the test is right."
+NOTHING_TO_HEAL = "No failure that this change caused was found here."  # on a checkout, where no CI reported one
+
 OUTCOME_TEXTS: Mapping[Outcome, OutcomeText] = MappingProxyType(
     {
         Outcome.HEALED: OutcomeText(

@@ -77,6 +77,22 @@ def with_moved(edit: FileChange, part: FileChange) -> FileChange | None:
     return FileChange(edit.path, edit.before, joined([*own, *others], now).apply(now))
 
 
+def whole_lines(edit: FileChange, part: FileChange) -> FileChange:
+    """`part` with the lines as they were before the change: where it takes back single tokens, no such line ever existed."""
+    now = edit.before or ""
+    ours, theirs = lines(now), lines(edit.after or "")
+    at = [0, *accumulate(map(len, ours))]
+    restored = set(lines(part.after or ""))
+    touched = [(start, end) for start, end, _, _ in changed_ranges(part)]
+    found: list[Piece] = []
+    for i, end, j, to in changed_ranges(edit):
+        for mine, other in _pairs(ours[i:end], theirs[j:to]).items():
+            is_touched = any(first <= i + mine < last for first, last in touched)
+            if is_touched and theirs[j + other] not in restored:
+                found.append(_piece(edit.path, now, at[i + mine], at[i + mine + 1], theirs[j + other], 2))
+    return FileChange(edit.path, edit.before, joined(found, now).apply(now)) if found else part
+
+
 def _are_one_move(text: str, one: Piece, other: Piece) -> bool:
     """Does a line leave one hunk for the other?"""
     gone = [_lines_of(hunk.text) - _lines_of(text[hunk.start : hunk.end]) for hunk in (one, other)]

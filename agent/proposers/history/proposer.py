@@ -6,6 +6,7 @@ It explains, and by default proposes nothing: whether a change is a mistake or i
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +17,7 @@ from agent.contract.proposal import Candidate, Edits, FileChange, Span
 from agent.edits.changes import changed_lines, changed_ranges, digest, lines
 from agent.proposer import Proposal, Situation
 from agent.proposers.history.minimizing import smallest
-from agent.proposers.history.pieces import Piece, hunks, joined, pieces, with_moved
+from agent.proposers.history.pieces import Piece, hunks, joined, pieces, whole_lines, with_moved
 from agent.proposers.patterns.generate import Change
 from agent.proposers.patterns.proposer import hits_of, is_searchable, search
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, Unreadable
@@ -46,11 +47,13 @@ class HistoryProposer:
         """Takes `situation.seconds`, or `LONGEST`, at most. Raises `SandboxError` if the sandbox is lost."""
         regression = situation.regression
         assert regression is not None, "see can_help"
-        target = frozenset(regression.ids)
-        turn = {name: ids & target for name, ids in situation.oracle.must_turn.items()}
-        narrowed = replace(situation, oracle=replace(situation.oracle, must_turn=turn), seconds=min(situation.seconds, LONGEST))
-        hunt = _Hunt(Trials(narrowed), regression)
+        seconds, began = min(situation.seconds, LONGEST), time.monotonic()
+        everything, known = frozenset(regression.ids), frozenset(regression.ids) - frozenset(regression.new)
+        hunt = _hunt(situation, regression, everything, seconds)
         culprit = await hunt.culprit()
+        if culprit is None and known and known != everything:  # the new tests may fail for another reason
+            hunt = _hunt(situation, regression, known, seconds - (time.monotonic() - began))
+            culprit = await hunt.culprit()
         if culprit is None:
             return Proposal(tried=hunt.tried, note=hunt.note)
         candidate = Candidate("history", culprit.reversal, _title(culprit), prior=PRIOR)
@@ -64,6 +67,12 @@ class HistoryProposer:
 def _title(culprit: Culprit) -> str:
     where = words.location(culprit.places[0]) if culprit.places else culprit.reversal[0].path
     return f"Takes back {culprit.lines} of {words.counted(culprit.of, 'line')} changed since {culprit.good} ({where})"
+
+
+def _hunt(situation: Situation, regression: Regression, target: frozenset[str], seconds: float) -> _Hunt:
+    turn = {name: ids & target for name, ids in situation.oracle.must_turn.items()}
+    narrowed = replace(situation, oracle=replace(situation.oracle, must_turn=turn), seconds=seconds)
+    return _Hunt(Trials(narrowed), regression)
 
 
 @dataclass(slots=True)
@@ -102,7 +111,15 @@ class _Hunt:
                 best, breaks = edits, others
         count, total = changed_lines(best), changed_lines(self.regression.reversal)
         places = await asyncio.to_thread(lambda: tuple(_places(best)))
-        return Culprit(self.regression.good, best, places, count, total, None if breaks is None else tuple(breaks))
+        shown = await asyncio.to_thread(self._as_changed, best)
+        return Culprit(self.regression.good, best, places, count, total, None if breaks is None else tuple(breaks), shown)
+
+    def _as_changed(self, edits: Edits) -> Edits:
+        wholes = {edit.path: edit for edit in self.regression.reversal}
+        return tuple(
+            whole_lines(wholes[edit.path], edit) if edit.before is not None and edit.after is not None else edit
+            for edit in edits
+        )
 
     async def _searched(self) -> list[Edits]:
         """The smallest pieces with which the failing tests and related passing ones pass in one process, smallest first."""

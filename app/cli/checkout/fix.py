@@ -30,7 +30,7 @@ from app.cli.checkout import checkout, local_engine
 from app.cli.checkout.local_engine import Screen
 from app.cli.checkout.workflow_jobs import JobSelection, job_of
 from app.cli.terminal import plain
-from app.publish.outcomes import OUTCOME_TEXTS
+from app.publish.outcomes import FOUND, NOTHING_TO_HEAL, OUTCOME_TEXTS
 from app.publish.proof import headline, spent, sureness
 from app.settings import Settings
 
@@ -159,7 +159,10 @@ def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: s
 
 def _show_no_repair(console: Console, result: NoRepair) -> None:
     log = result.log
-    _say(console, "Not healed", f"{OUTCOME_TEXTS[result.outcome].sentence} ({result.outcome})", "bold yellow")
+    label, sentence = "Not healed", FOUND if result.culprit is not None else OUTCOME_TEXTS[result.outcome].sentence
+    if result.outcome is Outcome.NOT_REPRODUCED:
+        label, sentence = "No repair", NOTHING_TO_HEAL
+    _say(console, label, f"{sentence} ({result.outcome})", "bold yellow")
     _say(console, "Why", result.reason)
     if result.culprit is not None:
         from rich.syntax import Syntax  # loads all of pygments

@@ -69,3 +69,24 @@ def test_a_patch_that_takes_back_a_part_is_doubted() -> None:
         "it takes back 2 of the 8 lines of code changed since the parent commit 3f2a91c0de",
     )
     assert doubt(patch("x1 = 1", "x1 = 2"), regression()) == ()
+
+
+SMALL = (FileChange("m.py", "a = 1\nb = 20\nnew = 3\n", "a = 1\nb = 2\n"),)
+SLIP = (FileChange("m.py", "a = 1\nb = 20\nnew = 3\n", "a = 1\nb = 2\nnew = 3\n"),)
+
+
+@pytest.mark.parametrize(
+    ("tests", "breaks", "refused"), [(("test_m.py",), (), ""), ((), (), "2 of the 3"), (("test_m.py",), None, "2 of the 3")]
+)
+def test_a_slip_in_a_small_change_is_repaired_if_the_authors_own_tests_agree(
+    tests: tuple[str, ...], breaks: tuple[str, ...] | None, refused: str
+) -> None:
+    known = Regression("x", SMALL, tests, ("test_m.py::test_x",))
+    found = Culprit("x", SLIP, (), 2, 3, breaks)
+    said = undoing(Candidate("patterns", SLIP, "as before"), known, found)
+    assert refused in said if refused else said == ""
+
+
+def test_a_change_that_is_nothing_but_the_slip_is_never_taken_back() -> None:
+    known = Regression("x", SLIP, ("test_m.py",), ("test_m.py::test_x",))
+    assert "takes back 2 of the 2" in undoing(Candidate("patterns", SLIP, ""), known, Culprit("x", SLIP, (), 2, 2, ()))

@@ -234,3 +234,19 @@ async def test_a_budget_that_ran_out_is_not_hidden_by_what_broke_the_tests(bench
     assert result.outcome is Outcome.OUT_OF_BUDGET
     assert result.reason.startswith("The budget of 1 iterations is used up")
     assert "2 of the 8 lines changed since" in result.reason
+
+
+async def test_what_the_change_broke_is_found_although_a_new_test_fails_for_its_own_reason(bench: Bench) -> None:
+    files = {**COMMIT, "test_half.py": FEATURE_TESTS + "\n\ndef test_wrong():\n    assert nothing\n"}
+    result = await bench.heal(HistoryProposer(), files=files, good=(BEFORE,))
+    assert isinstance(result, NoRepair), result
+    assert result.culprit is not None
+    assert result.culprit.reversal[0].after == FEATURE.replace("a - b", "a + b")
+
+
+async def test_many_failures_of_an_older_commit_are_repaired_unless_ci_says_that_it_passed(bench: Bench) -> None:
+    many = "import pytest\nfrom calc import add\n\n@pytest.mark.parametrize('n', range(1, 9))\ndef test_n(n):\n"
+    many += "    assert add(n, n) == 2 * n\n"
+    files = {"calc.py": CALC, "test_calc.py": many}
+    result = await bench.heal(PatternsProposer(), files=files, good=(at(CALC + "\n"),))
+    assert isinstance(result, Repair), result

@@ -9,7 +9,7 @@ import pytest
 
 from agent.contract.proposal import FileChange
 from agent.proposers.history.minimizing import smallest
-from agent.proposers.history.pieces import hunks, joined, pieces, with_moved
+from agent.proposers.history.pieces import hunks, joined, pieces, whole_lines, with_moved
 
 GOOD = "def f(a, b):\n    total = a + b\n    log(total)\n    return total * 2\n\n\ndef g():\n    return 1\n"
 NOW = "def f(a, b):\n    total = a - b\n    return total * 3\n\n\ndef g():\n    return 2\n"
@@ -107,3 +107,11 @@ def test_half_of_a_move_is_not_taken_back() -> None:
 def test_other_edits_nearby_are_no_move() -> None:
     now, good = "a = 1\nb = 20\nc = 3\nd = 40\n", "a = 1\nb = 2\nc = 3\nd = 4\n"
     assert with_moved(FileChange("m.py", now, good), FileChange("m.py", now, now.replace("20", "2"))) is None
+
+
+def test_a_line_is_shown_as_it_was_before_the_change() -> None:
+    now, good = 'raise E("no timestamp found", payload=1)\n', 'raise E("timestamp missing", payload=1)\n'
+    mixed = FileChange("m.py", now, now.replace("found", "missing"))
+    assert whole_lines(FileChange("m.py", now, good), mixed).after == good
+    whole = FileChange("m.py", "a\nb\nc\n", "a\nB\nC\n")
+    assert whole_lines(whole, FileChange("m.py", "a\nb\nc\n", "a\nB\nc\n")).after == "a\nB\nc\n"

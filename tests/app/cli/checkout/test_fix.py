@@ -182,7 +182,7 @@ def test_tests_that_pass_are_not_healed(cache: Path, checkout: Path) -> None:
     (checkout / "shelf.py").write_bytes(SOURCE.replace("<", "<=").encode())
     code, out, said = fix(cache, checkout)
     assert (code, out) == (1, b"")
-    assert "Not healed: The failure did not occur in the sandbox. (not_reproduced)" in said
+    assert "No repair: No failure that this change caused was found here. (not_reproduced)" in said
     assert "Why: Nothing failed here: 3 results" in said
     assert "\nNext: " in said
 
