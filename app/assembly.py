@@ -209,7 +209,7 @@ async def sandboxes_in(folder: Path, settings: Settings, *, trusted: bool) -> Sa
     """The configured sandboxes, with their files in `folder`. Raises `SettingsError` (see `e2b_of`), `SandboxUnavailable`."""
     from sandbox.backends import ContainerOptions, open_sandboxes
     from sandbox.install.download import DownloadPolicy
-    from sandbox.install.sources.upstreams import Upstreams
+    from sandbox.install.sources.upstreams import configured as configured_upstreams
 
     return await open_sandboxes(
         settings.sandbox,
@@ -219,7 +219,7 @@ async def sandboxes_in(folder: Path, settings: Settings, *, trusted: bool) -> Sa
         containers=ContainerOptions(settings.sandbox_image, settings.docker_host, settings.sandbox_images),
         e2b=e2b_of(settings),
         python_downloads=settings.python_downloads,
-        upstreams=Upstreams(settings.crates_index, settings.go_proxy),
+        upstreams=await configured_upstreams(settings.crates_index, settings.go_proxy),
         downloads=DownloadPolicy(
             settings.download_mb * MIB,
             settings.download_seconds,

@@ -196,13 +196,15 @@ class Settings(BaseSettings):
         "order of pip's `index-url` and `extra-index-url`. `best`: the one with the highest version, so anyone who can publish "
         "on one of them can replace your projects.",
     )
-    crates_index: str = Field(
-        "",
-        description="Sparse index from which crates are fetched, as its `config.json` says. Empty: crates are not fetched.",
+    crates_index: str | None = Field(
+        None,
+        description="Address of the sparse index from which crates are fetched. Default: the one that replaces `crates-io` in "
+        "cargo's own configuration; without one, crates are not fetched.",
     )
-    go_proxy: str = Field(
-        "",
-        description="Module proxy from which Go modules are fetched. Empty: they are not fetched.",
+    go_proxy: str | None = Field(
+        None,
+        description="Address of the proxy from which Go modules are fetched. Default: the first one of `go env GOPROXY`. "
+        "Without Go, they are not fetched.",
     )
     download_mb: int = Field(
         3072,

@@ -15,7 +15,7 @@ from sandbox.install.download import DownloadPolicy
 from sandbox.install.package_index import LazyIndexAccess
 from sandbox.install.packages import PackageStore
 from sandbox.install.python.interpreters import ManagedPythons
-from sandbox.install.sources.upstreams import PUBLIC, Upstreams
+from sandbox.install.sources.upstreams import NOTHING, Upstreams
 
 _OPEN = "open"
 Kind = Literal["auto", "local", "process", "docker", "e2b"]
@@ -40,7 +40,7 @@ async def open_sandboxes(
     containers: ContainerOptions = ContainerOptions(),
     python_downloads: bool = True,
     downloads: DownloadPolicy = DownloadPolicy(),
-    upstreams: Upstreams = PUBLIC,
+    upstreams: Upstreams = NOTHING,
 ) -> Sandboxes:
     """The sandboxes of `kind`. `folder` holds open sandboxes and the caches. Raises `SandboxUnavailable`.
 

@@ -6,6 +6,7 @@ access to Debian's and the package index's hosts only.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -23,7 +24,9 @@ LACKING = (
     "(`python -m deploy.e2b.build`)"
 )
 SECONDS = 240.0
-_DEBIAN = frozenset(())
+# The hosts of Debian's packages, as the template's own configuration names them.
+_SOURCES = "grep -rhoE 'https?://[^/ ]+' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null || true"
+_HOST = re.compile(r"(https?)://([a-z0-9.-]+)(?::(\d{1,5}))?")
 _SCRIPT = """
 exec 2>&1
 set -e
@@ -57,7 +60,9 @@ async def prepare(machine: E2BMachine, index: IndexAccess, environment: Mapping[
     command = shlex.join(["env", *given, "/bin/sh", "-c", _SCRIPT, wire.INTERPRETER, home, *wanted])
     said = ""
     try:
-        async with E2BNetworkGate(machine, index.hosts | _DEBIAN).opened():
+        sources = _HOST.findall(await machine.run(f"/bin/sh -c {shlex.quote(_SOURCES)}", SECONDS))
+        debian = {f"{host}:{port or (443 if kind == 'https' else 80)}" for kind, host, port in sources}
+        async with E2BNetworkGate(machine, index.hosts | debian).opened():
             said = (await machine.run(command, SECONDS)).strip()
     except SandboxLost:  # also if the server's Python, which checks that the network is closed, could not be installed
         if not said or said.endswith("ready"):

@@ -28,7 +28,8 @@ from sandbox.install.sources.fetch import Asked, Budget, SourcesUnavailable
 LOCK, FORM = "Cargo.lock", 1
 WHAT = "the crates"
 INSIDE = "/fetched/crates"
-_PUBLIC = ("registry+https://github.com/rust-lang/crates.io-index", "sparse+")
+# The public registry, as locks name it: its git index, or its sparse one.
+_PUBLIC = re.compile(r"registry\+https://github\.com/rust-lang/[a-z.]+-index|sparse\+https://index\.[a-z]+\.[a-z]+/")
 _NAME, _VERSION, _DIGEST = re.compile(r"[A-Za-z0-9_-]{1,64}"), re.compile(r"[0-9A-Za-z.+-]{1,100}"), re.compile(r"[0-9a-f]{64}")
 # cargo takes the folder relative to the one above the configuration's.
 _VENDOR = "Commit the crates (`cargo vendor`), then try again."
@@ -72,7 +73,7 @@ def read_lock(text: str) -> tuple[Crate, ...]:
         name, version, source = (str(package.get(key, "")) for key in ("name", "version", "source"))
         if not source:  # a member of the workspace, or a path
             continue
-        if source not in _PUBLIC:
+        if not _PUBLIC.fullmatch(source):
             why = f"{LOCK} takes `{name[:80]}` from {source[:100]!r}, which is not the registry"
             raise SourcesUnavailable(why, _VENDOR)
         old = metadata.get(f"checksum {name} {version} ({source})", "") if isinstance(metadata, dict) else ""

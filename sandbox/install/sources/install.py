@@ -34,14 +34,14 @@ async def install(
         entry = await crates.provide(named, upstreams.crates, caches / "crates", budget)
         await backend.keep(entry, crates.INSIDE, crates.environment(crates.INSIDE))
     elif packages.crates:
-        notes.append(unfetched(crates.LOCK))
+        notes.append(unfetched(crates.LOCK, "SELFHEAL_CRATES_INDEX"))
     if packages.go_modules and backend.keep is not None and upstreams.go:
         modules = [go_modules.read_lock(text) for text in await _texts(backend, packages.go_modules, go_modules.LOCK)]
         needed = tuple(sorted({module for each in modules for module in each}))
         entry = await go_modules.provide(needed, upstreams.go, caches / "go-modules", budget)
         await backend.keep(entry, go_modules.INSIDE, go_modules.environment(go_modules.INSIDE))
     elif packages.go_modules:
-        notes.append(unfetched(go_modules.LOCK))
+        notes.append(unfetched(go_modules.LOCK, "SELFHEAL_GO_PROXY"))
     has_network = backend.keep is None and backend.proxy_folder is None
     return () if has_network else tuple(notes)
 

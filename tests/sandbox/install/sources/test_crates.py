@@ -14,7 +14,7 @@ from sandbox.install import caches, folder_cache
 from sandbox.install.download import DownloadPolicy, DownloadRefused
 from sandbox.install.package_index import IndexAccess
 from sandbox.install.packages import PackageStore
-from sandbox.install.sources import crates
+from sandbox.install.sources import crates, upstreams
 from sandbox.install.sources.crates import Crate
 from sandbox.install.sources.fetch import Budget, SourcesUnavailable
 from sandbox.install.sources.upstreams import Upstreams
@@ -256,3 +256,17 @@ async def test_a_lock_that_cargo_cannot_write_is_named(sources: Sources, tmp_pat
                 await sandbox.install(Packages(crates=(".",)))
     except SandboxUnavailable as missing:
         pytest.skip(f"needs bubblewrap: {missing}")
+
+
+async def test_the_upstreams_are_those_of_cargos_and_gos_own_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CARGO_HOME", str(tmp_path))
+    monkeypatch.setenv("GOPROXY", "off,http://proxy.example.test/,direct")
+    assert await upstreams.configured("", "") == Upstreams("", "http://proxy.example.test/")
+    mirror = '[source.crates-io]\nreplace-with = "m"\n[source.m]\nregistry = "sparse+http://index.example.test/"\n'
+    (tmp_path / "config.toml").write_text(mirror)
+    assert await upstreams.configured("", "") == Upstreams("http://index.example.test/", "http://proxy.example.test/")
+    assert await upstreams.configured("http://a/", "http://b/") == Upstreams("http://a/", "http://b/")
+    (tmp_path / "config.toml").write_text("source = 1\n")
+    assert (await upstreams.configured("", "http://b/")).crates == ""
