@@ -32,6 +32,7 @@ class Commit:
     id: str
     parent: str
     paths: tuple[str, ...]  # the files that it changed
+    rewritten: frozenset[str]  # those of them that lost lines, so that more than an addition happened to them
 
 
 async def load(root: Path, last: int) -> Benchmark:
@@ -89,17 +90,18 @@ def _texts(files: Mapping[str, File], paths: set[str]) -> dict[str, str | None]:
 
 async def commits(root: Path, most: int) -> list[Commit]:
     """The last commits except merges, newest first. Raises `BadInput`."""
-    command = ("log", "--no-merges", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-show-signature", "--name-only")
+    command = ("log", "--no-merges", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-show-signature", "--numstat")
     ended = await _git(root, *command, f"--max-count={most}", "--format=%x01%H %P", "HEAD", "--")
     if ended.returncode != 0:
         said = ended.stderr.decode(errors="replace").strip().split("\n")[-1]
         raise BadInput(f"{root} is not a git checkout with commits ({said[:200]}); give the folder of a checkout")
     found = []
     for part in ended.stdout.decode(errors="replace").split("\x01")[1:]:
-        head, *paths = part.split("\n")
-        ids = head.split(" ")
+        head, *lines = part.split("\n")
+        ids, changes = head.split(" "), [line.split("\t", 2) for line in lines if line.count("\t") >= 2]
         if len(ids) == 2 and ids[1]:  # the first commit has no parent
-            found.append(Commit(ids[0], ids[1], tuple(path for path in paths if path)))
+            rewritten = frozenset(path for _, removed, path in changes if removed not in ("0", "-"))  # "-" is a binary file's
+            found.append(Commit(ids[0], ids[1], tuple(path for _, _, path in changes), rewritten))
     return found
 
 

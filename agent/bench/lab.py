@@ -11,8 +11,8 @@ import io
 import os
 import tarfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from agent.contract.last_good import LastGood
 from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import Edits
 from agent.contract.verdicts import Check, CheckRun, VerdictId
-from sandbox.base import MIB, Command, Completed, Limits, Sandbox, Sandboxes, Workspace
+from sandbox.base import MIB, Command, Completed, InstallFailed, Limits, Sandbox, Sandboxes, Workspace
 
 
 class BadInput(Exception):
@@ -44,6 +44,15 @@ class Skipped(Exception):
 
 class NoTask(Skipped):
     """A benchmark that looks for its tasks found fewer than it has ids for: not worth a line of its own."""
+
+
+@contextmanager
+def passing_over() -> Iterator[None]:
+    """For a benchmark that looks through a history: what cannot be set up at one commit says nothing, so it is skipped."""
+    try:
+        yield
+    except NotPosed as error:
+        raise Skipped(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +158,9 @@ class Labs:
 
     @asynccontextmanager
     async def open(self, files: Files, configuration: Configuration, tag: str = "") -> AsyncIterator[Lab]:
-        """A lab of these files, prepared as by the engine. Raises `SandboxError`, and `NotPosed` if there is no check."""
+        """A lab of these files, prepared as by the engine.
+
+        Raises `SandboxError`, and `NotPosed` if there is no check or its dependencies cannot be installed."""
         async with self.sandboxes.open("judge", self.limits) as sandbox:
             await sandbox.unpack(packed(files))
             planned = await plan(sandbox.base, configuration=configuration, sandbox=sandbox)
@@ -158,7 +169,10 @@ class Labs:
             await commit_workspace(sandbox, Run(tag=tag))
             planned = await asyncio.to_thread(installation.with_declared, planned, failed_in_ci=False)
             until = time.monotonic() + Budget().seconds / 2  # as the engine's
-            planned, _ = await installation.install(planned, sandbox, failed_in_ci=False, was_met=False, until=until)
+            try:
+                planned, _ = await installation.install(planned, sandbox, failed_in_ci=False, was_met=False, until=until)
+            except InstallFailed as error:
+                raise NotPosed(f"its dependencies cannot be installed: {error.reason}") from error
             runner = Runner(sandbox)
             await runner.prepare()
             yield Lab(sandbox, runner, tuple(replace(check, absent=planned.absent) for check in planned.checks))

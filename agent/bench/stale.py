@@ -13,8 +13,10 @@ from pathlib import Path
 
 from agent.bench import history
 from agent.bench.breaks.figures import figures
+from agent.bench.breaks.heldout import leaving_out
+from agent.bench.breaks.posing import is_few, is_product
 from agent.bench.history import Commit
-from agent.bench.lab import BadInput, Benchmark, File, Files, Judgement, Labs, Skipped, Specimen, Trial, changed
+from agent.bench.lab import BadInput, Benchmark, File, Files, Judgement, Labs, Skipped, Specimen, Trial, changed, passing_over
 from agent.bench.suites import verdicts
 from agent.ci.project.configuration import Configuration
 from agent.contract.last_good import ChangedFile, LastGood
@@ -26,11 +28,13 @@ MOST = 30  # commits that are looked at for each wanted task
 
 
 async def load(root: Path, count: int) -> Benchmark:
-    """The latest commits that change code and tests, newest first. Raises `BadInput`."""
+    """The latest commits that change code and lines of existing tests, newest first. Raises `BadInput`."""
     every = await history.commits(root, count * history.LOOKED_THROUGH)
-    found = [c for c in every if any(map(is_test, c.paths)) and any(_is_code(path) for path in c.paths)]
+    found = [c for c in every if any(map(_is_test_code, c.rewritten)) and any(map(is_product, c.paths))]
     if not found:
-        raise BadInput(f"{root} has no commit that changes code and tests together; a shallow clone may lack the history")
+        raise BadInput(
+            f"{root} has no commit that changes code and existing tests together; a shallow clone may lack the history"
+        )
     known, configuration = {commit.id[:12]: commit for commit in found[: count * MOST]}, history.read_checkout(root)
     return Benchmark(
         "stale",
@@ -42,35 +46,50 @@ async def load(root: Path, count: int) -> Benchmark:
     )
 
 
-def _is_code(path: str) -> bool:
-    return path.endswith(".py") and not is_test(path)
+def _is_test_code(path: str) -> bool:
+    return path.endswith(".py") and is_test(path)
 
 
 @asynccontextmanager
 async def _trial(root: Path, commit: Commit, configuration: Configuration, labs: Labs) -> AsyncIterator[Trial]:
     before, after = await history.files(root, commit.parent), await history.files(root, commit.id)
     posed = {**{p: f for p, f in after.items() if not is_test(p)}, **{p: f for p, f in before.items() if is_test(p)}}
-    paths = sorted(path for path in {*before, *posed} if before.get(path) != posed.get(path))
+    paths = _different(before, posed)
     if any(path in tree and tree[path].link for path in paths for tree in (before, posed)):
         raise Skipped("it changes a link")
     tag = await history.tag_of(root, commit.id)
-    async with labs.open(posed, configuration, tag) as lab:
-        now = await verdicts(lab, {})
-        then = await verdicts(lab, {path: before[path].content if path in before else None for path in paths})
-        stale = {id_ for id_, verdict in now.items() if verdict.red and then.get(id_) is Verdict.PASSED}
-        if not stale or any(verdict.red for verdict in then.values()):
-            raise Skipped("its old tests pass with the new code, or some fail with the old code too")
-        tests = {path: file.content for path, file in after.items() if is_test(path) and before.get(path) != file}
-        wanted = await verdicts(lab, tests)
-        if any(verdict.red for verdict in wanted.values()):
-            raise Skipped("its own tests fail here")
-        good = LastGood(
-            f"the parent commit {commit.parent[:12]}",
-            tuple(ChangedFile(path, before[path].content if path in before else None) for path in paths),
-            passed_in_ci=True,
-        )
-        judge = _Judge(labs, configuration, posed, tests, wanted, tag)
-        yield Trial(Specimen(commit.id[:12], posed, configuration, (good,), tag), judge.repair, judge.no_repair)
+    with passing_over():
+        async with labs.open(posed, configuration, tag) as lab:
+            now = await verdicts(lab, {})
+            if not any(verdict.red for verdict in now.values()):
+                raise Skipped("its old tests pass with the new code")
+            then = await verdicts(lab, {path: before[path].content if path in before else None for path in paths})
+            if not any(verdict.red and then.get(id_) is Verdict.PASSED for id_, verdict in now.items()):
+                raise Skipped("no test passes with the old code and fails with the new code")
+            tests = {path: file.content for path, file in after.items() if is_test(path) and before.get(path) != file}
+            wanted = await verdicts(lab, tests)
+    left_out = [id_ for id_, verdict in then.items() if verdict.red]
+    if not is_few(left_out, then):
+        raise Skipped(f"{len(left_out)} of its old tests fail with the old code too, such as {left_out[0]}")
+    if failing := [id_ for id_, verdict in wanted.items() if verdict.red and id_ not in left_out]:
+        raise Skipped(f"{len(failing)} of its own tests fail here, such as {failing[0]}")
+    shown, shown_before = leaving_out(posed, left_out), leaving_out(before, left_out)
+    if shown is None or shown_before is None:
+        raise Skipped(f"{left_out[0]} fails with the old code too and cannot be left out")
+    good = LastGood(
+        f"the parent commit {commit.parent[:12]}",
+        tuple(
+            ChangedFile(path, shown_before[path].content if path in shown_before else None)
+            for path in _different(shown_before, shown)
+        ),
+        passed_in_ci=True,
+    )
+    judge = _Judge(labs, configuration, shown, tests, wanted, tag)
+    yield Trial(Specimen(commit.id[:12], shown, configuration, (good,), tag), judge.repair, judge.no_repair)
+
+
+def _different(before: Files, after: Files) -> list[str]:
+    return sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
 
 
 @dataclass(frozen=True, slots=True)

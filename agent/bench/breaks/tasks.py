@@ -20,12 +20,11 @@ from agent.bench.breaks.figures import figures
 from agent.bench.breaks.judge import Judge
 from agent.bench.breaks.posing import EACH, Posed, is_product
 from agent.bench.history import Commit
-from agent.bench.lab import BadInput, Benchmark, File, Files, Labs, NoTask, NotPosed, Skipped, Specimen, Trial
+from agent.bench.lab import BadInput, Benchmark, File, Files, Labs, NoTask, Skipped, Specimen, Trial, passing_over
 from agent.ci.project.configuration import Configuration
 from agent.contract.last_good import ChangedFile, LastGood
 from agent.contract.verdicts import Verdict, VerdictId
 from agent.source.test_files import is_test
-from sandbox.base import InstallFailed
 
 SPARE = 12  # commits that may be passed over
 TOO_SLOW = 2  # commits with a suite that does not finish, after which no more are tried
@@ -113,11 +112,8 @@ class _Source:
                 if len(unfinished) >= TOO_SLOW:
                     return NoTask(str(unfinished[0]))
                 try:
-                    self.known[commit.id] = await self._posed(commit, before, whole, labs)
-                except NotPosed as error:
-                    self.known[commit.id] = Skipped(str(error))
-                except InstallFailed as error:
-                    self.known[commit.id] = Skipped(f"its dependencies cannot be installed: {error.reason}")
+                    with passing_over():
+                        self.known[commit.id] = await self._posed(commit, before, whole, labs)
                 except Skipped as error:
                     self.known[commit.id] = error
             return self.known[commit.id]

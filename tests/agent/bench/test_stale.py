@@ -38,8 +38,9 @@ def repair(after: str) -> Repair:
 async def test_a_repair_for_the_old_tests_undoes_the_change(labs: Labs, checkout: Path) -> None:
     changed = commit(checkout, hello__py=NEW, test_hello__py=NEW_TEST)
     commit(checkout, hello__py=NEW + "\n\nX = 1\n", test_hello__py=NEW_TEST + "\n\ndef test_x():\n    pass\n")
+    renamed = commit(checkout, hello__py=NEW + "\n\nX = 2\n", test_hello__py=NEW_TEST + "\n\ndef test_y():\n    pass\n")
     bench = await stale.load(checkout, 2)
-    assert list(bench.groups)[1] == changed
+    assert list(bench.groups) == [renamed, changed], "a commit that only adds tests makes no test outdated"
     with pytest.raises(Skipped, match="its old tests pass with the new code"):
         async with bench.trial(next(iter(bench.groups)), labs):
             pass
@@ -56,5 +57,15 @@ async def test_a_repair_for_the_old_tests_undoes_the_change(labs: Labs, checkout
 
 async def test_a_history_without_such_commits_is_refused(checkout: Path) -> None:
     commit(checkout, hello__py=NEW)
-    with pytest.raises(BadInput, match="no commit that changes code and tests together"):
+    with pytest.raises(BadInput, match="no commit that changes code and existing tests"):
         await stale.load(checkout, 1)
+
+
+async def test_a_test_that_always_fails_is_left_out(labs: Labs, checkout: Path) -> None:
+    always = "\n\ndef test_net():\n    assert not 'reached'\n"
+    commit(checkout, hello__py=OLD, test_hello__py=OLD_TEST + always)
+    changed = commit(checkout, hello__py=NEW, test_hello__py=NEW_TEST + always)
+    bench = await stale.load(checkout, 1)
+    async with bench.trial(changed, labs) as trial:
+        assert "test_net" not in trial.specimen.files["test_hello.py"].content.decode()
+        assert [file.path for file in trial.specimen.good[0].files] == ["hello.py"]
