@@ -12,10 +12,12 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from agent.contract.proposal import Span
 from agent.proposers.patterns import calls, conditions, missing, names, operators, ordering, statements, terms, values
+from agent.proposers.patterns.natural import naturally
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, Unreadable, names_in
 from agent.source.outline import parse
 
@@ -98,13 +100,13 @@ class Change:
 def changes(
     texts: Mapping[str, str], suspects: Sequence[Span], limit: int, words: tuple[str, ...] = (), until: float = math.inf
 ) -> tuple[list[Change], dict[str, str]]:
-    """At most `limit` changes, best first, and the skipped files with the reason. CPU-bound: call it in a thread.
+    """At most `limit` natural changes, best first, and the skipped files with the reason. CPU-bound: call it in a thread.
 
     `words` are the strings in the failing tests: a string almost equal to one of them may be a typo. The listing stops at
     `until` (`time.monotonic`); it takes the files in order, and the most suspicious lines of each first.
     """
     skipped: dict[str, str] = {}
-    found: list[Change] = []
+    found: list[tuple[Change, Callable[[], bool]]] = []
     for path, text in texts.items():
         if time.monotonic() >= until:
             skipped[path] = "the time ran out"
@@ -116,21 +118,26 @@ def changes(
             skipped[path] = str(why)
         except (RecursionError, MemoryError) as error:
             skipped[path] = f"it caused {type(error).__name__}"
-    return heapq.nsmallest(limit, found, key=lambda c: -c.score), skipped
+    best = heapq.nsmallest(limit, found, key=lambda each: -each[0].score)
+    return [change for change, is_natural in best if is_natural()], skipped
 
 
-def _of_file(source: Source, spans: Sequence[Span], until: float) -> Iterator[Change]:
+def _of_file(source: Source, spans: Sequence[Span], until: float) -> Iterator[tuple[Change, Callable[[], bool]]]:
+    """The changes, each with the question whether somebody could have written it, which takes longer than to list it."""
     seen: set[tuple[int, int, str]] = set()
     for weight, function_line, line, node in sorted(_locations(source, spans), key=lambda found: -found[0]):
         if time.monotonic() >= until:
             return
+        is_natural = naturally(source, node)
         for pattern in PATTERNS:
             for rewrite in pattern(source, node):
                 key = (rewrite.start, rewrite.end, rewrite.text)
                 if key in seen or source.text[rewrite.start : rewrite.end] == rewrite.text:
                     continue
                 seen.add(key)
-                yield Change(source.path, rewrite, rewrite.prior * weight, function_line, line, source.qualified_name(node))
+                score = rewrite.prior * weight
+                change = Change(source.path, rewrite, score, function_line, line, source.qualified_name(node))
+                yield change, partial(is_natural, rewrite)
 
 
 def _locations(source: Source, spans: Sequence[Span]) -> Iterator[tuple[float, int, int, ast.AST]]:

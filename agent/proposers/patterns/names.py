@@ -238,7 +238,16 @@ def _donors(source: Source, function: FunctionNode, node: ast.expr, ending: str 
 def _short_expressions(source: Source, function: FunctionNode) -> list[tuple[str, bool]]:
     """The text of each, and whether it needs parentheses elsewhere."""
     found: dict[str, bool] = {}
+    annotations = {
+        part
+        for node in ast.walk(function)
+        for held in (getattr(node, "annotation", None), getattr(node, "returns", None))
+        if held is not None
+        for part in ast.walk(held)
+    }
     for node in ast.walk(function):
+        if node in annotations:
+            continue
         if isinstance(node, ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.Tuple | ast.Constant):
             text = source.segment(node)
             written = isinstance(getattr(node, "ctx", None), ast.Store)

@@ -1,4 +1,5 @@
 import ast
+import re
 import time
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from agent.contract.proposal import Span
 from agent.guest.trial import hot_swap
 from agent.proposers.patterns.generate import PATTERNS, changes, still_parses, words
+from agent.proposers.patterns.natural import naturally
 from agent.proposers.patterns.source import Rewrite, Source, Unreadable
 
 
@@ -141,8 +143,59 @@ def all_changes(text: str, path: str = "m.py") -> list[str]:
     ],
 )
 def test_each_family_lists_its_change(before: str, after: str) -> None:
-    text = "def f(a, b, c):\n    {}\n"
-    assert text.format(after) in all_changes(text.format(before))
+    # Some need a parameter that nothing reads yet, others may take away what reads one only if something else reads it too.
+    texts = ("def f(a, b, c):\n    {}\n", "def f(a, b, c):\n    {}\n    log(a, b, c)\n")
+    assert any(text.format(after) in all_changes(text.format(before)) for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("return sum(a) / len(a) + 1", "return len(a) / len(a) + 1"),
+        ("return int(a * 1000000)", "return int(a * 1000001)"),
+        ("return a.upper() == 'BEGIN'", "return a.upper() >= 'BEGIN'"),
+        ("if len(a) > 0:\n        return b", "if len(a) >= 0:\n        return b"),
+        ("a.append(',')", "','"),
+        ("if a < 0:\n        return c", "if a < (-1):\n        return c"),
+        ("return f(b, c)", "return f(b, b)"),
+        ("return 1 + g(a)", "return 1 * g(a)"),
+        ("return a + b", "return a * 0 + b"),
+        ("if a or b:\n        return c", "if b or b:\n        return c"),
+        ("if a in b:\n        return c", "if b in b:\n        return c"),
+        ("if a:\n        return c", "if True:\n        return c"),
+        ("a += b", "a += 0"),
+    ],
+)
+def test_nobody_would_write_it(before: str, after: str) -> None:
+    assert not is_natural(before, after)
+    assert is_natural(after, after), "what is there already may stay"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("if '0' < a:\n        return c", "if '0' <= a:\n        return c"),
+        ("return a * 1001", "return a * 1000"),
+        ("return a & 256", "return a & 255"),
+        ("return a[1]", "return a[0]"),
+        ("f(a)", "return f(a)"),
+        ("if a:\n        f(a)", "if a is not None:\n        f(a)"),
+        ("return b == c", "return c == b"),
+    ],
+)
+def test_somebody_could_have_written_it(before: str, after: str) -> None:
+    assert is_natural(before, after)
+
+
+def is_natural(before: str, after: str) -> bool:
+    source = Source.read("m.py", f"def f(a, b, c):\n    {before}\n")
+    node = next(n for n in source.parents if isinstance(n, ast.stmt) and not isinstance(n, ast.FunctionDef))
+    return naturally(source, node)(source.replaced(node, after, 1.0))
+
+
+def test_annotations_are_no_values() -> None:
+    text = "def f(a: Sequence[str], b: int) -> Optional[str]:\n    c: list[int] = []\n    return a\n"
+    assert not [change for change in all_changes(text) if re.search(r"return .*\[(str|int)\]", change)]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])

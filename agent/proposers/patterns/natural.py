@@ -1,0 +1,185 @@
+"""Refuses mutations that nobody would write, although tests may pass with them: they satisfy the tests by accident. Pure.
+
+A mutation is unnatural if it brings in something that the code did not have before: an operation without effect, a comparison
+that always gives the same, texts in an order, a number that is no longer round, a statement that does nothing, a parameter that
+nobody reads any more.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source
+
+LONGEST = 2_000  # characters of a statement that is looked at
+ROUND = 16  # smaller numbers are not called round
+NEUTRAL = {ast.Add: 0, ast.Sub: 0, ast.BitOr: 0, ast.BitXor: 0, ast.LShift: 0, ast.RShift: 0,
+           ast.Mult: 1, ast.Div: 1, ast.FloorDiv: 1, ast.Mod: 1, ast.Pow: 1}  # fmt: skip
+NEUTRAL_LEFT = {ast.Add: 0, ast.BitOr: 0, ast.BitXor: 0, ast.Mult: 1}
+CANCELLING = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.BitXor, ast.BitAnd, ast.BitOr)
+ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_Unit = ast.expr | ast.stmt
+
+
+def naturally(source: Source, node: ast.AST) -> Callable[[Rewrite], bool]:
+    """Tells which rewrites of the node somebody could have written."""
+
+    def is_natural(rewrite: Rewrite) -> bool:
+        unit = _unit(source, node, rewrite)
+        if unit is None:
+            return True
+        start, end = source.span(unit)
+        after = _parsed(source, unit, source.text[start : rewrite.start] + rewrite.text + source.text[rewrite.end : end])
+        if after is None:
+            return True
+        return not (_offences(after) - source.once(_own_offences, unit)) and not _forgets_a_parameter(source, unit, after)
+
+    return is_natural
+
+
+def _unit(source: Source, node: ast.AST, rewrite: Rewrite) -> _Unit | None:
+    """The largest expression or the smallest statement that contains the rewrite; None if it is too long to look at."""
+    found: _Unit | None = None
+    for each in (node, *source.above(node)):
+        if not isinstance(each, ast.expr | ast.stmt):
+            continue
+        if isinstance(each, ast.stmt) and found is not None:
+            break
+        start, end = source.span(each)
+        if start <= rewrite.start and rewrite.end <= end:
+            if end - start > LONGEST:
+                break
+            found = each
+            if isinstance(each, ast.stmt):
+                break
+    # An expression that is a whole statement may lose its effect.
+    parent = source.parents.get(found) if isinstance(found, ast.expr) else None
+    return parent if isinstance(parent, ast.Expr) else found
+
+
+def _parsed(source: Source, unit: _Unit, text: str) -> ast.AST | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)
+        try:
+            if isinstance(unit, ast.expr):
+                return ast.parse(f"({text}\n)", mode="eval").body
+            space = source.indent(unit)
+            return ast.parse(f"if 1:\n{space}{text}" if space and not space.strip() else text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+
+def _own_offences(source: Source, unit: _Unit) -> Counter[str]:
+    parsed = _parsed(source, unit, source.segment(unit))
+    return _offences(parsed) if parsed is not None else Counter()
+
+
+def _offences(tree: ast.AST) -> Counter[str]:
+    """What nobody would write on purpose, with the number of times; and the numbers that are nearly round."""
+    found: Counter[str] = Counter()
+    for node in ast.walk(tree):
+        found.update(_in_node(node))
+    return found
+
+
+def _in_node(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.BinOp(left=left, op=op, right=right):
+            if _is_number(right, NEUTRAL.get(type(op))) or _is_number(left, NEUTRAL_LEFT.get(type(op))):
+                yield "no effect"
+            elif isinstance(op, CANCELLING) and ast.dump(left) == ast.dump(right):
+                yield "an operand with itself"
+            elif isinstance(op, ast.Mult) and (_is_number(left, 0) or _is_number(right, 0)):
+                yield "always zero"
+        case ast.AugAssign(op=op, value=value) if _is_number(value, NEUTRAL.get(type(op))):
+            yield "no effect"
+        case ast.BoolOp(values=values):
+            if len({ast.dump(value) for value in values}) < len(values):
+                yield "an operand with itself"
+            if any(isinstance(value, ast.Constant) for value in values[:-1]):
+                yield "a constant condition"
+        case ast.Compare(left=left, ops=ops, comparators=comparators):
+            operands = [left, *comparators]
+            for one, sign, other in zip(operands, ops, comparators, strict=False):
+                yield from _in_comparison(one, sign, other)
+        case ast.If(test=test) | ast.IfExp(test=test) if isinstance(test, ast.Constant):
+            yield "a constant condition"
+        case ast.IfExp(body=body, orelse=orelse) if ast.dump(body) == ast.dump(orelse):
+            yield "both branches alike"
+        case ast.Assign(targets=[target], value=value) if ast.unparse(target) == ast.unparse(value):
+            yield "an assignment to itself"
+        case ast.Expr(value=value) if _does_nothing(value):
+            yield "a statement without effect"
+        case ast.Constant(value=int(number)) if type(number) is int and _is_nearly_round(number):
+            yield f"nearly round: {number}"
+
+
+def _in_comparison(one: ast.expr, op: ast.cmpop, other: ast.expr) -> Iterator[str]:
+    texts = [each.value for each in (one, other) if isinstance(each, ast.Constant) and isinstance(each.value, str | bytes)]
+    if isinstance(op, ORDERED) and any(len(text) != 1 for text in texts):  # `"a" <= c` is a range of characters
+        yield "texts in an order"
+    if isinstance(one, ast.Constant) and isinstance(other, ast.Constant):
+        yield "always the same"
+    elif ast.dump(one) == ast.dump(other) and not isinstance(op, ast.Eq | ast.NotEq):  # `x != x` asks for NaN
+        yield "an operand with itself"
+    if isinstance(op, ast.Lt | ast.LtE | ast.GtE) and _is_negative(other) and ast.unparse(other) == "-1":
+        yield "an order around -1"  # `> -1` is how some ask for an index
+    for size, number, ways in ((one, other, (ast.Lt, ast.GtE)), (other, one, (ast.Gt, ast.LtE))):
+        if _is_size(size) and ((isinstance(op, ways) and _is_number(number, 0)) or _is_negative(number)):
+            yield "always the same"
+
+
+def _is_size(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"
+
+
+def _is_number(node: ast.AST, number: int | None) -> bool:
+    return number is not None and isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value == number
+
+
+def _is_negative(node: ast.AST) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant)
+
+
+def _does_nothing(value: ast.expr) -> bool:
+    """Docstrings and `...` do nothing either, but people write them."""
+    if isinstance(value, ast.Constant):
+        return not (value.value is Ellipsis or (isinstance(value.value, str) and len(value.value) > 10))
+    acting = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
+    return not any(isinstance(node, acting) for node in ast.walk(value))
+
+
+def _is_nearly_round(number: int) -> bool:
+    """Whether it is one beside a round number, and not round itself: 1000001, 99. 255 and 65535 are as good as round."""
+    return abs(number) >= ROUND and not _is_round(number) and (_is_round(number - 1) or _is_round(number + 1))
+
+
+def _is_round(number: int) -> bool:
+    digits = str(abs(number)).rstrip("0")
+    powers = abs(number) & (abs(number) - 1) == 0 or (abs(number) + 1) & abs(number) == 0
+    return powers or (abs(number) >= 100 and len(digits) == 1) or number in (60, 24, 12, 360, 3600, 86400)
+
+
+def _forgets_a_parameter(source: Source, unit: _Unit, after: ast.AST) -> bool:
+    """Whether a parameter of the function around it was read here only, and is not read any more."""
+    function = source.function(unit)
+    if function is None or unit in function.decorator_list:
+        return False
+    lost = source.once(_reads, unit).keys() - _reads_in(after).keys()
+    if not lost:
+        return False
+    arguments = function.args
+    parameters = {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)} - {"self", "cls"}
+    everywhere = source.once(_reads, function)
+    return any(everywhere[name] == source.once(_reads, unit)[name] for name in lost & parameters)
+
+
+def _reads(source: Source, node: ast.stmt | ast.expr | FunctionNode) -> Counter[str]:
+    return _reads_in(node)
+
+
+def _reads_in(tree: ast.AST) -> Counter[str]:
+    return Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
