@@ -7,17 +7,20 @@
     the lines as they should be        ```
     >>>>>>> REPLACE
 
-An empty SEARCH creates a file. Weak models write a unified diff, a whole file, or a function without its path instead: these
-are accepted if they are unambiguous. Anything else is an `EditProblem`, whose sentence goes back to the model once. The block's
-format is Aider's ("diff"); code never travels inside JSON. `agent/edits/placement.py` applies the changes to files.
+An empty SEARCH creates a file. Weak models write a unified diff, JSON, a whole file, or a function without its path instead:
+these are accepted if they are unambiguous, and so are blocks with a fence inside, without the last marker, or with the markers
+of other tools. Anything else is an `EditProblem`, whose sentence goes back to the model once. The block's format is Aider's
+("diff"). `agent/edits/placement.py` applies the changes to files.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, takewhile
 from pathlib import PurePosixPath
 
 from agent.edits.changes import EditProblem
@@ -25,14 +28,21 @@ from agent.source.outline import parse as parse_python
 
 LONGEST = 256 * 1024  # characters; longer answers are rejected
 MOST = 50  # changes in one answer
+MOST_FENCES = 20  # ends of one code block that are tried
 
-_SEARCH = re.compile(r"<{5,9} ?(SEARCH|ORIGINAL|HEAD):?\s*(?P<path>[\w./-]+\.\w+)?\s*$")
+_SEARCH = re.compile(r"\s{0,12}[<-]{3,9} ?(SEARCH|ORIGINAL|HEAD):?\s*`?(?P<path>[\w./-]+\.\w+)?`?\s*$")
 _DIVIDER = "======="
-_DIVIDE = re.compile(r"={5,9}\s*$")  # if there is no exact divider
-_REPLACE = re.compile(r">{5,9} ?(REPLACE|UPDATED)?\s*$")
+_DIVIDE = re.compile(r"\s{0,12}={5,9}\s*$")  # if there is no exact divider
+_REPLACE = re.compile(r"\s{0,12}(>{5,9} ?(REPLACE|UPDATED)?|[>+]{3,9} ?(REPLACE|UPDATED))\s*$")
 _FUNCTION = re.compile(r"[#*`\s]*FUNCTION:?\s+`?(?:(?P<path>[^:`\s]+)::)?(?P<name>[\w.]+)(?:\(\))?[`*:\s]*$")
 _FENCE = re.compile(r"\s*(?P<ticks>`{3,}|~{3,})[\w+-]*\s*$")
 _FILE = re.compile(r"(---|\+\+\+) (?P<path>[^\t\n]+)")
+_JSON_KEYS = (
+    ("path", "file", "filename", "file_path", "filepath"),
+    ("search", "old", "old_string", "old_text", "old_str", "original", "find", "before"),
+    ("replace", "new", "new_string", "new_text", "new_str", "replacement", "updated", "after"),
+)
+_NUMBERED = re.compile(r"\s*(?P<number>\d+)\s?[:|] ?(?P<line>.*)$")
 _NONE = "/dev/null"
 _MARKS = ("", " ", "+", "-", "\\")  # first characters of a hunk's lines; without a fence, other lines are prose
 
@@ -73,7 +83,7 @@ def parse(answer: str) -> tuple[Change, ...] | EditProblem:
     if len(answer) > LONGEST:
         return EditProblem(f"The answer is longer than {LONGEST // 1024} KiB; answer with only the changed lines.")
     rest = [line.removesuffix("\r") for line in answer.split("\n")]
-    for read in (_as_prompted, _as_diff, _as_fences):
+    for read in (_as_prompted, _as_diff, _as_json, _as_fences):
         changes = read(rest)
         if isinstance(changes, EditProblem):
             return changes
@@ -152,6 +162,33 @@ def _diff_path(line: str, following: str) -> str:
     return path[2:] if path.startswith(("a/", "b/")) else path
 
 
+def _as_json(rest: list[str]) -> list[Change] | EditProblem:
+    """Objects with a path, the old text and the new text, alone, in a list, or in a list under one key."""
+    starts = [at for at, line in enumerate(rest) if _FENCE.match(line)]
+    texts = ["\n".join(rest), *("\n".join(found[0]) for at in starts if (found := _fenced(rest, at)) is not None)]
+    for text in texts:
+        if not text.lstrip().startswith(("{", "[")):
+            continue
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict) and len(lists := [each for each in value.values() if isinstance(each, list)]) == 1:
+            value = lists[0]
+        entries = value if isinstance(value, list) else [value]
+        changes = [_json_block(entry) for entry in entries if isinstance(entry, dict)]
+        if changes and len(changes) == len(entries) and None not in changes:
+            return [change for change in changes if change is not None]
+    return []
+
+
+def _json_block(entry: dict[str, object]) -> Block | None:
+    path, old, new = (next((entry[key] for key in keys if key in entry), None) for keys in _JSON_KEYS)
+    if not isinstance(path, str) or not isinstance(old, str) or not isinstance(new, str):
+        return None
+    return Block(path, tuple(old.removesuffix("\n").split("\n")), tuple(new.removesuffix("\n").split("\n")) if new else ())
+
+
 def _as_fences(rest: list[str]) -> list[Change] | EditProblem:
     """Code blocks below their file's path, or with one whole function."""
     changes: list[Change] = []
@@ -161,7 +198,10 @@ def _as_fences(rest: list[str]) -> list[Change] | EditProblem:
             at += 1
             continue
         path, (text, after) = _path_above(rest, at), found
-        if path:
+        file, _, defined = path.partition("::")
+        if defined:
+            changes.append(WholeFunction(file, defined, text))
+        elif path:
             changes.append(WholeFile(path, text))
         elif (name := _only_definition(text)) is not None:
             changes.append(WholeFunction("", name, text))
@@ -172,14 +212,27 @@ def _as_fences(rest: list[str]) -> list[Change] | EditProblem:
 def _fenced(rest: list[str], at: int) -> tuple[tuple[str, ...], int] | None:
     """The lines of a code block that opens at `at`, and the line after it; None if none opens there, or it is not closed."""
     opened = _FENCE.match(rest[at]) if at < len(rest) else None
-    end = opened and next((i for i in range(at + 1, len(rest)) if rest[i].strip() == opened["ticks"]), None)
+    if opened is None:
+        return None
+    later = range(at + 1, len(rest))
+    ends = [i for i in takewhile(lambda i: not _begins(rest[i]), later) if rest[i].strip() == opened["ticks"]][:MOST_FENCES]
+    # A docstring may hold fences: then the block ends at the first that leaves whole code.
+    end = next((i for i in ends if len(ends) > 1 and _python(rest[at + 1 : i]) is not None), ends[0] if ends else None)
     return None if end is None else (tuple(rest[at + 1 : end]), end + 1)
 
 
-def _only_definition(text: tuple[str, ...]) -> str | None:
+def _begins(line: str) -> bool:
+    return bool(_FUNCTION.match(line) or _SEARCH.match(line))
+
+
+def _python(text: Sequence[str]) -> ast.Module | None:
     first = next((line for line in text if line.strip()), "")
     margin = first[: len(first) - len(first.lstrip())]
-    tree = parse_python("\n".join(line.removeprefix(margin) for line in text))
+    return parse_python("\n".join(line.removeprefix(margin) for line in text))
+
+
+def _only_definition(text: tuple[str, ...]) -> str | None:
+    tree = _python(text)
     match tree.body if tree else []:
         case [ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name)]:
             return name
@@ -200,21 +253,61 @@ def _path_above(rest: list[str], at: int) -> str:
 
 def _block(rest: list[str], at: int, path: str) -> tuple[Block, int] | EditProblem:
     likely = next((i for i in range(at + 1, len(rest)) if _DIVIDE.match(rest[i])), len(rest))
+    later = next((i for i in range(at + 1, len(rest)) if _SEARCH.match(rest[i])), len(rest))
     end = next((i for i in range(likely + 1, len(rest)) if _REPLACE.match(rest[i])), None)
-    # An underlined heading inside SEARCH looks like a divider too.
-    divide = next((i for i in range(likely, end or likely) if rest[i].rstrip() == _DIVIDER), likely)
-    if end is None:
-        return EditProblem(f"The block for {path or 'a file'} is not closed with ======= and >>>>>>> REPLACE.")
-    if any(_SEARCH.match(line) for line in rest[at + 1 : end]):
+    if later < likely:
         return EditProblem(f"The block for {path or 'a file'} has a second SEARCH inside.")
-    return Block(path, tuple(rest[at + 1 : divide]), tuple(rest[divide + 1 : end])), end + 1
+    if (end is None or later < end) and likely < len(rest):
+        end, after = _unmarked_end(rest, at, likely, later)
+    elif end is None:
+        return EditProblem(f"The block for {path or 'a file'} is not closed with ======= and >>>>>>> REPLACE.")
+    else:
+        after = end + 1
+    # An underlined heading inside SEARCH looks like a divider too.
+    divide = next((i for i in range(likely, end) if rest[i].rstrip() == _DIVIDER), likely)
+    return Block(path, tuple(rest[at + 1 : divide]), tuple(rest[divide + 1 : end])), after
 
 
-def splits(block: Block) -> Iterator[Block]:
-    """The possible readings of a block with several divider lines, the longest SEARCH first."""
+def _unmarked_end(rest: list[str], at: int, divide: int, later: int) -> tuple[int, int]:
+    """Where a block without its last marker ends, and where to read on: at the fence around it, the next block, or the end."""
+    fence = next((_FENCE.match(line) for line in reversed(rest[max(0, at - 2) : at]) if _FENCE.match(line)), None)
+    closed = next((i for i in range(divide + 1, later) if fence and rest[i].strip() == fence["ticks"]), None)
+    end = closed if closed is not None else later
+    if later < len(rest) and _path_above(rest, later):
+        end = min(end, max(i for i in range(divide, later) if rest[i].strip()))  # the next block's path
+        while end > divide + 1 and _FENCE.match(rest[end - 1]):
+            end -= 1
+    while end > divide + 1 and not rest[end - 1].strip():
+        end -= 1
+    return end, later if closed is None else max(end, closed)
+
+
+def readings(block: Block) -> Iterator[Block]:
+    """What a block can mean, likeliest first: with several divider lines, and with fences or line numbers that are not code."""
     for at in reversed([i for i, line in enumerate(block.replace) if block.search and line.rstrip() == _DIVIDER]):
         yield Block(block.path, (*block.search, _DIVIDER, *block.replace[:at]), block.replace[at + 1 :])
     yield block
+    if (search := _unfenced(block.search)) is not None:
+        yield Block(block.path, search, _unfenced(block.replace) or block.replace)
+    if (search := _unnumbered(block.search)) is not None:
+        yield Block(block.path, search, _unnumbered(block.replace) or block.replace)
+
+
+def _unfenced(text: Sequence[str]) -> tuple[str, ...] | None:
+    """The lines inside a fence; None if they are not in one."""
+    whole = [i for i, line in enumerate(text) if line.strip()]
+    if len(whole) > 1 and _FENCE.match(text[whole[0]]) and (_FENCE.match(text[whole[-1]])):
+        return tuple(text[whole[0] + 1 : whole[-1]])
+    return None
+
+
+def _unnumbered(text: Sequence[str]) -> tuple[str, ...] | None:
+    """The lines without their numbers; None unless each line has one, and each is one more than the one before."""
+    found = [_NUMBERED.match(line) for line in text]
+    numbers = [int(each["number"][:9]) for each in found if each]
+    if not numbers or len(numbers) < len(text) or any(b != a + 1 for a, b in pairwise(numbers)):
+        return None
+    return tuple(each["line"] for each in found if each)
 
 
 def _whole_function(rest: list[str], at: int, path: str, name: str) -> tuple[WholeFunction, int] | EditProblem:

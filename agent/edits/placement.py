@@ -6,9 +6,9 @@ import ast
 from collections.abc import Mapping, Sequence
 
 from agent.contract.proposal import Edits, FileChange
-from agent.edits.answers import Block, Change, WholeFile, WholeFunction, clean_path, splits
+from agent.edits.answers import Block, Change, WholeFile, WholeFunction, clean_path, readings
 from agent.edits.changes import EditProblem, lines
-from agent.source.outline import Module, parse
+from agent.source.outline import Definition, Module, parse
 
 
 def resolve(changes: tuple[Change, ...], sources: Mapping[str, str | None], shown: Sequence[str] = ()) -> Edits | EditProblem:
@@ -17,7 +17,11 @@ def resolve(changes: tuple[Change, ...], sources: Mapping[str, str | None], show
     """
     texts: dict[str, str | None] = {}
     for change in changes:
-        path = clean_path(change.path) if change.path else _home(change, {path: sources.get(path) for path in shown} | texts)
+        path = (
+            _meant(change, sources, shown)
+            if change.path
+            else _home(change, {path: sources.get(path) for path in shown} | texts)
+        )
         if isinstance(path, EditProblem):
             return path
         if path is None:
@@ -34,6 +38,18 @@ def resolve(changes: tuple[Change, ...], sources: Mapping[str, str | None], show
         if (problem := _still_parses(edit)) is not None:
             return problem
     return edits
+
+
+def _meant(change: Change, sources: Mapping[str, str | None], shown: Sequence[str]) -> str | None:
+    """The path of a change. If there is no such file, a shown file of which it names only the end, or more than the whole:
+    `calc.py`, `a/pkg/calc.py` or `/repo/pkg/calc.py` for `pkg/calc.py`."""
+    path = clean_path(change.path)
+    creates = isinstance(change, Block) and not any(line.strip() for line in change.search)
+    if creates or (path is not None and sources.get(path) is not None):
+        return path
+    given = change.path.strip()
+    alike = [each for each in dict.fromkeys(shown) if each.endswith(f"/{given}") or given.endswith(f"/{each}")]
+    return alike[0] if len(alike) == 1 and ".." not in given else path
 
 
 def _home(change: Change, sources: Mapping[str, str | None]) -> str | EditProblem:
@@ -57,15 +73,19 @@ def _place(change: Change, path: str, text: str | None) -> str | EditProblem:
         return "".join(f"{line}\n" for line in change.replace)
     if text is None:
         return EditProblem(f"There is no file {path}.")
-    for split in splits(change):
-        placed = _replace_lines(split, path, text)
+    first: EditProblem | None = None
+    for reading in readings(change):
+        placed = _replace_lines(reading, path, text)
         if isinstance(placed, str):
-            break
-    return placed
+            return placed
+        first = first or placed
+    assert first is not None, "a block has at least one reading"
+    return first
 
 
 def _replace_lines(block: Block, path: str, text: str) -> str | EditProblem:
-    """Tries an exact match, then one without trailing blanks, then one with a constant difference in indentation."""
+    """Tries an exact match, then one without trailing blanks, then one with a constant difference in indentation, then one
+    without any blanks."""
     here = [line.rstrip("\r\n") for line in lines(text)]
     for seen_as in (str, str.rstrip, str.strip):
         want = [seen_as(line) for line in block.search]
@@ -79,8 +99,23 @@ def _replace_lines(block: Block, path: str, text: str) -> str | EditProblem:
             if new is None:
                 break
             return _splice(text, at[0], at[0] + len(want), new)
+    if isinstance(placed := _replace_densely(block, path, text, here), str):
+        return placed
     first = next(line.strip() for line in block.search if line.strip())
     return EditProblem(f"The SEARCH lines do not occur in {path} (they begin with {first[:80]!r}); copy them exactly.")
+
+
+def _replace_densely(block: Block, path: str, text: str, here: list[str]) -> str | None:
+    """Replaces the only lines that are like SEARCH if blanks and blank lines do not count; None if there are none."""
+    want = [line for line in block.search if line.strip()]
+    have = [(number, line) for number, line in enumerate(here) if line.strip()]
+    dense, wanted = ["".join(line.split()) for _, line in have], ["".join(line.split()) for line in want]
+    at = [i for i in range(len(dense) - len(wanted) + 1) if dense[i : i + len(wanted)] == wanted]
+    if len(at) != 1:
+        return None
+    found = have[at[0] : at[0] + len(want)]
+    new = _reindent(block.replace, tuple(want), [line for _, line in found])
+    return None if new is None else _splice(text, found[0][0], found[-1][0] + 1, new)
 
 
 def _reindent(new: tuple[str, ...], search: tuple[str, ...], found: list[str]) -> tuple[str, ...] | None:
@@ -124,13 +159,25 @@ def _replace_file(change: WholeFile, path: str, text: str | None) -> str | EditP
     after = parse(body)
     if parse(text) is None or after is None:
         return EditProblem(f"The code block for {path} cannot be placed; use a SEARCH/REPLACE block.")
-    names, given = ({each.name for each in Module(path, source).definitions if "." not in each.name} for source in (text, body))
+    names, given = ({each.name for each in Module(path, source).definitions} for source in (text, body))
     if names and names <= given:
         return body + "\n" if text.endswith("\n") and not body.endswith("\n") else body
-    if len(after.body) == 1 and len(given) == 1:
-        return _replace_function(WholeFunction(path, given.pop(), change.text), path, text)
-    missing = ", ".join(sorted(names - given)[:3])
+    if given and given <= names and all(getattr(node, "name", None) in given for node in after.body):
+        return _replace_each(after.body, body, path, text, "")
+    missing = min(names - given)
     return EditProblem(f"The code block for {path} is not the whole file ({missing} is missing); use a SEARCH/REPLACE block.")
+
+
+def _replace_each(nodes: Sequence[ast.stmt], body: str, path: str, text: str, owner: str) -> str | EditProblem:
+    """Replaces the definitions of `text` in `owner` by those of the same name in `nodes`, which are parts of `body`."""
+    result: str | EditProblem = text
+    every = body.split("\n")
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and isinstance(result, str):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            code = tuple(every[first - 1 : node.end_lineno])
+            result = _replace_function(WholeFunction(path, f"{owner}{node.name}", code), path, result)
+    return result
 
 
 def _replace_function(change: WholeFunction, path: str, text: str) -> str | EditProblem:
@@ -142,19 +189,36 @@ def _replace_function(change: WholeFunction, path: str, text: str) -> str | Edit
         found = [each for each in definitions if each.name.endswith(f".{change.name}")]
     if len(found) != 1:
         return EditProblem(f"{path} has {'no' if not found else 'more than one'} {change.name}; use a SEARCH/REPLACE block.")
+    (old,) = found
     body = list(change.text)
     while body and not body[-1].strip():
         body.pop()
     first_line = next((line for line in body if line.strip()), "")
     margin = _indent(first_line)
-    code = parse("\n".join(line.removeprefix(margin) for line in body))
-    if code is None or [getattr(node, "name", None) for node in code.body] != [change.name.rpartition(".")[2]]:
+    plain = [line.removeprefix(margin) for line in body]
+    code = parse("\n".join(plain))
+    holder = code.body[0] if code is not None and len(code.body) == 1 else None
+    if isinstance(holder, ast.ClassDef) and (methods := _methods(holder, old)):
+        owner = old.name if old.is_class else old.name.rpartition(".")[0]
+        return _replace_each(methods, "\n".join(plain), path, text, f"{owner}.")
+    if holder is None or getattr(holder, "name", None) != change.name.rpartition(".")[2]:
         return EditProblem(f"The code block of FUNCTION {path}::{change.name} must be exactly one definition of that name.")
-    (old,) = found
     start = old.first if first_line.lstrip().startswith("@") else old.node.lineno  # decorators that the answer leaves out stay
     indent = " " * old.node.col_offset
     new = tuple(indent + line.removeprefix(margin) if line.strip() else "" for line in body)
     return _splice(text, start - 1, old.last, new)
+
+
+def _methods(given: ast.ClassDef, old: Definition) -> list[ast.stmt]:
+    """The methods to replace, if the answer has them inside their class and leaves the class's others out; else none."""
+    functions = [node for node in given.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    if not isinstance(old.node, ast.ClassDef):
+        owner, _, name = old.name.rpartition(".")
+        return [node for node in functions if node.name == name and owner.rpartition(".")[2] == given.name]
+    theirs = {node.name for node in old.node.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    rest = [node for node in given.body if node not in functions and not isinstance(node, ast.Expr | ast.Pass)]
+    is_part = given.name == old.node.name and not rest and {node.name for node in functions} < theirs
+    return list(functions) if is_part else []
 
 
 def _still_parses(edit: FileChange) -> EditProblem | None:

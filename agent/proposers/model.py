@@ -201,10 +201,13 @@ def _unseen(changes: tuple[Change, ...], shown: Shown, is_useless: bool) -> list
 async def _sources(
     changes: tuple[Change, ...], situation: Situation, shown: tuple[str, ...]
 ) -> dict[str, str | None] | EditProblem:
-    named = [path for change in changes if (path := clean_path(change.path)) is not None]  # `resolve` reports the invalid ones
-    is_unnamed = any(not change.path for change in changes)
+    """The texts of the files that the changes name; also of those shown, if a change has no path or one of no file."""
+    named = [clean_path(change.path) if change.path else None for change in changes]  # `resolve` reports the invalid ones
     sources: dict[str, str | None] = {}
-    for path in (*named, *(shown if is_unnamed else ())):
+    for path in (*named, *shown):
+        is_enough = all(each is not None and (each not in sources or sources[each] is not None) for each in named)
+        if path is None or path in sources or (path not in named and is_enough):
+            continue
         text = await read_text(situation.sandbox.base, path)
         if isinstance(text, EditProblem):
             return text

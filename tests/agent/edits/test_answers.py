@@ -41,6 +41,15 @@ That should do it.
 """
 
 
+def block(search: str, replace: str, path: str = "pkg/calc.py") -> str:
+    return f"{path}\n<<<<<<< SEARCH\n{search}\n=======\n{replace}\n>>>>>>> REPLACE\n"
+
+
+OLD, NEW = "    return a - b", "    return a + b"
+DENSE = "\ndef add(a,b):\n    return a-b"
+NUMBERED = "4 | def add(a, b):\n5 |     return a - b"
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -55,6 +64,25 @@ That should do it.
         "The fixed function:\n\n```python\ndef add(a, b):\n    return a + b\n```\n",
         "pkg/calc.py\n```python\ndef add(a, b):\n    return a + b\n```\n",
         f"### pkg/calc.py\n\n```python\n{MENDED}```\n",
+        # paths
+        block(OLD, NEW, "calc.py"),
+        block(OLD, NEW, "a/pkg/calc.py"),
+        block(OLD, NEW, "/repo/pkg/calc.py"),
+        "`pkg/calc.py::add`\n```python\ndef add(a, b):\n    return a + b\n```\n",
+        # markers
+        "pkg/calc.py\n------- SEARCH\n    return a - b\n=======\n    return a + b\n+++++++ REPLACE\n",
+        "1. pkg/calc.py\n   <<<<<<< SEARCH\n       return a - b\n   =======\n       return a + b\n   >>>>>>> REPLACE\n",
+        "pkg/calc.py\n<<<<<<< SEARCH\n    return a - b\n=======\n    return a + b\n",
+        "pkg/calc.py\n```python\n<<<<<<< SEARCH\n    return a - b\n=======\n    return a + b\n```\nThat is all.\n",
+        block(f"```python\n{OLD}\n```", f"```python\n{NEW}\n```"),
+        # blanks and line numbers
+        block(DENSE, f"def add(a, b):\n{NEW}"),
+        block(NUMBERED, NUMBERED.replace("-", "+")),
+        # JSON
+        '{"path": "pkg/calc.py", "search": "    return a - b\\n", "replace": "    return a + b\\n"}',
+        'So:\n```json\n{"edits": [{"file": "pkg/calc.py", "old_string": "a - b", "new_string": "a + b"}]}\n```\n'.replace(
+            "a - b", "return a - b"
+        ).replace("a + b", "return a + b"),
     ],
 )
 def test_what_can_mean_one_thing_only_is_read(answer: str) -> None:
@@ -119,3 +147,40 @@ def test_an_underlined_heading_is_no_divider(heading: str, title: str, ends: str
 def test_a_divider_of_another_length_is_read_where_there_is_no_other() -> None:
     answer = "pkg/calc.py\n<<<<<<< SEARCH\n    return a - b\n========\n    return a + b\n>>>>>>> REPLACE\n"
     assert read(answer) == {"pkg/calc.py": MENDED}
+
+
+def test_a_block_without_its_last_marker_ends_where_the_next_begins() -> None:
+    answer = (
+        "pkg/calc.py\n<<<<<<< SEARCH\n    return a - b\n=======\n    return a + b\n\n"
+        "pkg/other.py\n<<<<<<< SEARCH\n    return a * b\n=======\n    return b * a\n>>>>>>> REPLACE\n"
+    )
+    assert read(answer) == {"pkg/calc.py": MENDED, "pkg/other.py": SOURCES["pkg/other.py"].replace("a * b", "b * a")}
+
+
+BOX = "class Box:\n    size = 1\n\n    def grow(self):\n        return 1\n\n    def shrink(self):\n        return 2\n"
+GROWN = "class Box:\n    def grow(self):\n        return 3\n"
+
+
+@pytest.mark.parametrize("above", ["FUNCTION box.py::Box.grow", "FUNCTION box.py::Box", "box.py", "Here it is:"])
+def test_one_method_inside_its_class_leaves_the_others(above: str) -> None:
+    changes = parse(f"{above}\n```python\n{GROWN}```\n")
+    assert not isinstance(changes, EditProblem)
+    edits = resolve(changes, {"box.py": BOX}, ("box.py",))
+    assert not isinstance(edits, EditProblem), edits
+    assert edits[0].after == BOX.replace("return 1", "return 3")
+
+
+def test_a_fence_in_a_docstring_does_not_end_the_code() -> None:
+    after = 'def add(a, b):\n    """Adds.\n\n    ```\n    add(1, 2)\n    ```\n    """\n    return a + b\n'
+    assert read(f"FUNCTION pkg/calc.py::add\n```python\n{after}```\nDone.\n") == {
+        "pkg/calc.py": CALC.replace("def add(a, b):\n    return a - b\n", after)
+    }
+
+
+def test_lines_that_are_alike_without_blanks_must_be_the_only_ones() -> None:
+    changes = parse("a.py\n<<<<<<< SEARCH\nx=f( 1 )\n=======\nx = f(2)\n>>>>>>> REPLACE\n")
+    assert not isinstance(changes, EditProblem)
+    assert isinstance(resolve(changes, {"a.py": "x = f(1)\ny = 1\nx = f(1)\n"}), EditProblem)
+    edits = resolve(changes, {"a.py": "if y:\n    x = f(1)\n"})
+    assert not isinstance(edits, EditProblem), edits
+    assert edits[0].after == "if y:\n    x = f(2)\n"

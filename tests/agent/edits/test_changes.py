@@ -90,7 +90,7 @@ def test_lines_that_do_not_occur_are_refused_and_quoted() -> None:
         ("", "empty"),
         ("I would rather not.", "no SEARCH/REPLACE block"),
         ("x" * 10_000_000, "longer than"),
-        ("pkg/a.py\n<<<<<<< SEARCH\nx\n=======\ny\n", "not closed"),
+        ("pkg/a.py\n<<<<<<< SEARCH\nx\ny\n", "not closed"),
         ("<<<<<<< SEARCH\nx\n=======\ny\n>>>>>>> REPLACE\n", "path above"),
         (block("    return a - b", "    return a - b"), "changes nothing"),
         (block("    return a - b", "    return (a"), "not valid Python"),
