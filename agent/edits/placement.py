@@ -164,8 +164,8 @@ def _replace_file(change: WholeFile, path: str, text: str | None) -> str | EditP
         return body + "\n" if text.endswith("\n") and not body.endswith("\n") else body
     if given and given <= names and all(getattr(node, "name", None) in given for node in after.body):
         return _replace_each(after.body, body, path, text, "")
-    missing = min(names - given)
-    return EditProblem(f"The code block for {path} is not the whole file ({missing} is missing); use a SEARCH/REPLACE block.")
+    missing = f" ({min(names - given)} is missing)" if names - given else ""
+    return EditProblem(f"The code block for {path} is not the whole file{missing}; use a SEARCH/REPLACE block.")
 
 
 def _replace_each(nodes: Sequence[ast.stmt], body: str, path: str, text: str, owner: str) -> str | EditProblem:

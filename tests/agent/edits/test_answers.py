@@ -120,6 +120,14 @@ def test_lines_that_fit_two_files_need_a_path() -> None:
     assert "more than one file" in told.sentence
 
 
+def test_a_file_without_definitions_is_not_replaced_by_a_part() -> None:
+    changes = parse("settings.py\n```python\nTWO = 3\n```\n")
+    assert not isinstance(changes, EditProblem)
+    told = resolve(changes, {"settings.py": "ONE = 1\nTWO = 2\n"})
+    assert isinstance(told, EditProblem)
+    assert "settings.py is not the whole file; use" in told.sentence
+
+
 def test_a_diff_can_make_a_new_file() -> None:
     changes = parse("--- /dev/null\n+++ b/pkg/new.py\n@@ -0,0 +1,2 @@\n+X = 1\n+Y = 2\n")
     assert not isinstance(changes, EditProblem)
