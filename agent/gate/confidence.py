@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.challenge.judgement import Challenged
+from agent.contract.outcome import VERY_SURE
 from agent.contract.proposal import Candidate, is_model
 from agent.edits.changes import changed_lines
 
@@ -24,6 +25,7 @@ DOUBT = -1.5  # for each doubt of the challenge, at most two
 PRIOR = 0.6  # times the proposer's estimate, 0..1, which is lower for two mutations than for one
 MODEL = -1.2  # for a model's change: alternatives were not searched
 TEN_LINES = -0.25  # for every ten changed lines
+MANY = 3  # other plausible changes: from then on, the tests leave a choice, and none of the changes is "very sure"
 DEGRADED = -0.4  # for each step that fell back to something weaker
 
 
@@ -43,4 +45,5 @@ def estimate(candidate: Candidate, alternatives: int, degraded: Sequence[str], c
     if lines > 20:
         doubts.append(f"it changes {lines} lines")
     doubts += [f"the step `{step}` could not run in full" for step in fallen]
-    return Confidence(round(1 / (1 + math.exp(-max(-5.0, odds))), 2), tuple(doubts))
+    value = round(1 / (1 + math.exp(-max(-5.0, odds))), 2)
+    return Confidence(min(value, VERY_SURE - 0.01) if alternatives >= MANY else value, tuple(doubts))

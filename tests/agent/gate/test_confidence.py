@@ -1,6 +1,7 @@
 """What makes a repair surer, and what less."""
 
 from agent.challenge.judgement import Challenged
+from agent.contract.outcome import VERY_SURE
 from agent.contract.proposal import Candidate, FileChange
 from agent.gate.confidence import SURE, estimate
 
@@ -29,6 +30,12 @@ def test_more_alternatives_never_make_it_surer() -> None:
     values = [estimate(SMALL, count, (), NOTHING).value for count in (0, 1, 2, 5, 20, 1000, -1)]
     assert values[:-1] == sorted(values[:-1], reverse=True)
     assert values[-1] == values[0]
+
+
+def test_what_the_tests_do_not_decide_is_never_very_sure() -> None:
+    sure = Candidate("patterns", SMALL.edits, "small", prior=0.95)
+    assert estimate(sure, 2, (), Challenged(kept=2)).value >= VERY_SURE
+    assert estimate(sure, 3, (), Challenged(kept=2)).value < VERY_SURE
 
 
 def test_two_doubts_of_the_challenge_are_not_sure() -> None:
