@@ -170,6 +170,11 @@ async def read_text(workspace: Workspace, path: str) -> str | EditProblem | None
         return EditProblem(f"{path} is larger than {EDITABLE // 1024} KiB and is not edited.")
     except ValueError as error:
         return EditProblem(f"{path!r} is not a file in the repository: {error}.")
+    return text_of(path, content)
+
+
+def text_of(path: str, content: bytes) -> str | EditProblem:
+    """The content of a file as text, or why it cannot be edited as text."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:

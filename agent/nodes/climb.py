@@ -42,7 +42,7 @@ async def climb(state: State, work: Work) -> Direction:
         else:  # a new rung starts without the last one's diagnosis
             behind = len(state.get("refused", []))
             update |= {"round": 1, "diagnosis": None, "stuck": 0, "rejected": 0, "refused_behind": behind}
-        situation = await situation_of({**state, **update, "rung": rung}, work)
+        situation = await situation_of({**state, **update, "rung": rung}, work, with_change=not is_model(proposer.rung))
         reason = proposer.can_help(situation)
         if reason is None and is_model(proposer.rung):
             reason = work.ledger.model_spent_up()

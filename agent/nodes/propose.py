@@ -58,13 +58,16 @@ async def propose(state: State, work: Work) -> Proposals:
     }
 
 
-async def situation_of(state: State, work: Work) -> Situation:
-    """What a rung gets to know now. Its seconds leave time for the gate and for later rungs."""
+async def situation_of(state: State, work: Work, *, with_change: bool = True) -> Situation:
+    """What a rung gets to know now. Its seconds leave time for the gate and for later rungs.
+
+    What changed since the last good commit can be many megabytes, so steps that do not read it leave it out.
+    """
     context = work.context
     base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
     rungs_left = max(1, len(work.ladder) - state["rung"])
     known, memories = state.get("diagnosis"), state.get("memories_ref")
-    regression, culprit = state.get("regression_ref"), state.get("culprit_ref")
+    regression, culprit = (state.get("regression_ref"), state.get("culprit_ref")) if with_change else (None, None)
     return Situation(
         sandbox=work.task.sandbox,
         runner=work.runner,

@@ -36,7 +36,7 @@ async def review(state: State, work: Work) -> Reviewed:
         return {}
     if (bound := work.ledger.model_spent_up()) is not None:
         return await fell_back(work, "review", f"The review was skipped: {bound}")
-    prompt = await reviewing.review(await situation_of(state, work), candidate)
+    prompt = await reviewing.review(await situation_of(state, work, with_change=False), candidate)
     rung = model_name(candidate.rung)
     try:
         answer = await models.ask(prompt, seconds=min(SECONDS, work.ledger.seconds_left() / 3), emit=context.emit, rung=rung)
