@@ -18,6 +18,7 @@ class ChangedFile:
     before: bytes | None = None  # None: the file did not exist there
     patch: str | None = None  # instead of `before`: the unified diff from there, as GitHub's API returns it (hunks only)
     renamed_to: str | None = None  # with `patch`: its path in the failing commit, which is a changed file of its own
+    executable: bool | None = None  # its mode there; None: as in the failing commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class LastGood:
     name: str  # for people, as it stands in a sentence: "the parent commit 3f2a91c0de", "the last commit (…)"
     files: tuple[ChangedFile, ...]
     passed_in_ci: bool = False  # CI reported it green; otherwise it is a guess that a run must confirm
+    unread: tuple[str, ...] = ()  # further changed files, whose old content is not known: they stay as they are now
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,9 @@ class Regression:
     reversal: Edits  # takes the change of the text files back, without tests
     tests: tuple[str, ...]  # test files that changed
     ids: tuple[str, ...]  # failing ids that pass at the good commit or are new since, sorted
-    unread: tuple[str, ...] = ()  # changed files that are not text or too large
+    unread: tuple[str, ...] = ()  # changed files that `reversal` lacks: not text, too large, or unknown
     new: tuple[str, ...] = ()  # those of the ids that are new since
+    modes: tuple[str, ...] = ()  # files that became executable or no longer are, which `reversal` does not take back
 
 
 @dataclass(frozen=True, slots=True)

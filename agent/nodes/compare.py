@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 
 from agent.checks.oracle import turned
 from agent.contract import words
@@ -11,7 +12,7 @@ from agent.contract.events import Compared
 from agent.contract.last_good import LastGood, Regression
 from agent.contract.proposal import FileChange
 from agent.contract.verdicts import CheckRun, Oracle, VerdictId
-from agent.edits.changes import EditProblem, read_text
+from agent.edits.changes import EditProblem, read_text, text_of
 from agent.gate.gate import needs_install
 from agent.nodes.reproduce import for_want
 from agent.report import endings
@@ -49,7 +50,7 @@ async def compare(state: State, work: Work) -> BaselineOrEnd:
     red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
     if (ending := for_want(work, red, base)) is not None:
         return {"ending": pack(ending)}
-    update: BaselineOrEnd = {"notes": [f"{text}."]} if seen.has_failing else {}
+    update: BaselineOrEnd = {"notes": [f"{text}."]} if seen.has_failing or seen.unread else {}
     if left:
         update["oracle_ref"] = await context.keep(oracle)
     if broke or new:
@@ -80,6 +81,8 @@ def _text(seen: Comparison, broke: list[VerdictId], new: list[VerdictId], left: 
         for ids, one, many, where in said
         if ids
     ]
+    if parts and seen.unread:
+        parts.append(f"{words.named(seen.unread)} changed too and {'stays' if len(seen.unread) == 1 else 'stay'} as now")
     return "; ".join(parts) or f"The failing checks could not be run at {seen.good.name}"
 
 
@@ -105,12 +108,13 @@ async def _compared(work: Work, oracle: Oracle, base: Mapping[str, CheckRun], go
     passing: dict[str, frozenset[VerdictId]] = {}
     failing: dict[str, frozenset[VerdictId]] = {}
     new: dict[str, frozenset[VerdictId]] = {}
+    unread = good.unread
     for check in oracle.checks:
         target = oracle.must_turn[check.name]
         if not target or work.ledger.seconds_left() <= 0:
             continue
         async with work.task.sandbox.candidate() as workspace:
-            await _write(workspace, good)
+            unread = (*good.unread, *await _write(workspace, good))
             if reinstall:
                 try:
                     await workspace.install(work.task.packages)
@@ -123,41 +127,56 @@ async def _compared(work: Work, oracle: Oracle, base: Mapping[str, CheckRun], go
             failing[check.name] = target & run.red
             rest = target - passing[check.name] - failing[check.name]
             new[check.name] = frozenset(id_ for id_ in rest if is_new(id_, good))
-    return Comparison(good, passing, failing, new)
+    return Comparison(good, passing, failing, new, unread)
 
 
-async def _write(workspace: Workspace, good: LastGood) -> None:
-    """Raises `ValueError` where a path is no file, such as one that was replaced by a link."""
-    # Removals first: a folder may have taken the place of a file.
+async def _write(workspace: Workspace, good: LastGood) -> list[str]:
+    """Lays the commit out. Returns the files that stay as they are now because that is impossible for them.
+
+    Raises `ValueError` if it is for all.
+    """
+    folders = {str(folder) for file in good.files if file.before is None for folder in PurePosixPath(file.path).parents}
+    stuck = [file.path for file in good.files if file.before is not None and file.path in folders]  # a folder is there now
+    inside = tuple(f"{path}/" for path in stuck)
+    # Removals first: a link may have taken the place of a folder.
     for file in sorted(good.files, key=lambda file: file.before is not None):
-        if file.before is None:
-            await workspace.remove(file.path)
-        else:
-            await workspace.write(file.path, file.before)
+        if file.path in stuck or file.path.startswith(inside):
+            continue
+        try:
+            if file.before is None:
+                await workspace.remove(file.path)
+            else:
+                await _replace(workspace, file.path, file.before, file.executable)
+        except ValueError:
+            stuck.append(file.path)
+    if stuck and all(file.path in stuck or file.path.startswith(inside) for file in good.files):
+        raise ValueError(f"{good.name} cannot be laid out here")
+    return stuck
+
+
+async def _replace(workspace: Workspace, path: str, content: bytes, executable: bool | None) -> None:
+    try:
+        await workspace.write(path, content, executable=executable)
+    except ValueError:
+        await workspace.remove(path)  # a link may have taken its place
+        await workspace.write(path, content, executable=executable)
 
 
 async def _regression(work: Work, seen: Comparison, ids: list[VerdictId], new: list[VerdictId]) -> Regression:
     reversal: list[FileChange] = []
-    tests = [file.path for file in seen.good.files if is_test(file.path)]
-    unread: list[str] = []
+    tests = [path for path in (*(file.path for file in seen.good.files), *seen.good.unread) if is_test(path)]
+    unread = list(seen.unread)
+    modes: list[str] = []
     code = [file for file in seen.good.files if not is_test(file.path) and not is_prose(file.path)]
     for some in (code[at : at + ABREAST] for at in range(0, len(code), ABREAST)):
         read = await asyncio.gather(*(read_text(work.task.sandbox.base, file.path) for file in some))
         for file, now in zip(some, read, strict=True):
-            before = _decoded(file.before)
+            before = None if file.before is None else text_of(file.path, file.before)
+            if file.executable is not None and now is not None:
+                modes.append(file.path)
             if isinstance(now, EditProblem) or isinstance(before, EditProblem):
                 unread.append(file.path)
             elif now != before:
                 reversal.append(FileChange(file.path, now, before))
     names, recent = tuple(map(str, ids)), tuple(map(str, new))
-    return Regression(seen.good.name, tuple(reversal), tuple(tests), names, tuple(unread), recent)
-
-
-def _decoded(content: bytes | None) -> str | EditProblem | None:
-    if content is None:
-        return None
-    try:
-        text = content.decode()
-    except UnicodeDecodeError:
-        return EditProblem("It is not UTF-8.")
-    return EditProblem("It is a binary file.") if "\0" in text else text
+    return Regression(seen.good.name, tuple(reversal), tuple(tests), names, tuple(dict.fromkeys(unread)), recent, tuple(modes))

@@ -34,6 +34,7 @@ class Comparison:
     passing: Mapping[str, frozenset[VerdictId]]
     failing: Mapping[str, frozenset[VerdictId]]
     new: Mapping[str, frozenset[VerdictId]]  # they do not exist there, or their file does not load
+    unread: tuple[str, ...] = ()  # changed files that stayed as they are now, so a failure proves nothing
 
     @property
     def has_passing(self) -> bool:
@@ -58,15 +59,19 @@ def not_this_changes(
 
     They fail at the good commit too. If all failing ids do, those stay that CI's log names. If it names none, those stay that
     may be the code's fault: their messages are about the code, and they are few, or nobody knows whether the commit was good.
+    If a part of the change was not taken back, that part may have caused every failure, so only what CI's log lacks leaves.
     """
+    if seen.unread:
+        there = {failure.id: sign_of(failure) for failure in failures(base, only_here(oracle, base, reported_ids))}
+        return dict(sorted(there.items()))
     target = [id_ for ids in oracle.must_turn.values() for id_ in ids]
-    there = {id_ for ids in seen.failing.values() for id_ in ids}
-    signs = {failure.id: sign_of(failure) for failure in failures(base, there)}
+    failing = {id_ for ids in seen.failing.values() for id_ in ids}
+    signs = {failure.id: sign_of(failure) for failure in failures(base, failing)}
     reported = reported_in(reported_ids, target)
-    leaving = there
+    leaving = failing
     if not seen.has_passing:
-        is_wide = seen.good.passed_in_ci and len(there) > FEW
-        leaving = there - reported if reported else there if is_wide else {id_ for id_ in there if signs.get(id_)}
+        is_wide = seen.good.passed_in_ci and len(failing) > FEW
+        leaving = failing - reported if reported else failing if is_wide else {id_ for id_ in failing if signs.get(id_)}
     return {id_: signs.get(id_, "") for id_ in sorted(leaving)}
 
 

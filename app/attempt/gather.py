@@ -36,6 +36,7 @@ class HeadCommit:
 
     sha: str
     branch: str
+    base: str = ""  # branch that a pull request asks to merge into; "": see the runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit |
             "The pull request comes from a fork; Selfheal only repairs branches of this repository.",
             "Push the branch to this repository, or run `selfheal fix` in a checkout of the fork.",
         )
-    return HeadCommit(pull.head.sha, pull.head.ref)
+    return HeadCommit(pull.head.sha, pull.head.ref, pull.base.ref)
 
 
 async def has_moved(head: HeadCommit, repository: Repository) -> NoRepair | None:
@@ -145,7 +146,9 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     hints += [redact(check.text, secrets) for check in others]
     title = ", ".join(run.name for run in runs) or ", ".join(check.name for check in others)
     url = runs[0].url if runs else next((check.html_url or check.details_url or "" for check in others), "")
-    good, notes = await find_last_good(head.sha, head.branch, runs, attempt.repository.default_branch, repository)
+    asked = [pull.base.ref for run in runs for pull in run.pull_requests if pull.head.ref == head.branch]
+    base = head.base or next(iter(asked), attempt.repository.default_branch)
+    good, notes = await find_last_good(head.sha, head.branch, runs, base, repository)
     return Gathered(
         configuration,
         tuple(jobs),

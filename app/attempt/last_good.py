@@ -9,14 +9,16 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from agent.contract import words
 from agent.contract.last_good import ChangedFile, LastGood
-from app.github.errors import BadCredentials, GitHubError, NotFound, RateLimited
+from app.github.errors import BadCredentials, GitHubError, NotFound, RateLimited, TooLarge
 from app.github.repository import MIB, Repository
 from app.github.types import MOST_COMPARED, ComparedFile, Comparison, WorkflowRun
 
 _MOST_FETCHED = 20  # files whose patch GitHub leaves out: pictures and recorded data
 _LARGEST = 4 * MIB  # of these files
 _MOST_COMPARED_RUNS = 2  # if the newest passed run is of a later commit than the failing one
+_ONE_LINE = re.compile(r"@@ -1 \+0,0 @@\n-[^\n]*\n\\ [^\n]*\n?")
 _SUBMODULE = re.compile(r"@@ [^\n]* @@(?:\n[-+]Subproject commit [0-9a-f]{40,64})+")
 
 
@@ -35,19 +37,23 @@ class _Unknown(Exception):
 
 
 async def find_last_good(
-    sha: str, branch: str, runs: Collection[WorkflowRun], default_branch: str, repository: Repository
+    sha: str, branch: str, runs: Collection[WorkflowRun], base_branch: str, repository: Repository
 ) -> tuple[tuple[LastGood, ...], tuple[str, ...]]:
     """The last good commit before `sha`, the head of `branch`, at most one; and notes for people.
 
-    It is the newest ancestor with a successful run of the failing workflow on the branch, else the merge base with the default
-    branch. Usually two or three requests. Raises `RateLimited` and `BadCredentials`, which postpone an attempt.
+    It is the newest ancestor with a green run of the failing workflow on the branch, else the merge base with `base_branch`,
+    the base of its pull request or the default branch. Usually two or three requests. Raises `RateLimited`, `BadCredentials`,
+    which postpone an attempt.
     """
     try:
         base = await _passed_ancestor(sha, branch, runs, repository) if runs else None
-        base = base or await _fork_point(sha, branch, default_branch, repository)
+        base = base or await _fork_point(sha, branch, base_branch, repository)
         if base is None:
             return (), ()
-        return (LastGood(base.name, await _changed_files(base, repository), base.passed_in_ci),), ()
+        files, unread = await _changed_files(base, repository)
+        if unread and not files:
+            raise _Unknown(f"GitHub does not tell the old content of {words.named(unread)}")
+        return (LastGood(base.name, files, base.passed_in_ci, unread),), ()
     except (RateLimited, BadCredentials):
         raise
     except NotFound:
@@ -77,55 +83,64 @@ async def _passed_ancestor(sha: str, branch: str, runs: Collection[WorkflowRun],
     return None
 
 
-async def _fork_point(sha: str, branch: str, default_branch: str, repository: Repository) -> _Base | None:
-    """Where the branch left the default branch."""
-    if branch == default_branch:
+async def _fork_point(sha: str, branch: str, base_branch: str, repository: Repository) -> _Base | None:
+    """Where the branch left its base."""
+    if branch == base_branch:
         return None
-    comparison = await repository.compare(default_branch, sha)
+    comparison = await repository.compare(base_branch, sha)
     point = comparison.merge_base.sha
     if point == sha:
-        return None  # the default branch contains the commit
-    return _Base(point, f"the merge base with the default branch ({point[:10]})", False, comparison)
+        return None  # the base contains the commit
+    base = "default branch" if base_branch == repository.ref.default_branch else "pull request's base"
+    return _Base(point, f"the merge base with the {base} ({point[:10]})", False, comparison)
 
 
-async def _changed_files(base: _Base, repository: Repository) -> tuple[ChangedFile, ...]:
-    """Every file that changed. Raises `_Unknown` if GitHub does not list all, or leaves out too many patches."""
+async def _changed_files(base: _Base, repository: Repository) -> tuple[tuple[ChangedFile, ...], tuple[str, ...]]:
+    """Every file that changed, and further ones whose old content GitHub does not give. Raises `_Unknown` if more changed."""
     if not base.comparison.is_whole:
         raise _Unknown(f"{MOST_COMPARED} or more files changed since {base.name}")
-    fetched = [file for file in base.comparison.files if _must_be_fetched(file)]
-    if len(fetched) > _MOST_FETCHED:
-        raise _Unknown(f"GitHub leaves out the difference of {len(fetched)} files since {base.name}")
     found: list[ChangedFile] = []
+    unread: list[str] = []
+    fetched = 0
     for file in base.comparison.files:
-        if file.status == "unchanged" or _SUBMODULE.fullmatch(file.patch or ""):
-            continue  # a submodule's files are in another repository
+        if file.status == "unchanged":
+            continue
+        if _SUBMODULE.fullmatch(file.patch or ""):
+            unread.append(file.path)  # its files are in another repository
+            continue
         if file.status in ("added", "copied"):
             found.append(ChangedFile(file.path))
             continue
         old_path = file.old_path or file.path
-        if file in fetched:
-            found.append(ChangedFile(old_path, await _content(old_path, base.sha, repository)))
+        if _must_be_fetched(file):
+            fetched += 1
+            content = await _content(old_path, base.sha, repository) if fetched <= _MOST_FETCHED else None
+            if content is None:
+                unread += dict.fromkeys((old_path, file.path))  # the new half of a renamed file stays too
+                continue
+            found.append(ChangedFile(old_path, content))
         elif old_path != file.path:
             found.append(ChangedFile(old_path, patch=file.patch or "", renamed_to=file.path))
         else:
             found.append(ChangedFile(file.path, patch=file.patch))
         if old_path != file.path:
             found.append(ChangedFile(file.path))
-    return tuple(found)
+    return tuple(found), tuple(unread)
 
 
 def _must_be_fetched(file: ComparedFile) -> bool:
     """Whether only the old file shows what changed. One that was only renamed has no patch either."""
-    if file.status in ("added", "copied", "unchanged"):
-        return False
     if file.patch is None:
         return file.status != "renamed" or file.changes > 0
+    if file.status == "removed" and _ONE_LINE.fullmatch(file.patch):
+        return True  # it may have been a link, whose content is its target
     # "Some portions of a limited diff may be displayed": a patch that was cut has fewer lines.
     return sum(line.startswith(("+", "-")) for line in file.patch.split("\n")) != file.changes
 
 
-async def _content(path: str, sha: str, repository: Repository) -> bytes:
-    content = await repository.file(path, sha, limit=_LARGEST)
-    if content is None:
-        raise _Unknown(f"{path} is not a regular file at {sha[:10]}")
-    return content
+async def _content(path: str, sha: str, repository: Repository) -> bytes | None:
+    """None if it is not a regular file, or too large."""
+    try:
+        return await repository.file(path, sha, limit=_LARGEST)
+    except TooLarge:
+        return None

@@ -102,6 +102,13 @@ class Collaborator(msgspec.Struct, frozen=True):
         return Permission(self.role_name) if self.role_name in tuple(Permission) else self.permission
 
 
+class PullLink(msgspec.Struct, frozen=True):
+    """A pull request of this repository, as a run names it."""
+
+    head: Side
+    base: Side
+
+
 class WorkflowRun(
     msgspec.Struct,
     frozen=True,
@@ -118,6 +125,7 @@ class WorkflowRun(
     workflow_id: int = 0
     head_sha: str = ""
     head_repository: Minimal | None = None  # None: that fork was deleted
+    pull_requests: tuple[PullLink, ...] = ()  # open ones with this head; none of forks
 
     @property
     def path(self) -> str:
@@ -242,6 +250,7 @@ class PullRequest(msgspec.Struct, frozen=True, rename={"url": "html_url"}):
     state: Literal["open", "closed"]
     title: str
     head: Side
+    base: Side
     merged_at: str | None = None
     body: str | None = None
     labels: tuple[Label, ...] = ()

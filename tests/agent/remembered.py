@@ -67,15 +67,15 @@ async def ask(
     return _ANSWERS[key]
 
 
-async def _closed(workspace: Workspace) -> tuple[tuple[str, bytes], ...] | None:
+async def _closed(workspace: Workspace) -> tuple[tuple[str, bytes, bool], ...] | None:
     """The files, where none of them looks beyond them."""
     files = [
-        (entry.path, await workspace.read(entry.path))
+        (entry.path, await workspace.read(entry.path), entry.executable)
         for entry in await workspace.files()
         if "__pycache__" not in entry.path and not entry.link
     ]
-    own = {path.partition("/")[0].removesuffix(".py").encode() for path, _ in files} | {b"pytest", b"unittest", b""}
-    for _, content in files:
+    own = {path.partition("/")[0].removesuffix(".py").encode() for path, _, _ in files} | {b"pytest", b"unittest", b""}
+    for _, content, _ in files:
         rest = IMPORT.sub(lambda found: b"" if (found[1] or found[2] or b"") in own else found[0], content)
         if any(word in rest for word in BEYOND_ITSELF):
             return None

@@ -40,7 +40,7 @@ class HistoryProposer:
         if situation.regression is None:
             return "no earlier commit is known at which the failing checks pass"
         if not situation.regression.reversal:
-            return "no code changed since the good commit"
+            return f"no code changed since the good commit{_beside(situation.regression)}"
         return None
 
     async def propose(self, situation: Situation) -> Proposal:
@@ -62,6 +62,13 @@ class HistoryProposer:
         )
         note = f"{culprits.part(culprit)} {'breaks' if culprit.lines == 1 else 'break'} the tests"
         return Proposal((candidate,) if is_proposed else (), hunt.tried, 1, note=note, culprit=culprit)
+
+
+def _beside(regression: Regression) -> str:
+    """What else changed, as a clause; "" if nothing did."""
+    read = f"; {words.named(regression.unread)} changed too and cannot be taken back here" if regression.unread else ""
+    modes = f"; the executable bit of {words.named(regression.modes)} changed" if regression.modes else ""
+    return read + modes
 
 
 def _title(culprit: Culprit) -> str:
@@ -98,17 +105,16 @@ class _Hunt:
             found = [await self._minimized()]
         found = found or await self._single()
         if not found:
-            unread = self.regression.unread
-            files = f"; {words.named(unread)} changed too and cannot be read as text" if unread else ""
-            self.note = f"no part of the change since {self.regression.good} makes the tests pass if it is taken back{files}"
+            start = f"no part of the change since {self.regression.good} makes the tests pass if it is taken back"
+            self.note = f"{start}{_beside(self.regression)}"
             return None
         found[0] = await self._with_moved(found[0])
         best, breaks = found[0], await self._broken_by(found[0])
         for edits in found[1:WHOLE_RUNS]:
             if not breaks:
                 break
-            if not (others := await self._broken_by(edits)):
-                best, breaks = edits, others
+            if await self._broken_by(edits) == []:
+                best, breaks = edits, []
         count, total = changed_lines(best), changed_lines(self.regression.reversal)
         places = await asyncio.to_thread(lambda: tuple(_places(best)))
         shown = await asyncio.to_thread(self._as_changed, best)

@@ -10,17 +10,21 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+from agent.contract import words
 from agent.contract.last_good import ChangedFile, LastGood
+from agent.edits.changes import EDITABLE
 from app.cli.checkout.checkout import CheckoutFiles, git, paths_of
 from sandbox.base import MIB
 from sandbox.host.git import batch_contents
 
 MOST_FILES = 1_000  # that differ from a good commit; with more, it is too far away to explain a failure
 LARGEST = 64 * MIB  # of their contents at the good commit
-_FILES = ("100644", "100755")
-_CONVERTING = ("filter", "ident", "eol", "working-tree-encoding")  # attributes
+_FILE, _EXECUTABLE, _LINK, _MODULE = "100644", "100755", "120000", "160000"
+_CONVERTING = ("filter", "ident", "working-tree-encoding")  # attributes
+_Listed = Mapping[str, tuple[str, str]]  # path → mode and object id
 
 
 class NoSuchRevision(Exception):
@@ -47,20 +51,20 @@ async def last_good(root: Path, files: CheckoutFiles, revision: str | None) -> t
         named = [(commit, f"commit {commit[:10]}")]
     else:
         named = await _named(root)
-    names = await _as_stored(root, files.names)
-    now = await asyncio.to_thread(_hashes, root, names, await _hash_name(root))
+    now = await _now(root, files.names)
     found: list[LastGood] = []
     notes: list[str] = []
     for commit, name in named:
         try:
-            changed = await _changed(root, commit, now, frozenset(files.names).difference(names))
+            good = await _compared(root, commit, name, now)
         except UnknownDifference as why:
             notes.append(f"there is no comparison with {name}: {why}")
             continue
-        if changed:
-            found.append(LastGood(name, changed))
+        if good.files:
+            found.append(good)
         elif revision is not None:
-            notes.append(f"there is no comparison with {name}: no file has changed since")
+            what = f"only {words.named(good.unread)} changed since" if good.unread else "no file has changed since"
+            notes.append(f"there is no comparison with {name}: {what}")
     return tuple(found), tuple(notes) if revision is not None else ()
 
 
@@ -85,63 +89,143 @@ async def _commit(root: Path, revision: str) -> str | None:
     return shown.decode().strip() if shown is not None else None
 
 
-async def _as_stored(root: Path, names: Sequence[str]) -> list[str]:
-    """The files whose content git stores as it is, without filters such as LFS and without converted line endings."""
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """The checkout as it is, with the object ids that git would give to its files."""
+
+    files: _Listed  # files and links, without the converted ones
+    crlf: frozenset[str]  # files with CRLF line endings that git stores with LF
+    staged: _Listed  # git's index
+    converted: frozenset[str]  # files whose content git stores in another form, by filters such as LFS
+    has_modes: bool  # does the file system keep the executable bit?
+
+
+async def _now(root: Path, names: Sequence[str]) -> _Now:
+    staged = _listed(await git(root, "ls-files", "-s", "-z"), at=1)
+    converted = await _converted(root, names)
+    is_crlf = await _setting(root, "core.autocrlf") == "true"
+    crlf_names = frozenset(names if is_crlf else await _with_attribute(root, names, {"eol": ("crlf",)}))
+    algorithm = (await git(root, "rev-parse", "--show-object-format") or b"sha1").decode().strip()
+
+    def read() -> tuple[dict[str, tuple[str, str]], frozenset[str]]:
+        files: dict[str, tuple[str, str]] = {}
+        crlf: set[str] = set()
+        for name in names:
+            if name in converted:
+                continue
+            with suppress(OSError):  # packing reports what cannot be read
+                mode, raw, stored = _hashed(root / name, algorithm)
+                known = staged.get(name, ("", ""))[1]
+                if stored and known and raw != known and (stored == known or name in crlf_names):
+                    crlf.add(name)
+                files[name] = (mode, stored if name in crlf else raw)
+        return files, frozenset(crlf)
+
+    files, crlf = await asyncio.to_thread(read)
+    return _Now(files, crlf, staged, converted, await _setting(root, "core.fileMode") != "false")
+
+
+async def _setting(root: Path, name: str) -> str:
+    return (await git(root, "config", "--get", name) or b"").decode("utf-8", "replace").strip().lower()
+
+
+async def _converted(root: Path, names: Sequence[str]) -> frozenset[str]:
+    return await _with_attribute(root, names, dict.fromkeys(_CONVERTING, ()))
+
+
+async def _with_attribute(root: Path, names: Sequence[str], wanted: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    """The files with one of these attributes set to one of its values; to any value, if none is given."""
     asked = "".join(f"{name}\0" for name in names).encode(errors="surrogateescape")
-    told = paths_of(await git(root, "check-attr", "-z", "--stdin", *_CONVERTING, stdin=asked) or b"")
-    converted = {path for path, value in zip(told[::3], told[2::3], strict=False) if value not in ("unspecified", "unset")}
-    return [name for name in names if name not in converted]
+    told = paths_of(await git(root, "check-attr", "-z", "--stdin", *wanted, stdin=asked) or b"")
+    facts = zip(told[::3], told[1::3], told[2::3], strict=False)
+    return frozenset(
+        path
+        for path, name, value in facts
+        if (value in wanted[name] if wanted[name] else value not in ("unspecified", "unset"))
+    )
 
 
-async def _hash_name(root: Path) -> str:
-    shown = await git(root, "rev-parse", "--show-object-format")
-    return (shown or b"sha1").decode().strip()
+def _hashed(file: Path, algorithm: str) -> tuple[str, str, str]:
+    """Mode and object id of a file or link, and the object id with LF line endings if all are CRLF. Raises `OSError`."""
+    if file.is_symlink():
+        return _LINK, _object_id(os.fsencode(file.readlink()), algorithm), ""
+    if not file.is_file():
+        raise FileNotFoundError(file)
+    with file.open("rb") as content:
+        what = os.fstat(content.fileno())
+        mode = _EXECUTABLE if what.st_mode & 0o100 else _FILE
+        if what.st_size <= EDITABLE:
+            whole = content.read()
+            is_crlf = b"\r\n" in whole and b"\0" not in whole and whole.count(b"\r\n") == whole.count(b"\n")
+            stored = _object_id(whole.replace(b"\r\n", b"\n"), algorithm) if is_crlf else ""
+            return mode, _object_id(whole, algorithm), stored
+        digest = hashlib.new(algorithm, b"blob %d\0" % what.st_size, usedforsecurity=False)
+        while chunk := content.read(MIB):
+            digest.update(chunk)
+        return mode, digest.hexdigest(), ""
 
 
-def _hashes(root: Path, names: Sequence[str], hash_name: str) -> dict[str, str]:
-    """The object ids of the files as they are now."""
+def _object_id(content: bytes, algorithm: str) -> str:
+    return hashlib.new(algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def _listed(told: bytes | None, *, at: int = 2) -> _Listed:
+    """The entries of `ls-tree -z` or `ls-files -s -z`; `at` is the place of the object id."""
     found = {}
-    for name in names:
-        file = root / name
-        if file.is_symlink() or not file.is_file():
-            continue
-        with suppress(OSError), file.open("rb") as content:  # packing reports what cannot be read
-            digest = hashlib.new(hash_name, b"blob %d\0" % os.fstat(content.fileno()).st_size, usedforsecurity=False)
-            while chunk := content.read(MIB):
-                digest.update(chunk)
-            found[name] = digest.hexdigest()
+    for line in paths_of(told or b""):
+        head, _, path = line.partition("\t")
+        facts = head.split(" ")
+        found[path] = (facts[0], facts[at])
     return found
 
 
-async def _changed(root: Path, commit: str, now: Mapping[str, str], unread: frozenset[str]) -> tuple[ChangedFile, ...]:
-    """The files that differ from the commit, without the unread ones. Raises `UnknownDifference`."""
+async def _compared(root: Path, commit: str, name: str, now: _Now) -> LastGood:
+    """The commit with what differs from it. Raises `UnknownDifference`."""
     listed = await git(root, "ls-tree", "-r", "-z", commit)
     if listed is None:
         raise UnknownDifference("git cannot read it")
-    then: dict[str, str] = {}
-    modules: list[str] = []
-    for line in paths_of(listed):
-        head, _, path = line.partition("\t")
-        mode, _, rest = head.partition(" ")
-        if mode in _FILES:
-            then[path] = rest.split(" ")[1]
-        elif mode == "160000":
-            modules.append(f"{path}/")
-    differing = [path for path in sorted({*then, *now}) if then.get(path) != now.get(path)]
-    differing = [path for path in differing if path not in unread and not path.startswith(tuple(modules))]
-    if len(differing) > MOST_FILES:
-        raise UnknownDifference(f"{len(differing):,} files differ, more than {MOST_FILES:,}")
-    known = [path for path in differing if path in then]
-    sizes = await git(root, "cat-file", "--batch-check=%(objectsize)", stdin=_asked(then, known))
+    then = _listed(listed)
+    modules = tuple(f"{path}/" for path, (mode, _) in then.items() if mode == _MODULE)
+    added: list[str] = []
+    known: list[str] = []
+    unread: list[str] = []
+    gone = await _converted(root, [path for path in then if path not in now.files and path not in now.converted])
+    for path in sorted({*then, *now.files, *now.converted}):
+        old, new = then.get(path), now.files.get(path)
+        if path.startswith(modules):
+            continue  # of a submodule, which is compared as a whole
+        if old is None:
+            added.append(path)
+        elif old[0] == _MODULE or path in now.converted or path in gone:
+            unread += [path] if old != now.staged.get(path) or path in gone else []
+        elif new is None or _differ(old, new, now):
+            (unread if old[0] == _LINK else known).append(path)
+    if len(added) + len(known) > MOST_FILES:
+        raise UnknownDifference(f"{len(added) + len(known):,} files differ, more than {MOST_FILES:,}")
+    contents = await _contents(root, [then[path][1] for path in known])
+    files = [ChangedFile(path) for path in added]
+    for path in known:
+        mode, before = then[path][0], contents[then[path][1]]
+        if path in now.crlf and b"\r" not in before:
+            before = before.replace(b"\n", b"\r\n")
+        old_mode = now.files.get(path, (_FILE, ""))[0]
+        files.append(ChangedFile(path, before, executable=mode == _EXECUTABLE if now.has_modes and mode != old_mode else None))
+    return LastGood(name, tuple(sorted(files, key=lambda file: file.path)), unread=tuple(unread))
+
+
+def _differ(old: tuple[str, str], new: tuple[str, str], now: _Now) -> bool:
+    is_same_kind = old[0] == new[0] or (not now.has_modes and _LINK not in (old[0], new[0]))
+    return old[1] != new[1] or not is_same_kind
+
+
+async def _contents(root: Path, ids: Sequence[str]) -> dict[str, bytes]:
+    """The contents of these objects. Raises `UnknownDifference`."""
+    asked = "".join(f"{id_}\n" for id_ in ids).encode()
+    sizes = await git(root, "cat-file", "--batch-check=%(objectsize)", stdin=asked)
     try:
         if sizes is None or sum(map(int, sizes.splitlines())) > LARGEST:
             raise UnknownDifference(f"the changed files are larger than {LARGEST // MIB} MiB")
-        contents = await git(root, "cat-file", "--batch", stdin=_asked(then, known))
-        before = dict(zip(known, batch_contents(contents or b"", len(known)), strict=True))
+        contents = await git(root, "cat-file", "--batch", stdin=asked)
+        return dict(zip(ids, batch_contents(contents or b"", len(ids)), strict=True))
     except ValueError as error:
         raise UnknownDifference("its files are not here, as in a partial clone; run `git fetch --refetch`") from error
-    return tuple(ChangedFile(path, before.get(path)) for path in differing)
-
-
-def _asked(then: Mapping[str, str], paths: Sequence[str]) -> bytes:
-    return "".join(f"{then[path]}\n" for path in paths).encode()

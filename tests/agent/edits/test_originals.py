@@ -14,7 +14,7 @@ from agent.edits import originals
 from agent.edits.originals import read_originals
 from agent.engine import Engine
 from app.cli.checkout import checkout
-from sandbox.base import Limits
+from sandbox.base import Command, Limits
 from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
 from sandbox.process import ProcessSandboxes
@@ -60,16 +60,39 @@ async def test_a_file_that_the_archive_leaves_out_is_left_out(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("file", "says"),
     [
-        (ChangedFile("calc.py", patch="@@ -1 +1 @@\n-a\n+b"), "calc.py: Line 1 of the text differs"),
+        (ChangedFile("moved.py", patch="@@ -1 +1 @@\n-a\n+b"), "moved.py: Line 1 of the text differs"),
         (ChangedFile("../outside", patch="@@ -1 +1 @@\n-a\n+b"), "is not a file in the repository"),
-        (ChangedFile("calc.py", patch="@@ -1 +1 @@"), "calc.py: A hunk of the patch"),
+        (ChangedFile("moved.py", patch="@@ -1 +1 @@"), "moved.py: A hunk of the patch"),
+        (ChangedFile("link.py", patch="@@ -1 +1 @@\n-moved.py\n\\ No newline\n+calc.py\n\\ No newline"), "link"),
     ],
 )
-async def test_a_commit_with_one_unreadable_file_is_dropped_with_a_note(tmp_path: Path, file: ChangedFile, says: str) -> None:
-    files, (note,) = await read(tmp_path, EDITED, file)
-    assert files == ()
-    assert note.startswith("The difference from commit 1234567890 could not be read: ")
-    assert says in note
+async def test_a_file_that_cannot_be_read_costs_only_itself(tmp_path: Path, file: ChangedFile, says: str) -> None:
+    async with sandbox_with(tmp_path, NOW) as sandbox:
+        await sandbox.base.run(Command(("ln", "-s", "calc.py", "link.py"), 10.0))
+        known = (LastGood("commit 1234567890", (EDITED, file)), LastGood("commit 2", (file,)))
+        (good,), notes = await read_originals(sandbox.base, known)
+    assert good.files == (ChangedFile("calc.py", b"one\r\nthree"),)
+    assert good.unread == (file.path,)
+    assert notes[0].startswith("The difference from commit 1234567890 was not read as a whole: ")
+    assert notes[1].startswith("The difference from commit 2 could not be read: ")
+    assert says in notes[0]
+
+
+async def test_both_halves_of_a_renamed_file_stay_if_the_old_one_cannot_be_read(tmp_path: Path) -> None:
+    renamed = ChangedFile("old.py", patch="@@ -1 +1 @@\n-a\n+b", renamed_to="moved.py")
+    async with sandbox_with(tmp_path, NOW) as sandbox:
+        known = LastGood("commit 1", (EDITED, renamed, ChangedFile("moved.py")))
+        (good,), _ = await read_originals(sandbox.base, (known,))
+    assert [file.path for file in good.files] == ["calc.py"]
+    assert good.unread == ("old.py", "moved.py")
+
+
+async def test_a_changed_file_with_the_same_content_changed_its_mode(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, NOW) as sandbox:
+        await sandbox.base.write("run.sh", b"true\n", executable=True)
+        files = (ChangedFile("run.sh", b"true\n"), ChangedFile("calc.py", NOW["calc.py"].encode()), ChangedFile("a.bin", b"\0"))
+        (good,), _ = await read_originals(sandbox.base, (LastGood("commit 1", files),))
+    assert [file.executable for file in good.files] == [False, True, None]
 
 
 async def test_what_is_kept_in_memory_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

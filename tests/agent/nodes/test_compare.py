@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -250,3 +251,38 @@ async def test_many_failures_of_an_older_commit_are_repaired_unless_ci_says_that
     files = {"calc.py": CALC, "test_calc.py": many}
     result = await bench.heal(PatternsProposer(), files=files, good=(at(CALC + "\n"),))
     assert isinstance(result, Repair), result
+
+
+async def test_a_lost_executable_bit_is_this_changes_and_named(bench: Bench) -> None:
+    run = "#!/bin/sh\ntrue\n"
+    check = Check("tests", "test -x run.sh && ./run.sh", "exit", timeout=30)
+    good = LastGood(PARENT, (ChangedFile("run.sh", run.encode(), executable=True), ChangedFile("notes.cfg", b"a\n")))
+    files = {"run.sh": run, "notes.cfg": "b\n"}
+    result = await bench.heal(HistoryProposer(), files=files, checks=(check,), good=(good,))
+    assert isinstance(result, NoRepair), result
+    assert len(bench.of(events.Compared)[0].broke) == 1
+    assert "the executable bit of `run.sh` changed" in result.reason
+
+
+async def test_what_fails_while_a_part_of_the_change_stays_is_not_blamed_on_others(bench: Bench) -> None:
+    old = replace(at(FIXED, passed_in_ci=True), unread=("data.bin",))
+    files = {"calc.py": FIXED + "\n", "test_calc.py": TESTS, "test_old.py": "def test_old():\n    assert False\n"}
+    assert isinstance(result := await bench.heal(Scripted([]), files=files, good=(old,)), NoRepair)
+    assert result.outcome is Outcome.GAVE_UP
+    (compared,) = bench.of(events.Compared)
+    assert compared.left == []
+    assert compared.text == f"`test_old.py::test_old` fails at {PARENT} too; `data.bin` changed too and stays as now"
+
+
+async def test_what_failed_before_stays_in_the_target_while_a_part_of_the_change_is_unknown(bench: Bench) -> None:
+    files = {**COMMIT, "test_old.py": "def test_old():\n    assert False\n"}
+    await bench.heal(Scripted([], rung="model:m"), files=files, good=(replace(BEFORE, unread=("data.bin",)),))
+    (compared,) = bench.of(events.Compared)
+    assert (compared.broke, compared.left) == (["test_calc.py::test_add"], [])
+
+
+async def test_a_file_that_a_folder_replaced_stays_and_is_named(bench: Bench) -> None:
+    good = LastGood(PARENT, (ChangedFile("data", b"x"), ChangedFile("data/inner.cfg"), ChangedFile("calc.py", FIXED.encode())))
+    await bench.heal(HistoryProposer(), files={**SAMPLE, "data/inner.cfg": "y\n"}, good=(good,))
+    (compared,) = bench.of(events.Compared)
+    assert compared.text == f"`test_calc.py::test_add` passes at {PARENT}; `data` changed too and stays as now"

@@ -113,3 +113,6 @@ async def test_the_last_good_commit_and_the_newest_tag_are_told(red: Red) -> Non
     assert [file.path for file in good.files] == [".github/workflows/ci.yml", "boiler.py"]
     assert {job.run.tag for job in found.jobs} == {"v1.4"}
     assert found.notes == ()
+    of_a_pull = await gather(attempt, HeadCommit(sha, "topic", "elsewhere"), red.repository, ())
+    assert isinstance(of_a_pull, Gathered)
+    assert of_a_pull.good == (), "compared with the base of the pull request, which does not exist"

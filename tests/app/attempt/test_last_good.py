@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from agent.contract.last_good import ChangedFile, LastGood
+from app.attempt import last_good
 from app.attempt.last_good import find_last_good
 from app.github.client import GitHub
 from app.github.errors import RateLimited
@@ -149,7 +150,6 @@ async def test_renamed_binary_and_cut_files_have_their_old_content(past: Past) -
     ("files", "says"),
     [
         ({f"{number:03}.txt": f"{number}\n" for number in range(300)}, "300 or more files changed"),
-        ({f"{number:03}.bin": f"\0{number}".encode() for number in range(21)}, "leaves out the difference of 21 files"),
     ],
 )
 async def test_a_difference_that_is_not_whole_is_not_used(past: Past, files: standin.Files, says: str) -> None:
@@ -186,3 +186,37 @@ async def test_a_patch_that_github_cut_is_replaced_by_the_old_file(past: Past, m
     monkeypatch.setattr(Repository, "compare", cut)
     (good,), _ = await past.found(red, "main")
     assert good.files == (ChangedFile("a.py", b"fine\n"),)
+
+
+async def test_files_whose_old_content_is_unknown_are_named(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+    binary = [f"{number:03}.bin" for number in range(21)]
+    monkeypatch.setattr(last_good, "_LARGEST", 100)
+    await past.push("main", {**FILES, **dict.fromkeys(binary, b"\0"), "000.bin": b"\0" * 101})
+    red = await past.push("main", {**{name: f"\0{name}".encode() for name in binary}, "a.py": "broken\n"})
+    (good,), notes = await past.found(red, "main")
+    assert [file.path for file in good.files] == [*binary[1:20], "a.py"]
+    assert good.unread == ("000.bin", "020.bin")
+    assert notes == ()
+
+
+async def test_without_any_old_content_there_is_no_comparison(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(last_good, "_LARGEST", 1)
+    await past.push("main", {**FILES, "a.bin": b"\0\0"})
+    red = await past.push("topic", {"a.bin": b"\0\1"}, base="main")
+    good, (note,) = await past.found(red, "topic")
+    assert good == ()
+    assert "GitHub does not tell the old content of `a.bin`" in note
+
+
+async def test_a_pull_request_is_compared_with_its_own_base(past: Past) -> None:
+    await past.push("main", {**FILES, ".github/workflows/ci.yml": WORKFLOW.replace("[push]", "[pull_request]")})
+    base = await past.push("release", {"b.py": "of the release\n"}, base="main")
+    red = await past.push("topic", {"a.py": "broken\n"}, base="release")
+    pull = await past.github.open_pull(NAME, "topic", "release")
+    await past.github.settled()
+    assert (await past.repository.pull(pull.number)).base.ref == "release"
+    (run,) = await past.repository.failing_runs(red)
+    assert [link.base.ref for link in run.pull_requests] == ["release"]
+    (good,), _ = await find_last_good(red, "topic", (run,), "release", past.repository)
+    assert good.name == f"the merge base with the pull request's base ({base[:10]})"
+    assert [file.path for file in good.files] == ["a.py"]

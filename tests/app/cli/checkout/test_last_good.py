@@ -120,6 +120,142 @@ async def test_files_that_git_converts_do_not_count_as_changed(checkout: Path) -
     assert [file.path for file in good.files] == ["a.py"]
 
 
+async def test_a_changed_file_that_git_converts_is_named(checkout: Path) -> None:
+    (checkout / ".gitattributes").write_text("*.bin filter=lfs\n")
+    (checkout / "data.bin").write_text("pointer\n")
+    commit(checkout, a="1\n")
+    git(checkout, "update-index", "--cacheinfo", f"100644,{git(checkout, 'rev-parse', 'HEAD:a.py')},data.bin")
+    git(checkout, "commit", "-qm", "newer data")
+    (checkout / "a.py").write_text("2\n")
+    one, other = await found(checkout)
+    assert (one.unread, other.unread) == ((), ("data.bin",))
+
+
+async def test_line_endings_are_those_of_the_checkout(checkout: Path) -> None:
+    (checkout / ".gitattributes").write_text("* text=auto eol=lf\n*.bat eol=crlf\n")
+    (checkout / "run.bat").write_bytes(b"one\r\n")
+    first = commit(checkout, a="1\n")
+    (checkout / "run.bat").write_bytes(b"two\r\n")
+    (checkout / "b.py").write_bytes(b"1\r\n")  # stored with LF
+    commit(checkout, a="2\n")
+    assert await found(checkout) == (
+        LastGood(
+            f"the parent commit {first}",
+            (ChangedFile("a.py", b"1\n"), ChangedFile("b.py"), ChangedFile("run.bat", b"one\r\n")),
+        ),
+    )
+
+
+async def test_a_change_of_line_endings_is_a_change(checkout: Path) -> None:
+    commit(checkout, a="1\n")
+    (checkout / "a.py").write_bytes(b"1\r\n")
+    git(checkout, "commit", "-qam", "the other line endings")
+    (good,) = await found(checkout)
+    assert good.files == (ChangedFile("a.py", b"1\n"),)
+
+
+async def test_modes_and_links_are_compared_too(checkout: Path) -> None:
+    script, gone, became = checkout / "run.sh", checkout / "gone.sh", checkout / "became"
+    for file in (script, gone, became):
+        file.write_text("true\n")
+        file.chmod(0o755)
+    (checkout / "old").symlink_to("run.sh")
+    (checkout / "moved").symlink_to("run.sh")
+    (checkout / "same").symlink_to("run.sh")
+    commit(checkout, a="1\n")
+    script.chmod(0o644)
+    gone.unlink()
+    became.unlink()
+    became.symlink_to("run.sh")
+    for link in ("old", "moved"):
+        (checkout / link).unlink()
+    (checkout / "moved").symlink_to("a.py")
+    (checkout / "new").symlink_to("a.py")
+    (good,) = await found(checkout)
+    assert good.files == (
+        ChangedFile("became", b"true\n", executable=True),
+        ChangedFile("gone.sh", b"true\n", executable=True),
+        ChangedFile("new"),
+        ChangedFile("run.sh", b"true\n", executable=True),
+    )
+    assert good.unread == ("moved", "old")
+    git(checkout, "config", "core.fileMode", "false")
+    assert "run.sh" not in [file.path for file in (await found(checkout))[0].files]
+
+
+async def test_a_submodule_at_another_commit_is_named(checkout: Path, tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    git(inner, "init", "-q")
+    commit(inner, i="1\n")
+    git(checkout, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "inner")
+    commit(checkout, a="1\n")
+    commit(checkout / "inner", i="2\n")
+    (checkout / "b.py").write_text("1\n")
+    (good,) = await found(checkout)
+    assert (good.files, good.unread) == ((ChangedFile("b.py"),), ())
+    commit(checkout, a="2\n")
+    (good,) = await found(checkout)
+    assert good.unread == ("inner",)
+
+
+async def test_names_and_places_of_all_kinds(checkout: Path) -> None:
+    odd = ["a b", "ü", 'quo"te', "tab\there", "new\nline", "Case", "-dash", "back\\slash"]
+    commit(checkout, **dict.fromkeys(odd, "1\n"), place="1\n")
+    (checkout / "place.py").unlink()
+    (checkout / "place.py").mkdir()
+    git(checkout, "mv", "Case.py", "case.py")
+    commit(checkout, **{name: "2\n" for name in odd if name != "Case"}, **{"place.py/inside": "1\n"})
+    (good,) = await found(checkout)
+    changed = {file.path: file.before for file in good.files}
+    assert changed == {
+        **{f"{name}.py": b"1\n" for name in odd},
+        "case.py": None,
+        "place.py": b"1\n",
+        "place.py/inside.py": None,
+    }
+
+
+async def test_what_is_staged_untracked_deleted_or_edited_counts_as_changed(checkout: Path) -> None:
+    commit(checkout, edited="1\n", staged="1\n", deleted="1\n", removed="1\n", kept="1\n")
+    git(checkout, "checkout", "-q", "--detach")
+    (checkout / "edited.py").write_text("2\n")
+    (checkout / "staged.py").write_text("2\n")
+    git(checkout, "add", "staged.py")
+    (checkout / "deleted.py").unlink()
+    git(checkout, "rm", "-q", "removed.py")
+    (checkout / "untracked.py").write_text("1\n")
+    (good,) = await found(checkout)
+    assert {file.path: file.before for file in good.files} == {
+        **dict.fromkeys(("edited.py", "staged.py", "deleted.py", "removed.py"), b"1\n"),
+        "untracked.py": None,
+    }
+
+
+async def test_a_merge_is_compared_with_its_first_parent(checkout: Path) -> None:
+    commit(checkout, a="1\n")
+    git(checkout, "checkout", "-qb", "topic")
+    commit(checkout, b="1\n")
+    git(checkout, "checkout", "-q", "main")
+    ours = commit(checkout, c="1\n")
+    git(checkout, "merge", "-q", "--no-ff", "topic", "-m", "a merge")
+    (good,) = await found(checkout)
+    assert good == LastGood(f"the parent commit {ours}", (ChangedFile("b.py"),))
+
+
+async def test_a_shallow_clone_and_too_large_a_change_have_no_good_commit(checkout: Path, tmp_path: Path) -> None:
+    commit(checkout, a="1\n")
+    commit(checkout, **{f"f{number}": f"{number}\n" for number in range(1_001)})
+    assert await found(checkout) == ()
+    _, notes = await last_good(checkout, await list_files(checkout), "HEAD~1")
+    assert "1,001 files differ, more than 1,000" in notes[0]
+    shallow = tmp_path / "shallow"
+    git(tmp_path, "clone", "-q", "--depth=1", checkout.as_uri(), str(shallow))
+    assert await found(shallow) == ()
+    with pytest.raises(NoSuchRevision):
+        await found(shallow, "HEAD~1")
+
+
 async def test_no_program_that_the_checkout_names_is_run(checkout: Path, tmp_path: Path) -> None:
     commit(checkout, a="1\n", gone="2\n")
     commit(checkout, a="2\n")
