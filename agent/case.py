@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration
 from agent.contract.budget import Usage
-from agent.contract.last_good import LastGood
+from agent.contract.last_good import History, LastGood
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome, ReflectionLog
 from agent.contract.task import Task
 from sandbox.base import Installed
@@ -35,6 +35,7 @@ class Case:
     model: str | None = None  # LiteLLM name that the user chose; None: the installation's models
     tag: str = ""  # the newest tag, if no job names it: tools derive the version from it
     good: tuple[LastGood, ...] = ()  # commits that may be the last good one, the most likely first
+    history: History | None = None  # older ones
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,6 +185,7 @@ def _task(case: Case, ready: _Ready, sandbox: Sandbox, policy: Policy, budget: B
         replayed=planned.seen,
         heals_flakiness=case.heals_flakiness,
         good=case.good,
+        history=case.history,
     )
 
 

@@ -6,6 +6,7 @@ Values only. `app` decides which commit is the last good one: the service asks G
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from agent.contract.proposal import Edits, Span
 
@@ -29,6 +30,14 @@ class LastGood:
     files: tuple[ChangedFile, ...]
     passed_in_ci: bool = False  # CI reported it green; otherwise it is a guess that a run must confirm
     unread: tuple[str, ...] = ()  # further changed files, whose old content is not known: they stay as they are now
+    subject: str = ""  # first line of its message, if that is known; untrusted
+
+
+class History(Protocol):
+    """The commits before the failing one, along first parents."""
+
+    async def before(self, count: int) -> LastGood | None:
+        """The commit that many commits ago, or None: there is none, or what changed since cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,12 @@ class Regression:
     unread: tuple[str, ...] = ()  # changed files that `reversal` lacks: not text, too large, or unknown
     new: tuple[str, ...] = ()  # those of the ids that are new since
     modes: tuple[str, ...] = ()  # files that became executable or no longer are, which `reversal` does not take back
+    by: str = ""  # the commit whose change alone this is, as it stands in a sentence; "": all that changed since
+
+    @property
+    def since(self) -> str:
+        """Whose change this is: "since the parent commit …", "by commit …"."""
+        return f"by {self.by}" if self.by else f"since {self.good}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +70,9 @@ class Culprit:
     of: int  # changed lines of the whole change, without tests
     breaks: tuple[str, ...] | None = None  # ids that pass at the failing commit and fail with the reversal; None: unknown
     shown: Edits = ()  # `reversal` with whole lines, for people: it may take back single tokens
+    by: str = ""  # as in `Regression`
+
+    @property
+    def since(self) -> str:
+        """As in `Regression`."""
+        return f"by {self.by}" if self.by else f"since {self.good}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from agent.contract.budget import Budget
-from agent.contract.last_good import LastGood
+from agent.contract.last_good import History, LastGood
 from agent.contract.question import Autonomy
 from agent.contract.verdicts import Check, CheckRun
 from sandbox.base import Packages, Sandbox
@@ -50,3 +50,4 @@ class Task:
     replayed: tuple[CheckRun, ...] = ()  # failing runs from a replay, in fresh workspaces: at most one for each check
     heals_flakiness: bool = False  # someone asked to repair flaky failures too
     good: tuple[LastGood, ...] = ()  # commits that may be the last good one, the most likely first; without patches
+    history: History | None = None  # older ones, which are looked through if the failing checks fail at all of `good`

@@ -17,14 +17,14 @@ MOST = 0.5  # share of the change's lines from which a patch takes most of it ba
 def undoing(candidate: Candidate, regression: Regression, culprit: Culprit | None) -> str:
     """Why a patch counts as undoing the change, as a clause; "" if it does not."""
     if names := lost_names(candidate.edits, regression.reversal):
-        return f"it removes {words.named(names)}, which the change since {regression.good} added"
+        return f"it removes {words.named(names)}, which the change {regression.since} added"
     lines, of = taken_back(candidate.edits, regression.reversal)
     if of and lines >= (of if _is_a_slip(candidate, regression, culprit) else MOST * of):
-        return f"it takes back {lines} of the {words.counted(of, 'line')} of code changed since {regression.good}"
+        return f"it takes back {lines} of the {words.counted(of, 'line')} of code changed {regression.since}"
     if is_model(candidate.rung) or candidate.rung == "tools":
         return ""
     if not regression.tests:
-        return f"the change since {regression.good} edits no test, so it may be intended and the failing test out of date"
+        return f"the change {regression.since} edits no test, so it may be intended and the failing test out of date"
     if culprit is None:
         return ""
     if culprit.breaks:
@@ -44,6 +44,4 @@ def _is_a_slip(candidate: Candidate, regression: Regression, culprit: Culprit | 
 def doubt(candidate: Candidate, regression: Regression) -> tuple[str, ...]:
     """A clause if the patch takes back part of the change."""
     lines, of = taken_back(candidate.edits, regression.reversal)
-    return (
-        (f"it takes back {lines} of the {words.counted(of, 'line')} of code changed since {regression.good}",) if lines else ()
-    )
+    return (f"it takes back {lines} of the {words.counted(of, 'line')} of code changed {regression.since}",) if lines else ()

@@ -10,12 +10,14 @@ from agent.checks.oracle import turned
 from agent.contract import words
 from agent.contract.events import Compared
 from agent.contract.last_good import LastGood, Regression
-from agent.contract.proposal import FileChange
+from agent.contract.proposal import Edits, FileChange
 from agent.contract.verdicts import CheckRun, Oracle, VerdictId
 from agent.edits.changes import EditProblem, read_text, text_of
+from agent.edits.hunks import merge
 from agent.gate.gate import needs_install
 from agent.nodes.reproduce import for_want
 from agent.report import endings
+from agent.reproduce.bisection import nearest_passing
 from agent.reproduce.comparison import Comparison, is_new, not_this_changes, only_here, without
 from agent.source.test_files import is_prose, is_test
 from agent.state import BaselineOrEnd, State, Work, fell_back, pack
@@ -23,6 +25,7 @@ from sandbox.base import DeadlinePassed, InstallFailed, LimitExceeded, Workspace
 
 SHOWN = 50  # ids in one event of the timeline
 ABREAST = 8  # files that are read at once
+SHARE = 0.25  # of the time that is left, for looking through older commits
 
 
 async def compare(state: State, work: Work) -> BaselineOrEnd:
@@ -33,14 +36,14 @@ async def compare(state: State, work: Work) -> BaselineOrEnd:
     if not work.task.good:
         return await _bounded(work, oracle, base)
     try:
-        seen = await _nearest(work, oracle, {run.check: run for run in base})
+        seen, breaking = await _nearest(work, oracle, {run.check: run for run in base})
     except (LimitExceeded, DeadlinePassed) as error:
         return await fell_back(work, "compare", f"The last good commit could not be run: {error}.")
     left = not_this_changes(oracle, base, seen, work.task.reported_ids)
     oracle = without(oracle, left)
     broke = sorted(id_ for ids in seen.passing.values() for id_ in ids)
     new = sorted(id_ for ids in seen.new.values() for id_ in ids)
-    text = _text(seen, broke, new, sorted(left))
+    text = _text(seen, broke, new, sorted(left), breaking)
     await context.emit(
         Compared(text=text, good=seen.good.name, broke=[*map(str, broke[:SHOWN])], left=[*map(str, sorted(left)[:SHOWN])])
     )
@@ -50,11 +53,11 @@ async def compare(state: State, work: Work) -> BaselineOrEnd:
     red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
     if (ending := for_want(work, red, base)) is not None:
         return {"ending": pack(ending)}
-    update: BaselineOrEnd = {"notes": [f"{text}."]} if seen.has_failing or seen.unread else {}
+    update: BaselineOrEnd = {"notes": [f"{text}."]} if seen.has_failing or seen.unread or breaking else {}
     if left:
         update["oracle_ref"] = await context.keep(oracle)
     if broke or new:
-        update["regression_ref"] = await context.keep(await _regression(work, seen, sorted({*broke, *new}), new))
+        update["regression_ref"] = await context.keep(await _regression(work, seen, sorted({*broke, *new}), new, breaking))
     return update
 
 
@@ -68,7 +71,9 @@ async def _bounded(work: Work, oracle: Oracle, base: Sequence[CheckRun]) -> Base
     return {"oracle_ref": await work.context.keep(without(oracle, left)), "notes": [note]}
 
 
-def _text(seen: Comparison, broke: list[VerdictId], new: list[VerdictId], left: list[VerdictId]) -> str:
+def _text(
+    seen: Comparison, broke: list[VerdictId], new: list[VerdictId], left: list[VerdictId], breaking: LastGood | None
+) -> str:
     """One sentence without its full stop."""
     there = sorted(id_ for ids in seen.failing.values() for id_ in ids)
     said = (
@@ -81,27 +86,71 @@ def _text(seen: Comparison, broke: list[VerdictId], new: list[VerdictId], left: 
         for ids, one, many, where in said
         if ids
     ]
+    if breaking is not None:
+        parts.append(f"{breaking.name} broke {'it' if len(broke) == 1 else 'them'}: {words.code(breaking.subject, 80)}")
     if parts and seen.unread:
         parts.append(f"{words.named(seen.unread)} changed too and {'stays' if len(seen.unread) == 1 else 'stay'} as now")
     return "; ".join(parts) or f"The failing checks could not be run at {seen.good.name}"
 
 
-async def _nearest(work: Work, oracle: Oracle, base: Mapping[str, CheckRun]) -> Comparison:
-    """The first good commit at which a failing id passes; if there is none, the first."""
-    first = None
+async def _nearest(work: Work, oracle: Oracle, base: Mapping[str, CheckRun]) -> tuple[Comparison, LastGood | None]:
+    """The nearest good commit at which a failing id passes; if there is none, the first.
+
+    Also the commit that broke the checks, if it is known to be a single one and not the last.
+    """
+    tried: list[Comparison] = []
     for good in work.task.good:
         files = tuple(FileChange(file.path, "", "") for file in good.files)
-        try:
-            seen = await _compared(work, oracle, base, good, reinstall=False)
-            if not seen.has_passing and needs_install(files, work.task.packages):
-                seen = await _compared(work, oracle, base, good, reinstall=True)
-        except ValueError:
-            seen = Comparison(good, {}, {}, {})
+        seen = await _laid_out(work, oracle, base, good, reinstall=False)
+        if not seen.has_passing and needs_install(files, work.task.packages):
+            seen = await _laid_out(work, oracle, base, good, reinstall=True)
+        tried.append(seen)
         if seen.has_passing:
-            return seen
-        first = first or seen
-    assert first is not None, "called with at least one good commit"
-    return first
+            break
+    last = tried[-1]
+    if (
+        tried[0].has_failing
+        and not (last.has_passing and last.has_failing)
+        and (older := await _older(work, oracle, base, tried))
+    ):
+        return older
+    return (last if last.has_passing else tried[0]), None
+
+
+async def _older(
+    work: Work, oracle: Oracle, base: Mapping[str, CheckRun], tried: Sequence[Comparison]
+) -> tuple[Comparison, LastGood | None] | None:
+    """The nearest commit of the history at which all failing ids pass, and the commit after it, which broke them.
+
+    Two commits may have broken one id each: then none is named. A commit at which none can run is neither good nor bad.
+    """
+    history, until = work.task.history, work.ledger.seconds_left() * (1 - SHARE)
+    if history is None:
+        return None
+    known = {seen.good.name: seen for seen in tried}
+    at: dict[int, Comparison] = {}
+
+    async def passes(count: int) -> bool | None:
+        if work.ledger.seconds_left() < until or (good := await history.before(count)) is None:
+            return None
+        at[count] = seen = known.get(good.name) or await _laid_out(work, oracle, base, good, reinstall=False)
+        if seen.has_failing:
+            return None if seen.unread else False
+        return True if seen.has_passing else None
+
+    found = await nearest_passing(passes)
+    if found is None:
+        return None
+    red, good = found
+    return at[good], at[red].good if good - red == 1 and red in at and not at[red].has_passing else None
+
+
+async def _laid_out(work: Work, oracle: Oracle, base: Mapping[str, CheckRun], good: LastGood, *, reinstall: bool) -> Comparison:
+    """Without results where the commit cannot be laid out here."""
+    try:
+        return await _compared(work, oracle, base, good, reinstall=reinstall)
+    except ValueError:
+        return Comparison(good, {}, {}, {})
 
 
 async def _compared(work: Work, oracle: Oracle, base: Mapping[str, CheckRun], good: LastGood, *, reinstall: bool) -> Comparison:
@@ -162,9 +211,11 @@ async def _replace(workspace: Workspace, path: str, content: bytes, executable: 
         await workspace.write(path, content, executable=executable)
 
 
-async def _regression(work: Work, seen: Comparison, ids: list[VerdictId], new: list[VerdictId]) -> Regression:
+async def _regression(
+    work: Work, seen: Comparison, ids: list[VerdictId], new: list[VerdictId], breaking: LastGood | None
+) -> Regression:
+    """What changed since; only what `breaking` changed, unless later commits changed the same lines."""
     reversal: list[FileChange] = []
-    tests = [path for path in (*(file.path for file in seen.good.files), *seen.good.unread) if is_test(path)]
     unread = list(seen.unread)
     modes: list[str] = []
     code = [file for file in seen.good.files if not is_test(file.path) and not is_prose(file.path)]
@@ -178,5 +229,37 @@ async def _regression(work: Work, seen: Comparison, ids: list[VerdictId], new: l
                 unread.append(file.path)
             elif now != before:
                 reversal.append(FileChange(file.path, now, before))
-    names, recent = tuple(map(str, ids)), tuple(map(str, new))
-    return Regression(seen.good.name, tuple(reversal), tuple(tests), names, tuple(dict.fromkeys(unread)), recent, tuple(modes))
+    then = {file.path: file.before for file in seen.good.files} | dict.fromkeys(seen.good.unread)
+    alone = await asyncio.to_thread(_alone, reversal, breaking) if breaking is not None else ()
+    later = {file.path for file in breaking.files if then.get(file.path) == file.before} if breaking and alone else set()
+    return Regression(
+        seen.good.name,
+        alone or tuple(reversal),
+        tuple(path for path in then if is_test(path) and path not in later),
+        tuple(map(str, ids)),
+        tuple(dict.fromkeys(unread)),
+        tuple(map(str, new)),
+        tuple(modes),
+        breaking.name if breaking is not None and alone else "",
+    )
+
+
+def _alone(reversal: Sequence[FileChange], breaking: LastGood) -> Edits:
+    """What takes back the change of this commit alone, of the reversal of all; () if later ones changed the same lines."""
+    then = {file.path: file.before for file in breaking.files}
+    alone: list[FileChange] = []
+    for edit in reversal:
+        if edit.path not in then:
+            alone.append(edit)  # no later commit changed this file
+            continue
+        content = then[edit.path]
+        text = None if content is None else text_of(edit.path, content)
+        if text == edit.after:
+            continue
+        if isinstance(text, EditProblem):
+            return ()
+        both = merge((FileChange(edit.path, text, edit.before),), (FileChange(edit.path, text, edit.after),))
+        if both is None:
+            return ()
+        alone += [FileChange(each.path, edit.before, each.after) for each in both if each.after != edit.before]
+    return tuple(alone)

@@ -20,7 +20,7 @@ def part(culprit: Culprit) -> str:
         shown = f"{culprit.lines:,} of the {words.counted(culprit.of, 'line')}"
     else:
         shown = {1: "the only line", 2: "both lines"}.get(culprit.lines, f"all {culprit.lines:,} lines")
-    return f"{shown} changed since {culprit.good}"
+    return f"{shown} changed {culprit.since}"
 
 
 def locations(culprit: Culprit) -> str:

@@ -131,7 +131,7 @@ def changed_first(spans: Sequence[Span], regression: Regression) -> tuple[Span, 
     found: list[Span] = []
     for span, is_changed in parts:
         if is_changed:
-            score, reason = 0.5 + span.score / 2, f"changed since {regression.good}, {span.reason}"
+            score, reason = 0.5 + span.score / 2, f"changed {regression.since}, {span.reason}"
         else:
             score, reason = span.score * (TOUCHED if (span.path, span.name) in functions else ELSEWHERE), span.reason
         found.append(replace(span, score=round(score, 3), reason=reason))
@@ -139,7 +139,7 @@ def changed_first(spans: Sequence[Span], regression: Regression) -> tuple[Span, 
         for first, last in ranges:
             start, stop = (first, last) if last >= first else (max(1, first - 1), max(1, first - 1))  # removed: the line before
             if not any(s.path == path and s.first_line <= stop + 1 and start <= s.last_line for s, hit in parts if hit):
-                found.append(Span(path, start, stop, UNTRACED, f"changed since {regression.good}"))
+                found.append(Span(path, start, stop, UNTRACED, f"changed {regression.since}"))
     return tuple(sorted(found, key=lambda span: -span.score)[:SPANS])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from agent.contract import events
 from agent.contract.blobs import MemoryBlobs
 from agent.contract.budget import Budget
-from agent.contract.last_good import LastGood
+from agent.contract.last_good import History, LastGood
 from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import Candidate, Edits, FileChange
 from agent.contract.task import Policy, Task
@@ -120,9 +120,11 @@ class Bench:
         opinions: tuple[Opinion, ...] = (),
         good: tuple[LastGood, ...] = (),
         reported_ids: tuple[str, ...] = (),
+        history: History | None = None,
     ) -> Repair | NoRepair:
         async with sandbox_with(self.folder, files) as sandbox:
             task = Task("t1", sandbox, checks, policy, budget, environment="this machine", good=good, reported_ids=reported_ids)
+            task = replace(task, history=history)
             context = Context(self.emit, proposers, models, self.blobs, self.saver, opinions=opinions)
             result = await repair(task, context)
             for path, text in files.items():

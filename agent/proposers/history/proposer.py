@@ -73,7 +73,7 @@ def _beside(regression: Regression) -> str:
 
 def _title(culprit: Culprit) -> str:
     where = words.location(culprit.places[0]) if culprit.places else culprit.reversal[0].path
-    return f"Takes back {culprit.lines} of {words.counted(culprit.of, 'line')} changed since {culprit.good} ({where})"
+    return f"Takes back {culprit.lines} of {words.counted(culprit.of, 'line')} changed {culprit.since} ({where})"
 
 
 def _hunt(situation: Situation, regression: Regression, target: frozenset[str], seconds: float) -> _Hunt:
@@ -105,7 +105,7 @@ class _Hunt:
             found = [await self._minimized()]
         found = found or await self._single()
         if not found:
-            start = f"no part of the change since {self.regression.good} makes the tests pass if it is taken back"
+            start = f"no part of the change {self.regression.since} makes the tests pass if it is taken back"
             self.note = f"{start}{_beside(self.regression)}"
             return None
         found[0] = await self._with_moved(found[0])
@@ -118,7 +118,16 @@ class _Hunt:
         count, total = changed_lines(best), changed_lines(self.regression.reversal)
         places = await asyncio.to_thread(lambda: tuple(_places(best)))
         shown = await asyncio.to_thread(self._as_changed, best)
-        return Culprit(self.regression.good, best, places, count, total, None if breaks is None else tuple(breaks), shown)
+        return Culprit(
+            self.regression.good,
+            best,
+            places,
+            count,
+            total,
+            None if breaks is None else tuple(breaks),
+            shown,
+            self.regression.by,
+        )
 
     def _as_changed(self, edits: Edits) -> Edits:
         wholes = {edit.path: edit for edit in self.regression.reversal}

@@ -49,7 +49,7 @@ class PatternsProposer:
             return "no test fails"
         regression = situation.regression
         if regression is not None and not regression.tests and not situation.policy.allow_reversals:
-            return f"the change since {regression.good} edits no test, so it may be intended and the failing test out of date"
+            return f"the change {regression.since} edits no test, so it may be intended and the failing test out of date"
         return None
 
     async def propose(self, situation: Situation) -> Proposal:

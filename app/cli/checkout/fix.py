@@ -119,6 +119,7 @@ def _culprit(culprit: Culprit) -> dict[str, Any]:
     """What broke the tests; `diff` is that part as the change made it."""
     return {
         "good": culprit.good,
+        "by": culprit.by,
         "lines": culprit.lines,
         "of": culprit.of,
         "places": [

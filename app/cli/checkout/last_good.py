@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.contract import words
@@ -35,15 +35,45 @@ class UnknownDifference(Exception):
     """What changed since a commit cannot be told; the message is a clause that says why."""
 
 
-async def last_good(root: Path, files: CheckoutFiles, revision: str | None) -> tuple[tuple[LastGood, ...], tuple[str, ...]]:
-    """The likely good commits, the nearest first: the last commit if files changed since, its parent, the merge base.
+@dataclass(frozen=True, slots=True)
+class CheckoutHistory:
+    """The commits before HEAD, along first parents, compared with the files as they were when the checkout was read."""
 
-    With a `revision`, only that, and a note if it is of no use. Empty without git or history. Raises `NoSuchRevision`.
+    root: Path
+    now: _Now
+
+    async def before(self, count: int) -> LastGood | None:
+        shown = await git(self.root, "rev-list", "--first-parent", "--max-count=1", f"--skip={count}", "HEAD")
+        commit = (shown or b"").decode().strip()
+        if not commit:
+            return None
+        name = f"the parent commit {commit[:10]}" if count == 1 else f"commit {commit[:10]} ({count} commits ago)"
+        subject = await git(self.root, "show", "-s", "--format=%s", commit)
+        try:
+            found = await _compared(self.root, commit, name, self.now)
+        except UnknownDifference:
+            return None
+        return replace(found, subject=(subject or b"").decode("utf-8", "replace").strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a checkout tells about good commits."""
+
+    good: tuple[LastGood, ...] = ()  # the likely ones, the nearest first
+    history: CheckoutHistory | None = None
+    notes: tuple[str, ...] = ()
+
+
+async def last_good(root: Path, files: CheckoutFiles, revision: str | None) -> Known:
+    """The likely good commits: the last commit if files changed since, its parent, the merge base; and the commits before.
+
+    With a `revision`, only that, and a note if it is of no use. Nothing without git or history. Raises `NoSuchRevision`.
     """
     if files.names is None:
         if revision is not None:
             raise NoSuchRevision(f"--good {revision!r}: {root} is not a git checkout")
-        return (), ()
+        return Known()
     if revision is not None:
         commit = await _commit(root, revision)
         if commit is None:
@@ -65,7 +95,7 @@ async def last_good(root: Path, files: CheckoutFiles, revision: str | None) -> t
         elif revision is not None:
             what = f"only {words.named(good.unread)} changed since" if good.unread else "no file has changed since"
             notes.append(f"there is no comparison with {name}: {what}")
-    return tuple(found), tuple(notes) if revision is not None else ()
+    return Known(tuple(found), notes=tuple(notes)) if revision is not None else Known(tuple(found), CheckoutHistory(root, now))
 
 
 async def _named(root: Path) -> list[tuple[str, str]]:

@@ -112,16 +112,17 @@ async def on_checkout(
     if isinstance(configuration, NoRepair):
         return configuration
     files = await list_files(root)
-    good, unknown = await last_good(root, files, selection.good)
+    known = await last_good(root, files, selection.good)
     case = Case(
         id=uuid4().hex,
         label=root.name,
         archive=packed(root, files),
-        notes=(*files.notes, *unknown),
+        notes=(*files.notes, *known.notes),
         jobs=() if job is None else (job,),
         configuration=configuration,
         command=selection.test,
-        good=good,
+        good=known.good,
+        history=known.history,
         tag=(await commit(root)).tag if job is None else "",
     )
     try:

@@ -286,3 +286,72 @@ async def test_a_file_that_a_folder_replaced_stays_and_is_named(bench: Bench) ->
     await bench.heal(HistoryProposer(), files={**SAMPLE, "data/inner.cfg": "y\n"}, good=(good,))
     (compared,) = bench.of(events.Compared)
     assert compared.text == f"`test_calc.py::test_add` passes at {PARENT}; `data` changed too and stays as now"
+
+
+class Past:
+    """The commits before the failing one: the texts of calc.py, the newest first; None: the tests cannot run there."""
+
+    def __init__(self, *texts: str | None) -> None:
+        self.texts, self.asked = texts, list[int]()
+
+    async def before(self, count: int) -> LastGood | None:
+        self.asked.append(count)
+        if count > len(self.texts):
+            return None
+        text = self.texts[count - 1]
+        files = [ChangedFile("calc.py", b"def add(a, b)\n" if text is None else text.encode())]
+        name = PARENT if count == 1 else f"commit {count:010} ({count} commits ago)"
+        return LastGood(name, tuple(files), subject=f"number {count}")
+
+
+def later(text: str, count: int) -> str:
+    """With functions that later commits added."""
+    return text + "".join(f"\n\ndef later_{number}():\n    return {number}\n" for number in range(count))
+
+
+async def test_the_commit_that_broke_it_is_found_among_older_ones(bench: Bench) -> None:
+    past = Past(*(later(CALC, 6 - count) for count in range(1, 4)), later(FIXED, 2), later(FIXED, 1), FIXED)
+    files = {"calc.py": later(CALC, 6), "test_calc.py": TESTS}
+    good = await past.before(1)
+    assert good is not None
+    result = await bench.heal(HistoryProposer(), PatternsProposer(), files=files, good=(good,), history=past)
+    assert isinstance(result, NoRepair), result
+    assert past.asked[1:] == [1, 2, 4, 3]
+    (compared,) = bench.of(events.Compared)
+    assert compared.text == (
+        "`test_calc.py::test_add` passes at commit 0000000004 (4 commits ago); "
+        "commit 0000000003 (3 commits ago) broke it: `number 3`"
+    )
+    assert result.culprit is not None
+    # What commit 3 changed alone: the later functions stay, and do not count.
+    assert result.reason.startswith("2 of the 6 lines changed by commit 0000000003 (3 commits ago) break")
+    assert result.culprit.reversal[0].after == later(FIXED, 6)
+
+
+async def test_commits_where_the_tests_cannot_run_are_neither_good_nor_bad(bench: Bench) -> None:
+    past = Past(later(CALC, 2), later(CALC, 1), FIXED, None, None, None)
+    good = await past.before(1)
+    assert good is not None
+    await bench.heal(HistoryProposer(), files={"calc.py": later(CALC, 3), "test_calc.py": TESTS}, good=(good,), history=past)
+    assert past.asked[1:] == [1, 2, 4, 3]
+    assert "passes at commit 0000000003" in bench.of(events.Compared)[0].text
+
+
+async def test_a_bug_that_is_as_old_as_everything_known_is_repaired_all_the_same(bench: Bench) -> None:
+    past = Past(later(CALC, 1), CALC)
+    good = await past.before(1)
+    assert good is not None
+    files = {"calc.py": later(CALC, 2), "test_calc.py": TESTS}
+    result = await bench.heal(PatternsProposer(), files=files, good=(good,), history=past)
+    assert isinstance(result, Repair), result
+
+
+async def test_two_failures_that_two_commits_caused_are_not_blamed_on_one(bench: Bench) -> None:
+    both = "def add(a, b):\n    return a - b\n\n\ndef double(a):\n    return a * 3\n"
+    past = Past(both, CALC, FIXED)
+    good = await past.before(1)
+    assert good is not None
+    await bench.heal(HistoryProposer(), files={"calc.py": later(both, 1), "test_calc.py": TESTS}, good=(good,), history=past)
+    (compared,) = bench.of(events.Compared)
+    assert compared.text.endswith("pass at commit 0000000003 (3 commits ago)")
+    assert compared.left == []

@@ -35,7 +35,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 async def found(checkout: Path, revision: str | None = None) -> tuple[LastGood, ...]:
-    return (await last_good(checkout, await list_files(checkout), revision))[0]
+    return (await last_good(checkout, await list_files(checkout), revision)).good
 
 
 async def test_an_uncommitted_change_is_compared_with_the_last_commit_first(checkout: Path) -> None:
@@ -105,9 +105,9 @@ async def test_a_subfolder_is_compared_with_its_own_files(checkout: Path) -> Non
 
 async def test_a_named_commit_without_a_difference_is_noted(checkout: Path) -> None:
     first = commit(checkout, a="1\n")
-    good, notes = await last_good(checkout, await list_files(checkout), "HEAD")
-    assert good == ()
-    assert notes == (f"there is no comparison with commit {first}: no file has changed since",)
+    known = await last_good(checkout, await list_files(checkout), "HEAD")
+    assert (known.good, known.history) == ((), None)
+    assert known.notes == (f"there is no comparison with commit {first}: no file has changed since",)
 
 
 async def test_files_that_git_converts_do_not_count_as_changed(checkout: Path) -> None:
@@ -247,13 +247,32 @@ async def test_a_shallow_clone_and_too_large_a_change_have_no_good_commit(checko
     commit(checkout, a="1\n")
     commit(checkout, **{f"f{number}": f"{number}\n" for number in range(1_001)})
     assert await found(checkout) == ()
-    _, notes = await last_good(checkout, await list_files(checkout), "HEAD~1")
+    notes = (await last_good(checkout, await list_files(checkout), "HEAD~1")).notes
     assert "1,001 files differ, more than 1,000" in notes[0]
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "-q", "--depth=1", checkout.as_uri(), str(shallow))
     assert await found(shallow) == ()
     with pytest.raises(NoSuchRevision):
         await found(shallow, "HEAD~1")
+
+
+async def test_older_commits_are_found_along_first_parents(checkout: Path) -> None:
+    first = commit(checkout, a="1\n")
+    git(checkout, "checkout", "-qb", "topic")
+    commit(checkout, b="1\n")
+    git(checkout, "checkout", "-q", "main")
+    second = commit(checkout, a="2\n")
+    git(checkout, "merge", "-q", "--no-ff", "topic", "-m", "a merge")
+    commit(checkout, c="1\n")
+    history = (await last_good(checkout, await list_files(checkout), None)).history
+    assert history is not None
+    assert await history.before(2) == LastGood(
+        f"commit {second} (2 commits ago)", (ChangedFile("b.py"), ChangedFile("c.py")), subject="a commit"
+    )
+    oldest = await history.before(3)
+    assert oldest is not None
+    assert (oldest.name, oldest.files[0]) == (f"commit {first} (3 commits ago)", ChangedFile("a.py", b"1\n"))
+    assert await history.before(4) is None
 
 
 async def test_no_program_that_the_checkout_names_is_run(checkout: Path, tmp_path: Path) -> None:
@@ -283,6 +302,6 @@ async def test_no_program_that_the_checkout_names_is_run(checkout: Path, tmp_pat
     (checkout / "a.py").write_text("dirty\n")
     (checkout / "gone.py").write_text("changed\n")
     assert await commit_of(checkout) is not None
-    _, notes = await last_good(checkout, await list_files(checkout), "HEAD")
+    notes = (await last_good(checkout, await list_files(checkout), "HEAD")).notes
     assert "as in a partial clone" in notes[0]
     assert not witness.exists()
