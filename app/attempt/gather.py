@@ -146,7 +146,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     hints += [redact(check.text, secrets) for check in others]
     title = ", ".join(run.name for run in runs) or ", ".join(check.name for check in others)
     url = runs[0].url if runs else next((check.html_url or check.details_url or "" for check in others), "")
-    asked = [pull.base.ref for run in runs for pull in run.pull_requests if pull.head.ref == head.branch]
+    asked = [pull.base.ref for run in runs for pull in run.pull_requests or () if pull.head.ref == head.branch]
     base = head.base or next(iter(asked), attempt.repository.default_branch)
     good, notes = await find_last_good(head.sha, head.branch, runs, base, repository)
     return Gathered(

@@ -125,7 +125,7 @@ class WorkflowRun(
     workflow_id: int = 0
     head_sha: str = ""
     head_repository: Minimal | None = None  # None: that fork was deleted
-    pull_requests: tuple[PullLink, ...] = ()  # open ones with this head; none of forks
+    pull_requests: tuple[PullLink, ...] | None = None  # open ones with this head; none of forks
 
     @property
     def path(self) -> str:
