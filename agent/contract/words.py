@@ -83,7 +83,7 @@ def step(name: str, rung_name: str) -> str:
     if is_model(rung_name):
         return f"Asking {rung(rung_name)} for a patch"
     known = {
-        "history": "Searching the last change for the lines that broke the tests",
+        "history": "Searching the change for the lines that broke the tests",
         "patterns": "Searching small mutations (no model)",
         "tools": "Running project fixers",
     }
