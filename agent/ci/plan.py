@@ -25,7 +25,7 @@ from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, Test
 from agent.ci.project.detection import Project
 from agent.ci.project.install_commands import merge
 from agent.ci.project.locked_sources import locked_sources
-from agent.ci.runners.default_tests import detected
+from agent.ci.runners.default_tests import detected, stated
 from agent.ci.runners.dispatch import follow_script
 from agent.ci.workflows.document import WorkflowProblem
 from agent.contract.outcome import Outcome
@@ -247,7 +247,7 @@ class _Planner:
         if not self.checks and ending is None and not any(planned.result.asks for planned in self.legs):
             found = detection.detect_check(self.project)
             other = ecosystems.detect(self.project.paths, self.project.texts)
-            if found is None and other is None:
+            if found is None and other is None and not self._takes_stated(configuration):
                 return Plan((), Packages(python=configuration.python), tuple(self.notes), legs=tuple(self.legs))
             if found is not None:
                 self._add(self._as_written_down(found, configuration), found.reader)
@@ -278,6 +278,21 @@ class _Planner:
             tuple(self.legs),
             self.project,
         )
+
+    def _takes_stated(self, configuration: Configuration) -> bool:
+        """Add what the repository names its tests, if it names any."""
+        python = configuration.python or detection.detect_python(self.project)
+        if (own := stated(self.project, python)) is None:
+            return False
+        followed, line = own
+        self.packages = merge(self.packages, followed.packages)
+        self.notes += [f"no test files were recognized, so `{one_line(line, 80)}` counts as the tests", *followed.notes]
+        reading = read_command(followed.command, self._script)
+        self._add(
+            Check("tests", followed.command, reading.reader, cwd=followed.cwd, env=followed.env, source="detected"),
+            reading.tool,
+        )
+        return True
 
     def _as_written_down(self, found: Check, configuration: Configuration) -> Check:
         """The detected tests as the repository's own runner runs them, if that is one command."""

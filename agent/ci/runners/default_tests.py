@@ -1,15 +1,17 @@
 """The tests as a repository's own runner runs them, for a repository whose workflows do not show how.
 
-Tries the usual names of tests in the runners' files; `detection` is the fallback.
+Tries the usual names of tests in the runners' files; `detection` is the fallback. Without test files, scripts count too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import re
+import shlex
 from collections.abc import Iterator
 
-from agent.ci.project.commands import read_command
+from agent.ci.project.commands import RUNNER_FILES, read_command
 from agent.ci.project.detection import Project
 from agent.ci.runners import manifest, nox
 from agent.ci.runners.context import Followed, ShellContext, Unfollowed
@@ -17,7 +19,8 @@ from agent.ci.runners.dispatch import follow
 from agent.ci.runners.tox import tox
 
 _NAMES = ("test", "tests", "unit", "pytest", "check")
-_TRIED = 12
+_TRIED = 16
+_SCRIPT = re.compile(r"(?:(?:scripts?|bin|ci|tools)/)?(?:run[-_]?)?tests?(?:\.sh|\.py)?$")
 
 
 def detected(project: Project, python: str | None = None) -> tuple[Followed, str] | None:
@@ -31,6 +34,27 @@ def detected(project: Project, python: str | None = None) -> tuple[Followed, str
         if isinstance(found, Followed) and read_command(found.command).reader in ("pytest", "unittest"):
             return found, " ".join(words)
     return None
+
+
+def stated(project: Project, python: str | None = None) -> tuple[Followed, str] | None:
+    """What the repository names its tests, whatever that runs, and its command line; None if it names nothing.
+
+    For a repository without recognizable tests. A linter does not count.
+    """
+    context = ShellContext(project, python=python)
+    named = (words for words in _lines(context) if words[0] != "nox" or words[-1] in _NAMES)
+    for words in itertools.islice(itertools.chain(named, _scripts(project)), _TRIED):
+        found = follow(words, project, {}, python=python) or context.result(shlex.join(words))
+        if isinstance(found, Followed) and found.command and read_command(found.command).reader != "findings":
+            return found, " ".join(words)
+    return None
+
+
+def _scripts(project: Project) -> Iterator[list[str]]:
+    """Scripts that are named like tests, as their first line says to run them."""
+    for path in sorted(filter(_SCRIPT.match, project.paths), key=lambda path: (path.count("/"), path)):
+        shell = re.match(r"#!.*\b(bash|zsh|python|node|ruby|perl)", project.texts.get(path, ""))
+        yield ["python" if path.endswith(".py") else shell[1] if shell else "sh", path]
 
 
 def _lines(context: ShellContext) -> Iterator[list[str]]:
@@ -56,6 +80,6 @@ def _lines(context: ShellContext) -> Iterator[list[str]]:
                 yield [*runner[:-1], runner[-1] + name] if runner[-1].endswith(":") else [*runner, name]
     if found.table("tool", "hatch", "envs", "hatch-test"):
         yield ["hatch", "test"]
-    for runner_file, program in (("Makefile", "make"), ("makefile", "make"), ("justfile", "just"), ("Justfile", "just")):
-        if context.text(runner_file):
+    for program in ("make", "just", "task"):
+        if any(map(context.text, RUNNER_FILES[program])):
             yield from ([program, name] for name in _NAMES)

@@ -70,6 +70,14 @@ async def test_what_cannot_be_replayed_falls_back_to_detection_with_a_note(repos
         assert note in found.notes[0]
 
 
+async def test_a_repository_whose_tests_no_reader_knows_is_tested_as_it_says(repository: Repository, sandbox: Sandbox) -> None:
+    files = {"Makefile": "test:\n\t@python checks.py\n", "checks.py": "assert True\n", "requirements.txt": "attrs\n"}
+    found = await plan(await repository(files), sandbox=SandboxWith(sandbox, files))
+    assert [(check.command, check.reader) for check in found.checks] == [("python checks.py", "exit")]
+    assert found.packages.requirement_files == ("requirements.txt",)
+    assert "`make test` counts as the tests" in found.notes[0]
+
+
 async def test_tox_is_read_from_its_file(repository: Repository) -> None:
     tox = "[testenv]\ndeps =\n  -r{toxinidir}/test.txt\n  attrs\ncommands = pytest {posargs:tests}\n"
     found = await plan(await repository({**TESTS, "tox.ini": tox, "test.txt": ""}), jobs=(job("tox -e py", "Go"),))

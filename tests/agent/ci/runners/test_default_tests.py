@@ -1,6 +1,6 @@
 import pytest
 
-from agent.ci.runners.default_tests import detected
+from agent.ci.runners.default_tests import detected, stated
 from tests.agent.ci.runners.project import project
 
 
@@ -37,3 +37,27 @@ def test_the_tests_are_found_as_the_repositorys_runner_has_them(files: dict[str,
 )
 def test_a_runner_without_tests_is_none(files: dict[str, str]) -> None:
     assert detected(project(files)) is None
+
+
+@pytest.mark.parametrize(
+    ("files", "line", "command"),
+    [
+        ({"justfile": "test:\n    ./checks\n"}, "just test", "./checks"),
+        ({"Taskfile.yml": "tasks:\n  tests:\n    cmds: [python checks.py]\n"}, "task tests", "python checks.py"),
+        ({"tox.ini": "[testenv]\ncommands = trial calc\n"}, "tox -e py", "trial calc"),
+        ({"scripts/test": "#!/usr/bin/env bash\npython checks.py\n"}, "bash scripts/test", "bash scripts/test"),
+        ({"run_tests.sh": "python checks.py\n", "tests/run_tests.sh": ""}, "sh run_tests.sh", "sh run_tests.sh"),
+        ({"runtests.py": "import checks\n"}, "python runtests.py", "python runtests.py"),
+    ],
+)
+def test_without_recognizable_tests_what_is_named_like_tests_counts(files: dict[str, str], line: str, command: str) -> None:
+    found = stated(project(files), "3.10")
+    assert found is not None
+    assert (found[1], found[0].command) == (line, command)
+
+
+@pytest.mark.parametrize(
+    "files", [{}, {"justfile": "lint:\n    ruff check\n"}, {"justfile": "check:\n    ruff check\n"}, {"latest.sh": ""}]
+)
+def test_what_is_not_named_like_tests_or_is_a_linter_does_not_count(files: dict[str, str]) -> None:
+    assert stated(project(files), "3.10") is None
