@@ -45,7 +45,7 @@ _MADE_UP = re.compile(
 # Calls to a resolver or a remote host, as tracebacks show them.
 _REACHES_OUT = re.compile(
     r"^(?:socket\.)?gaierror: \[Errno|\bgetaddrinfo\b|\bcreate_connection\b|\.connect\(|\burllib3?\b|\bhttpcore\b|\baiohttp\b|"
-    r"GetAddrInfoReqWrap|\bdial (?:tcp|udp)\b|java\.net\.|failed to lookup address"
+    r"\bfatal: unable to access '|GetAddrInfoReqWrap|\bdial (?:tcp|udp)\b|java\.net\.|failed to lookup address"
 )
 
 

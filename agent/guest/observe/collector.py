@@ -113,8 +113,8 @@ def use_one_process(option: Any) -> None:
         option.numprocesses, option.dist, option.tx = None, "no", []
 
 
-def _failure(error: BaseException, details: str, root: str) -> dict[str, Any]:
-    failure = failure_of(error, details, root)
+def _failure(error: BaseException, details: str, root: str, printed: str = "") -> dict[str, Any]:
+    failure = failure_of(error, details, root, printed)
     if isinstance(error, pytest.Collector.CollectError):
         failure["message"] = message_of(chain(error)[-1])
     return failure
@@ -222,7 +222,8 @@ class Collector:
             return
         report = outcome.get_result()
         if report.outcome == "failed" and not absent.excuse(report, call.excinfo.value, self.channel):
-            failure = _failure(call.excinfo.value, str(report.longrepr), self.channel.root)
+            printed = "\n".join(text for _, text in report.sections)
+            failure = _failure(call.excinfo.value, str(report.longrepr), self.channel.root, printed)
             if not failure["frames"]:
                 location, line = item.reportinfo()[:2]
                 path = relative_path(str(location), self.channel.root)

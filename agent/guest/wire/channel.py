@@ -77,11 +77,25 @@ MESSAGE_LIMIT = 500
 DETAILS_LIMIT = 6000
 FRAMES_LIMIT = 40
 CHAIN_LIMIT = 5
+PRINTED_LIMIT = 1500
 
 
-def failure_of(error: BaseException, details: str, root: str) -> dict[str, Any]:
-    """What a verdict reports about its failure."""
+def failure_of(error: BaseException, details: str, root: str, printed: str = "") -> dict[str, Any]:
+    """What a verdict reports about its failure. `printed` is what its test, and the programs that it started, printed."""
+    said = _of_program(error, printed)
+    if said:
+        details = clean(details, DETAILS_LIMIT - 2 * PRINTED_LIMIT) + "\nThe program that failed printed:\n" + said
     return {"message": message_of(error), "details": clean(details, DETAILS_LIMIT), "frames": frames_of(error, root)}
+
+
+def _of_program(error: BaseException, printed: str) -> str:
+    """What a program printed whose failure is the error: only that tells why it failed."""
+    for link in chain(error):
+        if type(link).__name__ == "CalledProcessError":
+            kept = [getattr(link, name, None) for name in ("output", "stderr")]
+            texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in kept]
+            return clean("\n".join([text for text in texts if isinstance(text, str)] or [printed]).strip(), PRINTED_LIMIT)
+    return ""
 
 
 def message_of(error: BaseException) -> str:

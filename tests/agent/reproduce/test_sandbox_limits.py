@@ -16,7 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 TESTS = {
     "test_net.py": """
-import errno, os, socket, urllib.request
+import errno, os, socket, subprocess, sys, urllib.request
 from unittest import mock
 import pytest
 
@@ -24,6 +24,10 @@ def lookup(): return socket.getaddrinfo("example.invalid", 80)
 
 def test_network(): socket.create_connection(("example.invalid", 80), 2)
 def test_url(): urllib.request.urlopen("http://example.invalid/", timeout=2)
+FETCH = [sys.executable, "-c", "import urllib.request; urllib.request.urlopen('http://example.invalid')"]
+def test_program(): subprocess.run(FETCH, check=True)
+def test_captured_program(): subprocess.run(FETCH, check=True, capture_output=True)
+def test_git(): subprocess.run(["git", "clone", "https://example.invalid/a"], check=True)
 def test_large():
     with open("big", "wb") as file: file.truncate(3 << 40)
 def test_loopback(): socket.create_connection(("127.0.0.1", 9), 2)
@@ -46,8 +50,9 @@ async def test_only_what_the_system_itself_said_is_a_lack_of_the_sandbox(run_che
     found = {failure.id.partition("::")[2]: limit_behind(failure, run, check) for failure in run.failures}
     assert {name: lack.what for name, lack in found.items() if lack is not None} == {
         "test_network": "network", "test_url": "network", "test_large": "file size",
+        "test_program": "network", "test_captured_program": "network", "test_git": "network",
     }  # fmt: skip
-    assert len(found) == 9
+    assert len(found) == 12
 
 
 @pytest.mark.parametrize(
