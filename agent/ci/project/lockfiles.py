@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from packaging.markers import Marker, default_environment
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from agent.ci.project.tables import Table, as_table, read_toml, strings, tables
 
@@ -103,10 +105,7 @@ def from_poetry(text: str, names: Mapping[str, Collection[str]], python: str | N
         if (name, extra) in seen:
             continue
         seen.add((name, extra))
-        for package in by_name.get(name, []):
-            markers = package.get("markers", "")
-            if not any(pins.applies(one) for one in (markers.values() if isinstance(markers, dict) else [markers])):
-                continue
+        if (package := _of_this_python(by_name.get(name, []), pins)) is not None:
             source = as_table(package.get("source")).get("type")
             pins.add(name, package.get("version"), in_index=source not in ("git", "url", "file", "directory"))
             if extra:
@@ -157,6 +156,31 @@ def _by_name(text: str) -> dict[str, list[Table]]:
     for package in tables(content.get("package"))[:_PACKAGES]:
         found.setdefault(_name(package), []).append(package)
     return found
+
+
+def _of_this_python(packages: Sequence[Table], pins: _Pins) -> Table | None:
+    """Of the versions of one package that poetry has locked, the newest that suits the Python: one environment has only one."""
+    found = []
+    for package in packages:
+        markers = package.get("markers", "")
+        suits = _suits(str(package.get("python-versions", "*")), pins.environment["python_full_version"])
+        if suits and any(pins.applies(one) for one in (markers.values() if isinstance(markers, dict) else [markers])):
+            found.append(package)
+    return max(found, key=_version, default=None)
+
+
+def _suits(pythons: str, version: str) -> bool:
+    try:
+        return SpecifierSet("" if pythons == "*" else pythons).contains(version, prereleases=True)
+    except InvalidSpecifier:  # poetry's own syntax
+        return True
+
+
+def _version(package: Table) -> Version:
+    try:
+        return Version(str(package.get("version")))
+    except InvalidVersion:
+        return Version("0")
 
 
 def _is_root(package: Table, member: str) -> bool:

@@ -74,6 +74,13 @@ def test_poetry_lock_is_entered_by_the_projects_own_dependencies() -> None:
     )
 
 
+def test_of_a_package_that_poetry_locked_twice_one_version_is_taken() -> None:
+    package = '[[package]]\nname = "it"\nversion = "{}"\npython-versions = "{}"\n'
+    lock = "".join(package.format(*each) for each in (("5.0", "*"), ("10.0", ">=3.5"), ("11.0", ">=3.12"), ("9.0", ">=3.5")))
+    for python, version in (("3.10", "10.0"), ("3.13", "11.0")):
+        assert lockfiles.from_poetry(lock, {"it": []}, python).requirements == (f"it=={version}",)
+
+
 def test_pdm_lock_is_read_by_groups_and_markers() -> None:
     text = """
 [[package]]
