@@ -35,6 +35,7 @@ MESSAGE_LIMIT, DETAILS_LIMIT, FRAMES_LIMIT = 500, 8_000, 50
 TESTS = 100_000  # verdicts read from the output
 RED = (Verdict.FAILED, Verdict.ERROR)
 UNINFORMATIVE = (0, 126, 127)  # exit codes that say nothing about the code: success, or the program is missing
+NO_TESTS = 5  # exit code of pytest without a test that it could collect
 _TOOLS = {"RUFF_OUTPUT_FORMAT": "concise"}  # one line per finding
 
 
@@ -261,7 +262,7 @@ def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[Verdi
             verdicts, failures = {EXIT: Verdict.ERROR}, (exit_failure,)
         elif observed and report.exit_code == 0 and EXIT in only:
             verdicts[EXIT] = Verdict.PASSED
-        elif (wanted is None or EXIT in only) and _fails_as_a_whole(report, verdicts):
+        elif (wanted is None or EXIT in only) and _fails_as_a_whole(check, report, verdicts):
             verdicts[EXIT], failures = Verdict.FAILED, (exit_failure,)
     elif report.ending == "finished" and report.exit_code == 0:
         # This holds even if findings were printed: the tool is configured to pass.
@@ -302,8 +303,10 @@ def _bounded(failure: Failure) -> Failure:
     )
 
 
-def _fails_as_a_whole(report: _Report, verdicts: Mapping[VerdictId, Verdict]) -> bool:
+def _fails_as_a_whole(check: Check, report: _Report, verdicts: Mapping[VerdictId, Verdict]) -> bool:
     """The command fails although no test does: because of a coverage limit, a later command, or forged verdicts."""
+    if check.absent and report.exit_code == NO_TESTS and set(verdicts.values()) == {Verdict.SKIPPED}:
+        return False  # every test file needs what the sandbox lacks
     none_is_red = not any(verdict.red for verdict in verdicts.values())
     return report.ending == "finished" and report.exit_code != 0 and bool(verdicts) and none_is_red
 

@@ -7,6 +7,7 @@ workspace, not GitHub's API. Every guess and omission becomes a note.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from dataclasses import dataclass, replace
 
@@ -300,7 +301,9 @@ class _Planner:
         if own is None:
             return found
         followed, line = own
-        self.packages = merge(self.packages, merge(followed.packages, detection.detect_packages(self.project)))
+        self.packages = merge(self.packages, followed.packages)
+        if not _names_what_tests_need(followed.packages):
+            self.packages = merge(self.packages, detection.detect_packages(self.project))
         self.packages = replace(self.packages, python=detection.detect_python(self.project) or self.packages.python)
         self.notes += [f"the tests were detected from `{one_line(line, 80)}`", *followed.notes]
         if "\n" in followed.command:
@@ -355,6 +358,12 @@ class _Planner:
             node=tuple(dict.fromkeys(path for path in packages.node if is_node(path))),
             groups=tuple(name for name in packages.groups if name in groups),
         )
+
+
+def _names_what_tests_need(packages: Packages) -> bool:
+    """Whether a runner says what it installs. More, such as the pins of another environment, could contradict it."""
+    named = {re.split(r"[^\w-]", line)[0] for line in packages.requirements} - {"pytest"}
+    return bool(named or packages.requirement_files or packages.groups or any("[" in one for one in packages.projects))
 
 
 def _joined(projects: tuple[str, ...]) -> tuple[str, ...]:

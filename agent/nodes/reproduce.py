@@ -12,7 +12,7 @@ from agent.checks.oracle import EXIT, Round, base_of, differ, failures, flaky_id
 from agent.contract import words
 from agent.contract.events import Reproduced
 from agent.contract.outcome import Flakiness, Outcome
-from agent.contract.verdicts import CheckRun, Oracle, VerdictId
+from agent.contract.verdicts import CheckRun, Oracle, Verdict, VerdictId
 from agent.gate.gate import is_brief
 from agent.report import endings
 from agent.report.endings import Ending
@@ -106,6 +106,9 @@ async def _not_red(work: Work, rounds: list[Round]) -> BaselineOrEnd:
 
     The replay, in which checks failed, counts as a round.
     """
+    absent = sorted({name for check in work.task.checks for name in check.absent})
+    if absent and all(run.verdicts and set(run.verdicts.values()) == {Verdict.SKIPPED} for run in rounds[0]):
+        return {"ending": pack(endings.all_skipped(rounds[0], absent))}
     if (seen := {run.check: run for run in work.task.replayed}) and _replayed(work) is None:
         replayed = tuple(seen.get(check.name, run) for check, run in zip(work.task.checks, rounds[0], strict=True))
         rounds = [*rounds, replayed]

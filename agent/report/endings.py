@@ -47,6 +47,18 @@ def nothing_failed(base: Round) -> Ending:
     )
 
 
+def all_skipped(base: Round, absent: Sequence[str]) -> Ending:
+    """`absent` is what the sandbox lacks: modules, and folders of submodules with a slash at the end."""
+    counted = words.counted(sum(len(run.verdicts) for run in base), "result")
+    folders = [name for name in absent if name.endswith("/")]
+    what_now = "Make it available" + (": in a checkout, run `git submodule update --init`" if folders else "")
+    return Ending(
+        Outcome.INFRASTRUCTURE,
+        f"No test of {_checks(base)} could run: {counted} skipped, and the sandbox lacks {named(absent)}.",
+        f"{what_now}, or set `test:` in `.github/selfheal.yml` to tests that do not need it.",
+    )
+
+
 ON_REQUEST = "Flaky tests are repaired on request only: `/heal flaky` on GitHub, `selfheal fix --flaky` on a checkout."
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import platform
 import re
 import shlex
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from agent.ci.runners.tox import tox
 
 _NAMES = ("test", "tests", "unit", "pytest", "check")
 _TRIED = 16
+_OURS = ".".join(platform.python_version_tuple()[:2])  # of several Pythons, the one that is certainly here
 _SCRIPT = re.compile(r"(?:(?:scripts?|bin|ci|tools)/)?(?:run[-_]?)?tests?(?:\.sh|\.py)?$")
 
 
@@ -28,6 +30,7 @@ def detected(project: Project, python: str | None = None) -> tuple[Followed, str
 
     Only command lines that end in pytest or unittest count, never a linter or a build.
     """
+    python = python or _OURS
     context = ShellContext(project, python=python)
     for words in itertools.islice(_lines(context), _TRIED):
         found = follow(words, project, {}, python=python)
@@ -41,6 +44,7 @@ def stated(project: Project, python: str | None = None) -> tuple[Followed, str] 
 
     For a repository without recognizable tests. A linter does not count.
     """
+    python = python or _OURS
     context = ShellContext(project, python=python)
     named = (words for words in _lines(context) if words[0] != "nox" or words[-1] in _NAMES)
     for words in itertools.islice(itertools.chain(named, _scripts(project)), _TRIED):

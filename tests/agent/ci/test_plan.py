@@ -1,3 +1,4 @@
+import platform
 from typing import Any
 
 import pytest
@@ -100,6 +101,17 @@ async def test_without_a_workflow_the_tests_are_those_of_the_repositorys_own_run
     assert (check.command, check.env) == ("pytest -q tests", {"MODE": "ci"})
     assert set(found.packages.requirements) == {"attrs", "pytest"}
     assert found.notes == ("the tests were detected from `tox -e py`",)
+
+
+async def test_what_the_repositorys_own_runner_installs_is_not_mixed_with_the_pins_of_other_environments(
+    repository: Repository,
+) -> None:
+    tox = "[tox]\nenv_list = py3{13,11,8}\n[testenv]\ndeps = -r requirements/tests.txt\ncommands = pytest\n"
+    pins = {"requirements/tests.txt": "attrs==1.0\n", "requirements/dev.txt": "attrs==2.0\n"}
+    found = await plan(await repository({**TESTS, **pins, "tox.ini": tox, "setup.py": ""}))
+    assert found.packages.requirement_files == ("requirements/tests.txt",)
+    ours = ".".join(platform.python_version_tuple()[:2])
+    assert found.packages.python == (ours if ours in ("3.11", "3.13") else "3.8")
 
 
 async def test_make_and_nox_are_asked_and_followed_to_the_tests(sandbox: Sandbox, repository: Repository) -> None:

@@ -34,3 +34,17 @@ async def test_the_replay_is_the_first_of_the_runs(tmp_path: Path) -> None:
     result = await Case(tmp_path, {}).seen(checks=(check,), replayed=(replayed("step"),))
     assert isinstance(result, ConfirmedFailure), result
     assert result.base[0].output == "no"
+
+
+async def test_that_every_test_needs_what_the_sandbox_lacks_is_no_failure(tmp_path: Path) -> None:
+    files = {
+        "conftest.py": "import os\ndef pytest_generate_tests(metafunc): os.listdir('vendor/data')\n",
+        "test_it.py": "def test_it(): pass\n",
+    }
+    for absent, failing in ((("vendor/data/",), False), ((), True)):
+        check = Check("tests", "python -m pytest", "pytest", absent=absent)
+        result = await Case(tmp_path, files).seen(checks=(check,))
+        assert isinstance(result, ConfirmedFailure) is failing, result
+        if isinstance(result, NoRepair):
+            assert result.outcome is Outcome.INFRASTRUCTURE
+            assert "the sandbox lacks `vendor/data/`" in result.reason
