@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import configparser
+import platform
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from agent.ci.project.asking import Answers
 from agent.ci.project.tables import read_toml, strings, table_at
 from agent.contract.verdicts import Check
 from agent.source.ini import read_valid_ini
 from sandbox.base import KIB, LimitExceeded, Packages, Workspace
+from sandbox.install.python.interpreters import SUPPORTED
 
 READ_LIMIT = 512 * KIB  # bytes of one file that is read
 LOCK_LIMIT = 4096 * KIB  # the same for a lock file, which is usually long
@@ -141,8 +146,25 @@ def absent_submodules(project: Project) -> tuple[str, ...]:
 
 
 def detect_python(project: Project) -> str | None:
-    found = re.match(r"\s*(?:cpython-)?(3\.\d{1,2})\b", project.texts.get(".python-version", ""))
-    return found[1] if found else None
+    """The Python that `.python-version` names, or the one nearest to ours that the project supports; None if that is ours."""
+    if found := re.match(r"\s*(?:cpython-)?(3\.\d{1,2})\b", project.texts.get(".python-version", "")):
+        return found[1]
+    supported = _supported_pythons(project)
+    suiting = [minor for _, minor in SUPPORTED if supported.contains(f"3.{minor}.99")]
+    ours = sys.version_info.minor
+    if not suiting or supported.contains(platform.python_version()):
+        return None
+    return f"3.{min(suiting, key=lambda minor: (abs(minor - ours), minor))}"
+
+
+def _supported_pythons(project: Project) -> SpecifierSet:
+    poetry = str(project.table("tool", "poetry", "dependencies").get("python", ""))
+    stated = str(project.table("project").get("requires-python", ""))
+    stated = stated or project.setup_cfg.get("options", "python_requires", fallback="") or re.sub(r"\^(?=3\.)", ">=", poetry)
+    try:
+        return SpecifierSet(stated)
+    except InvalidSpecifier:  # poetry's own syntax
+        return SpecifierSet()
 
 
 def _pytest_is_configured(project: Project) -> bool:

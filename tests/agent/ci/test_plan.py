@@ -141,6 +141,23 @@ async def test_a_project_is_installed_with_its_test_extras_and_groups(repository
     assert found.packages == Packages(("pytest",), groups=("dev",), projects=(".[test]",), python="3.11")
 
 
+@pytest.mark.parametrize(
+    ("files", "python"),
+    [
+        ({"pyproject.toml": "[project]\nname = 'x'\nrequires-python = '>=3.99'\n"}, None),
+        ({"pyproject.toml": "[project]\nname = 'x'\nrequires-python = '>=3.8'\n"}, None),
+        ({"pyproject.toml": "[project]\nname = 'x'\nrequires-python = '>=3.15'\n"}, "3.15"),
+        ({"pyproject.toml": "[tool.poetry.dependencies]\npython = '^3.15'\n"}, "3.15"),
+        ({"pyproject.toml": "[tool.poetry.dependencies]\npython = '~3.15 || 3'\n"}, None),
+        ({"setup.cfg": "[options]\npython_requires = <3.10\n"}, "3.9"),
+    ],
+)
+async def test_a_python_that_the_project_does_not_support_is_not_used(
+    repository: Repository, files: dict[str, str], python: str | None
+) -> None:
+    assert (await plan(await repository({**TESTS, **files}))).packages.python == python
+
+
 async def test_an_application_with_a_src_folder_gets_it_on_its_path(repository: Repository) -> None:
     files = {**TESTS, "src/x.py": "", "pyproject.toml": "[project]\nname='x'\ndependencies=['attrs']\n"}
     found = await plan(await repository(files))
