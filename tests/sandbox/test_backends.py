@@ -72,4 +72,8 @@ async def test_the_nearest_interpreter_is_chosen(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(interpreters, "_usual_locations", lambda name: [])  # whatever else this machine has
     monkeypatch.setattr(interpreters.sys, "version_info", (3, 9, 0))
+    old = tmp_path / "python3.6"
+    old.write_text('#!/bin/sh\necho \'["/opt/o/python3.6", "/opt/o", "3.6.15"]\'\n')
+    old.chmod(0o755)
+    assert (await choose("3.6")).version != "3.6.15", "it cannot run our code"
     assert (await choose("3.13")).version == "3.12.9"  # 3.13 is only the stand-in of a version manager

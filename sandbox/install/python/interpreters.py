@@ -71,8 +71,8 @@ async def choose(wanted: str | None, managed: ManagedPythons | None = None) -> I
     target = _minor(wanted) if wanted else None
     if target is None or target == mine.minor:
         return mine
-    if (found := await find(target)) or (managed is None and target not in SUPPORTED):
-        return found or mine
+    if target in SUPPORTED and (found := await find(target)):
+        return found
     others = {} if managed is None else await managed.installed()
     if managed is not None and target in SUPPORTED:
         found = others.get(target)

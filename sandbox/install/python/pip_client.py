@@ -4,6 +4,9 @@ pip merges its indexes and takes the highest version of any. Whoever registers t
 could so replace it (dependency confusion). So with several indexes, uv resolves first: its strategy `first-index` takes a
 project only from the first index that has it, in pip's order. pip then downloads exactly the files that uv found, by their
 hashes. Without uv, only the first index is used.
+
+The interpreter that will run the code runs pip, so that markers and tags are its own. An interpreter that is too old for this
+pip is resolved for by uv as well, and the worker's own interpreter downloads for it.
 """
 
 from __future__ import annotations
@@ -16,9 +19,12 @@ import posixpath
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from packaging.specifiers import SpecifierSet
 
 from sandbox.base import InstallFailed
 from sandbox.host.launch import ProcessResult
@@ -44,7 +50,7 @@ _UV_KEYRINGS = ("disabled", "subprocess")  # those of pip's providers that uv ha
 _HASHES = frozenset(("sha256", "sha384", "sha512"))  # that pip accepts
 _UV_OPTIONS = (
     *("--quiet", "--no-header", "--no-progress", "--only-binary", ":all:"),
-    *("--index-strategy", "first-index", "--generate-hashes", "--format", "pylock.toml"),
+    *("--generate-hashes", "--format", "pylock.toml"),
 )
 
 
@@ -75,13 +81,14 @@ class PipClient:
         constraints = await self._write("constraints.txt", lines.constraints)
         asked = ("--requirement", requirements, "--constraint", constraints)
         indexes = indexes_of(settings)
-        if self.strategy == "best" or len(indexes) < 2:
+        if self._runs_pip and (self.strategy == "best" or len(indexes) < 2):
             return await self._download(asked, {}, into)
         if (uv := interpreters.uv_binary()) is None:
-            return await self._download(asked, _first_index_only(settings), into)
+            return self._runs_pip and await self._download(asked, _first_index_only(settings), into)
         lock = self.scratch / "pylock.toml"
         lock.unlink(missing_ok=True)  # uv would prefer the versions in it
-        resolving = (*_UV_OPTIONS, "--output-file", str(lock), "--python", self.interpreter.path)
+        strategy = "first-index" if self.strategy == "first" else "unsafe-best-match"
+        resolving = (*_UV_OPTIONS, "--index-strategy", strategy, "--output-file", str(lock), "--python", self.interpreter.path)
         variables = _uv_variables(settings, indexes) | {"UV_CACHE_DIR": str(self.scratch / "uv")}
         # uv's option `--constraint` would replace the operator's constraints.
         variables["UV_CONSTRAINT"] = " ".join((constraints, *variables.get("UV_CONSTRAINT", "").split()))
@@ -89,7 +96,8 @@ class PipClient:
             return False
         pins, links = _pinned(tomllib.loads(await asyncio.to_thread(lock.read_text)), indexes)
         page, pinned = await self._write("links.html", links), await self._write("pinned.txt", pins)
-        exactly = ("--no-index", "--find-links", page, "--no-deps", "--require-hashes", "--requirement", pinned)
+        python = () if self._runs_pip else ("--python-version", ".".join(map(str, self.interpreter.minor)))
+        exactly = (*python, "--no-index", "--find-links", page, "--no-deps", "--require-hashes", "--requirement", pinned)
         return await self._download(exactly, {}, into)
 
     async def _download(self, asked: Sequence[str], env: Mapping[str, str], into: Path) -> bool:
@@ -105,8 +113,14 @@ class PipClient:
         return str(path)
 
     @property
+    def _runs_pip(self) -> bool:
+        """Whether the interpreter is new enough for the worker's pip."""
+        return SpecifierSet(metadata.metadata("pip").get("Requires-Python", "")).contains(self.interpreter.version)
+
+    @property
     def _pip(self) -> tuple[str, ...]:
-        return (self.interpreter.path, "-I", str(pip_folder() / "__pip-runner__.py"))
+        python = self.interpreter.path if self._runs_pip else interpreters.own().path
+        return (python, "-I", str(pip_folder() / "__pip-runner__.py"))
 
 
 def _first_index_only(settings: Mapping[str, str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from sandbox.install.download import DownloadPolicy, IndexStrategy
 from sandbox.install.package_index import IndexAccess, configured
 from sandbox.install.packages import PackageStore
 from sandbox.install.python import interpreters, wheels
-from sandbox.install.python.interpreters import own
+from sandbox.install.python.interpreters import Interpreter, own
 from sandbox.install.python.requirements import RequirementLines
 from sandbox.local import LocalSandboxes
 from tests.sandbox.conftest import no_bubblewrap, tarball
@@ -44,10 +45,12 @@ def indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[I
         yield first, second
 
 
-async def downloaded(tmp_path: Path, *requirements: str, strategy: IndexStrategy = "first") -> tuple[set[str], tuple[str, ...]]:
+async def downloaded(
+    tmp_path: Path, *requirements: str, strategy: IndexStrategy = "first", python: Interpreter | None = None
+) -> tuple[set[str], tuple[str, ...]]:
     """The wheels that the download step finds, with who wrote them, and what is missing."""
     sets = (RequirementLines(requirements),)
-    async with wheels.fetched(tmp_path / "wheels", own(), sets, DownloadPolicy(strategy=strategy)) as found:
+    async with wheels.fetched(tmp_path / "wheels", python or own(), sets, DownloadPolicy(strategy=strategy)) as found:
         made = {path.name: path.read_bytes() for path in found.folder.glob("*.whl")}
     return {f"{name.partition('-py3')[0]}{' theirs' * (b'theirs' in content)}" for name, content in made.items()}, found.missing
 
@@ -64,6 +67,18 @@ async def test_what_the_first_index_lacks_in_this_version_is_missing(indexes: tu
 async def test_an_operator_may_want_the_highest_version(indexes: tuple[Index, Index], tmp_path: Path) -> None:
     assert await downloaded(tmp_path, "private", strategy="best") == ({"private-2.0 theirs"}, ())
     assert await downloaded(tmp_path, "private") == ({"private-1.0"}, ()), "a cached answer of the other kind is none"
+
+
+@pytest.mark.parametrize("extra", [True, False])
+async def test_so_it_is_for_a_python_that_is_too_old_for_the_workers_pip(
+    indexes: tuple[Index, Index], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra: bool
+) -> None:
+    old = replace(own(), version="3.8.18")
+    if not extra:
+        monkeypatch.delenv("PIP_EXTRA_INDEX_URL")
+    assert await downloaded(tmp_path, "private", python=old) == ({"private-1.0"}, ())
+    newest = "private-2.0 theirs" if extra else "private-1.0"
+    assert await downloaded(tmp_path, "private", strategy="best", python=old) == ({newest}, ())
 
 
 async def test_without_uv_only_the_first_index_is_asked(
