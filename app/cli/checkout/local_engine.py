@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
@@ -48,6 +48,7 @@ class Screen:
     started: float
     doing: str = ""  # the current step
     since: float = 0.0  # `time.monotonic()` of the last event
+    steps: list[tuple[str, float]] = field(default_factory=list)  # each with `time.monotonic()` of its start
 
     @asynccontextmanager
     async def working(self, on: str) -> AsyncIterator[None]:
@@ -80,10 +81,19 @@ class Screen:
     async def emit(self, event: AnyEvent) -> None:
         if isinstance(event, StepStarted):
             self.doing = event.text
+            self.steps.append((event.step, time.monotonic()))
         self.since = time.monotonic()
         if not event.text or isinstance(event, Ended):
             return
         self._print(event.text, "yellow" if isinstance(event, Degraded) else "")
+
+    def timings(self, ended: float) -> dict[str, float]:
+        """The seconds of each step until `ended` (of `time.monotonic()`), in order; "start" is what came before the first."""
+        starts = [("start", self.started), *self.steps]
+        seconds = dict.fromkeys((name for name, _ in starts), 0.0)
+        for (name, began), following in zip(starts, [*(began for _, began in self.steps), ended], strict=True):
+            seconds[name] += following - began
+        return seconds
 
 
 async def engine(settings: Settings, screen: Screen) -> Engine:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,8 @@ async def run(root: Path, settings: Settings, *, selection: JobSelection, json: 
     async with screen.working("Reproducing"):
         found = await local_engine.on_checkout(root, job, selection, reproduce)
     seen = Reproduction(found, None) if isinstance(found, NoRepair) else found
-    report = ReproductionReport(seen, time.monotonic() - started)
+    ended = time.monotonic()
+    report = ReproductionReport(seen, ended - started, screen.timings(ended))
     if json:
         print(jsonlib.dumps(report.as_json(), indent=2))  # noqa: T201 - the command's answer
     else:
@@ -60,6 +61,7 @@ class ReproductionReport:
 
     seen: Reproduction
     seconds: float
+    timings: Mapping[str, float]  # seconds of each step, in order
 
     @property
     def outcome(self) -> str:
@@ -86,6 +88,7 @@ class ReproductionReport:
             "environment": prepared.task.environment if prepared else None,
             "approximated": self._approximated(),
             "seconds": round(self.seconds, 3),
+            "timings": {step: round(seconds, 3) for step, seconds in self.timings.items()},
         }
 
     def show(self, console: Console) -> None:
@@ -119,7 +122,8 @@ class ReproductionReport:
             console.print(plain(f"Not reproduced ({result.outcome.value}): {result.reason}", "bold yellow"))
             console.print(plain(f"Next: {result.next_step}"))
         environment = f"{prepared.task.environment}, " if prepared else ""
-        console.print(plain(f"{environment}{words.took(self.seconds)}", "dim"))
+        most = [f"{words.took(seconds)} {step}" for step, seconds in self.timings.items() if seconds >= self.seconds / 20]
+        console.print(plain(f"{environment}{words.took(self.seconds)} ({', '.join(most)})", "dim"))
 
     def _approximated(self) -> list[str]:
         result, prepared, plan = self.seen.result, self.seen.prepared, self.seen.plan

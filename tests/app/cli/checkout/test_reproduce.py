@@ -22,7 +22,7 @@ FOUND = Flakiness(
 def test_how_often_and_why_is_told() -> None:
     ending = endings.flaky(FOUND)
     ended = replace(without_a_run(ending.outcome, ending.reason, ending.next_step), flakiness=FOUND)
-    told = ReproductionReport(Reproduction(ended, None), 1.0)
+    told = ReproductionReport(Reproduction(ended, None), 1.0, {"start": 0.01, "install": 0.9})
 
     found = told.as_json()["flakiness"]
     assert (found["red"], found["runs"], found["cause"], found["ids"]) == (3, 12, "order", ("test_a.py::test_b",))
@@ -33,8 +33,9 @@ def test_how_often_and_why_is_told() -> None:
     said = console.file.getvalue()  # type: ignore[attr-defined]
     assert "Flaky 3/12" in said
     assert "Suspected cause: order (fails every time in shuffled order -1)" in said
+    assert "1.0 s (0.9 s install)" in said
 
 
 def test_where_nothing_comes_and_goes_nothing_is_told_of_it() -> None:
     ended = without_a_run(endings.limit_reached("it").outcome, "why", "what")
-    assert ReproductionReport(Reproduction(ended, None), 1.0).as_json()["flakiness"] is None
+    assert ReproductionReport(Reproduction(ended, None), 1.0, {"start": 0.01, "install": 0.9}).as_json()["flakiness"] is None

@@ -213,6 +213,8 @@ def test_a_red_one_without_workflows_is_detected(checkout: Checkout) -> None:
     assert found["failing"] == ["test_a.py::test_red"]
     assert found["jobs"] == []
     assert [check["source"] for check in found["checks"]] == ["detected"]
+    assert list(found["timings"])[:4] == ["start", "unpack", "install", "reproduce"]
+    assert abs(sum(found["timings"].values()) - found["seconds"]) < 0.1
 
 
 @pytest.mark.parametrize(
