@@ -17,6 +17,7 @@ from agent.source.distributions import modules_of
 from sandbox.base import Installed, InstallFailed, Sandbox
 
 LEFT_OUT = 5  # optional distributions that one installation may lack
+RUNS_TESTS = ("pytest",)  # without which no test runs
 
 
 def with_declared(planned: Plan, *, failed_in_ci: bool) -> Plan:
@@ -52,7 +53,7 @@ async def install(
             if is_strict or planned.project is None or time.monotonic() > until:
                 raise
             optional = await asyncio.to_thread(optional_names, planned.project, planned.packages)
-            optional = optional.difference(planned.packages.without)
+            optional = optional.difference(planned.packages.without, RUNS_TESTS)
             name = install_failure.unavailable(error, optional, states=bool(planned.legs) and not failed_in_ci)
             if not name:
                 raise

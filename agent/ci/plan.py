@@ -262,7 +262,7 @@ class _Planner:
             detected = detection.detect_packages(self.project)
             packages = merge(packages, Packages(projects=() if packages.projects else detected.projects))
         elif not (packages.requirement_files or packages.groups or packages.projects):
-            packages = merge(packages, detection.detect_packages(self.project))
+            packages = merge(packages, self._detected_packages())
         if not packages.node:
             packages = merge(
                 packages, Packages(node=tuple(c.cwd for c in self.checks if runtimes.needed((c,), {}) == ("Node.js",)))
@@ -279,6 +279,10 @@ class _Planner:
             tuple(self.legs),
             self.project,
         )
+
+    def _detected_packages(self) -> Packages:
+        self.notes += detection.contradictions(self.project)
+        return detection.detect_packages(self.project)
 
     def _takes_stated(self, configuration: Configuration) -> bool:
         """Add what the repository names its tests, if it names any."""
@@ -303,7 +307,7 @@ class _Planner:
         followed, line = own
         self.packages = merge(self.packages, followed.packages)
         if not _names_what_tests_need(followed.packages):
-            self.packages = merge(self.packages, detection.detect_packages(self.project))
+            self.packages = merge(self.packages, self._detected_packages())
         self.packages = replace(self.packages, python=detection.detect_python(self.project) or self.packages.python)
         self.notes += [f"the tests were detected from `{one_line(line, 80)}`", *followed.notes]
         if "\n" in followed.command:

@@ -167,7 +167,7 @@ class StepReader:
             tests = in_one_line(detected.command, 120)
             note = f"`{in_one_line(found.command, 80)}` is approximated by the detected tests, `{tests}`"
             packages = merge(found.packages, detection.detect_packages(self.project))
-            additions = Additions(packages, found.python, (*notes, note))
+            additions = Additions(packages, found.python, (*notes, note, *detection.contradictions(self.project)))
             found = replace(found, command=detected.command, cwd=".", env={**found.env, **detected.env})
             reading = read_command(found.command, self._file("."))
         check = Check(

@@ -18,6 +18,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from agent.ci.project.asking import Answers
 from agent.ci.project.tables import read_toml, strings, table_at
 from agent.contract.verdicts import Check
+from agent.guest.text import one_line
+from agent.source.distributions import normalised
 from agent.source.ini import read_valid_ini
 from sandbox.base import KIB, LimitExceeded, Packages, Workspace
 from sandbox.install.python.interpreters import SUPPORTED
@@ -44,6 +46,7 @@ _CONFIGURES = re.compile(
     r"|^(?:[^/]+/){0,2}\.cargo/config(?:\.toml)?$|^\.github/(?:workflows/[^/]+|actions/(?:[^/]+/){1,3}action)\.ya?ml$"
 )
 _SCRIPT = re.compile(r"^(?:[^/]+/){0,2}[^/]+\.sh$|^(?:scripts?|bin|ci|tools)/[\w-]+$")
+_PIN = re.compile(r"^([\w.-]+)(?:\[[\w.,-]*\])?\s*==\s*([^\s;#,*]+)\s*(?:\\|#|$)", re.MULTILINE)
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|tests)\.py$")
 
 
@@ -112,9 +115,7 @@ def detect_check(project: Project) -> Check | None:
 
 def detect_packages(project: Project) -> Packages:
     """The packages that the repository and its tests declare."""
-    files = sorted((path for path in project.paths if _REQUIREMENTS.match(path)), key=lambda path: (path.count("/"), path))
-    compiled = {path for path in files if path.endswith(".txt")}
-    files = [path for path in files if path in compiled or path.removesuffix(".in") + ".txt" not in compiled]
+    files = [path for path in _requirement_files(project) if path not in _contradicting(project)]
     groups = tuple(name for name in project.table("dependency-groups") if name in TEST_NAMES)
     extras = [name for name in _extras(project) if name in TEST_NAMES]
     requirements: list[str] = []
@@ -135,6 +136,34 @@ def detect_packages(project: Project) -> Packages:
         projects=projects,
         python=detect_python(project),
     )
+
+
+def contradictions(project: Project) -> tuple[str, ...]:
+    """Notes about the requirement files that `detect_packages` leaves out."""
+    found = _contradicting(project).items()
+    return tuple(
+        f"{one_line(path, 100)} is not installed: its pins contradict those of {one_line(other, 100)}" for path, other in found
+    )
+
+
+def _contradicting(project: Project) -> dict[str, str]:
+    """Requirement files that pin a package otherwise than another one, which is for the tests or comes first: file → other."""
+    first: dict[str, tuple[str, str]] = {}  # package → its version, and the file that pins it
+    found: dict[str, str] = {}
+    for path in sorted(_requirement_files(project), key=lambda path: "test" not in path):
+        pins = {normalised(name): version for name, version in _PIN.findall(project.texts.get(path, ""))}
+        other = next((first[name][1] for name, version in pins.items() if first.get(name, (version,))[0] != version), None)
+        if other is not None:
+            found[path] = other
+        else:
+            first |= {name: (version, path) for name, version in pins.items() if name not in first}
+    return found
+
+
+def _requirement_files(project: Project) -> list[str]:
+    files = sorted((path for path in project.paths if _REQUIREMENTS.match(path)), key=lambda path: (path.count("/"), path))
+    compiled = {path for path in files if path.endswith(".txt")}
+    return [path for path in files if path in compiled or path.removesuffix(".in") + ".txt" not in compiled]
 
 
 def absent_submodules(project: Project) -> tuple[str, ...]:

@@ -158,6 +158,17 @@ async def test_a_python_that_the_project_does_not_support_is_not_used(
     assert (await plan(await repository({**TESTS, **files}))).packages.python == python
 
 
+async def test_of_requirement_files_that_contradict_each_other_those_of_the_tests_are_installed(repository: Repository) -> None:
+    files = {
+        "requirements/dev.txt": "attrs==2.0\nmypy==1.0\n",
+        "requirements/tests.txt": "Attrs==1.0 \\\n    --hash=sha256:00\nPyTest==8.0  # via nothing\n",
+        "requirements.txt": "attrs==1.0\npytest>=7\n",
+    }
+    found = await plan(await repository({**TESTS, **files}))
+    assert set(found.packages.requirement_files) == {"requirements/tests.txt", "requirements.txt"}
+    assert "requirements/dev.txt is not installed: its pins contradict those of requirements/tests.txt" in found.notes
+
+
 async def test_an_application_with_a_src_folder_gets_it_on_its_path(repository: Repository) -> None:
     files = {**TESTS, "src/x.py": "", "pyproject.toml": "[project]\nname='x'\ndependencies=['attrs']\n"}
     found = await plan(await repository(files))
