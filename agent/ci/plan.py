@@ -61,7 +61,7 @@ class Plan:
     ending: Ending = NO_CHECKS
     legs: tuple[PlannedLeg, ...] = ()
     project: Project | None = None
-    seen: tuple[CheckRun, ...] = ()  # failed runs of checks, from a replay
+    seen: tuple[CheckRun, ...] = ()  # runs of checks, from a replay
     absent: tuple[str, ...] = ()  # as in `Check`
 
     def other(self, jobs: tuple[RequestedJob, ...], ending: Ending) -> tuple[RequestedJob, ...]:

@@ -28,6 +28,9 @@ async def reproduce(state: State, work: Work) -> BaselineOrEnd:
     """Determine the oracle or the ending, or leave that to `probe`. Raises `SandboxError` when the sandbox is lost."""
     try:
         rounds = [_replayed(work) or await _round(work), await _round(work)]
+        if work.task.replayed and _is_green(rounds[0]) and not _is_green(rounds[1]):
+            # The replay ran the step alone, as the earlier steps had left the workspace; what counts is a run with these steps.
+            rounds = [rounds[1], await _round(work)]
         if differ(*rounds):
             rounds.append(await _round(work))
         while work.task.heals_flakiness and len(rounds) < CERTAIN and oracle_of(work.task.checks, rounds).is_red:
@@ -95,6 +98,10 @@ def _replayed(work: Work) -> Round | None:
     return tuple(seen[check.name] for check in work.task.checks) if len(seen) == len(work.task.checks) else None
 
 
+def _is_green(round_: Round) -> bool:
+    return not any(run.red for run in round_)
+
+
 async def _once(work: Work, at: int) -> CheckRun:
     check = work.task.checks[at]
     async with work.task.sandbox.candidate() as workspace:
@@ -104,7 +111,7 @@ async def _once(work: Work, at: int) -> CheckRun:
 async def _not_red(work: Work, rounds: list[Round]) -> BaselineOrEnd:
     """Leave tests that ran to `probe` if they failed somewhere, or if someone asks for flaky failures; the rest ends here.
 
-    The replay, in which checks failed, counts as a round.
+    The replay counts as a round.
     """
     absent = sorted({name for check in work.task.checks for name in check.absent})
     if absent and all(run.verdicts and set(run.verdicts.values()) == {Verdict.SKIPPED} for run in rounds[0]):
@@ -113,7 +120,8 @@ async def _not_red(work: Work, rounds: list[Round]) -> BaselineOrEnd:
         replayed = tuple(seen.get(check.name, run) for check, run in zip(work.task.checks, rounds[0], strict=True))
         rounds = [*rounds, replayed]
     ran = any(check.is_python and run.verdicts for check, run in zip(work.task.checks, rounds[0], strict=True))
-    is_sought = bool(flaky_ids(rounds)) or bool(seen) or work.task.failed_in_ci or work.task.heals_flakiness
+    was_red = any(run.red for run in seen.values()) or bool(flaky_ids(rounds))
+    is_sought = was_red or work.task.failed_in_ci or work.task.heals_flakiness
     if ran and is_sought and (flaky_ids(rounds) or all(run.ending == "finished" for runs in rounds for run in runs)):
         return {"rounds_ref": await work.context.keep(tuple(rounds))}
     return {"ending": pack(why_not_red(rounds, failed_in_ci=work.task.failed_in_ci))}

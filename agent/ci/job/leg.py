@@ -119,7 +119,7 @@ class FailingStep:
 
     check: Check
     tool: str  # the program that the check runs
-    seen: CheckRun | None = None  # the failed run, if it ran
+    seen: CheckRun | None = None  # its run in the replay, if it ran
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ class CheckStep:
     tool: str
     number: str
     may_fail: bool = False  # `continue-on-error`
-    seen: CheckRun | None = None  # the failed run, if it ran
+    seen: CheckRun | None = None  # its run in the replay, if it ran
 
 
 class StepRecorder:

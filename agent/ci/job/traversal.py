@@ -232,6 +232,8 @@ class _Traversal:
                 if not self.target.is_any_red:
                     return stopped_before(replace(done.run, stopped_at=done.run.stopped_at or current.title))
                 return self._fails(replace(tried, seen=done.run), current)
+            if not done.is_red:
+                tried = replace(tried, seen=done.run)
             self.renderer.exported |= done.env
             current.frame.conclude(current.step, done.outputs, outcome="failure" if done.is_red else "success")
         self.recorder.record(current, "runs", runs.check.command)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from agent.checks.oracle import EXIT
+from agent.contract.events import Reproduced
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome
 from agent.contract.verdicts import Check, CheckRun, Failure, Verdict
 from tests.agent.reproduce.test_flakiness import Case
@@ -34,6 +35,17 @@ async def test_the_replay_is_the_first_of_the_runs(tmp_path: Path) -> None:
     result = await Case(tmp_path, {}).seen(checks=(check,), replayed=(replayed("step"),))
     assert isinstance(result, ConfirmedFailure), result
     assert result.base[0].output == "no"
+
+
+async def test_a_green_replay_is_the_first_of_two_runs_unless_the_second_is_red(tmp_path: Path) -> None:
+    green = CheckRun("step", "finished", {EXIT: Verdict.PASSED}, (), seconds=1000.0, exit_code=0)
+    for script, counts in (("true", True), ("exit 3", False)):
+        case = Case(tmp_path / script, {})
+        result = await case.seen(checks=(Check("step", script, "exit"),), replayed=(green,))
+        (told,) = (event for event in case.events if isinstance(event, Reproduced))
+        assert told.text.endswith("in both runs")
+        assert (told.seconds > 1000) is counts
+        assert isinstance(result, NoRepair) is counts, result
 
 
 async def test_that_every_test_needs_what_the_sandbox_lacks_is_no_failure(tmp_path: Path) -> None:
