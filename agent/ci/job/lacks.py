@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from agent.checks.runner import NO_TESTS
 from agent.ci.job.leg import StepOutcome
 from agent.ci.job.refusals import quote_missing
 from agent.ci.job.steps import CurrentStep, RunStep
@@ -37,6 +38,8 @@ def lack_of(runs: RunStep, run: CheckRun, current: CurrentStep, earlier: Iterabl
     """
     if secret := next((secret for name, secret in current.without.items() if _fails_for_want_of(name, runs.check, run)), ""):
         return Lack(quote_missing(secret), secret=secret)
+    if run.exit_code == NO_TESTS and not run.verdicts and runs.check.runs_tests:
+        return Lack("a test that it selects")  # a plugin that only the step's own environment has may provide these
     if runs.check.reader != "exit":
         return None
     lines = run.output.splitlines()

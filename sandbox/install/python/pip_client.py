@@ -115,7 +115,7 @@ class PipClient:
     @property
     def _runs_pip(self) -> bool:
         """Whether the interpreter is new enough for the worker's pip."""
-        return SpecifierSet(metadata.metadata("pip").get("Requires-Python", "")).contains(self.interpreter.version)
+        return SpecifierSet(metadata.metadata("pip")["Requires-Python"] or "").contains(self.interpreter.version)
 
     @property
     def _pip(self) -> tuple[str, ...]:

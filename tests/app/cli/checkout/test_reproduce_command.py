@@ -191,6 +191,21 @@ def test_a_set_up_step_without_the_network_is_no_failure(checkout: Checkout) -> 
     assert "step 1, `Fetch`, fails here without the network, so it is left out" in found["approximated"]
 
 
+def test_a_step_that_selects_no_test_here_is_no_failure(checkout: Checkout) -> None:
+    steps = """
+        on: push
+        jobs:
+          tests:
+            runs-on: ubuntu-latest
+            steps:
+              - {name: Plugin, run: python -m pytest -k of_a_plugin}
+              - {name: Tests, run: python -m unittest}
+        """
+    found = told(checkout(steps, **{"test_a.py": UNITTEST.format(2)}))
+    assert (found["outcome"], found["failing"]) == ("reproduced", ["test_a.Tests.test_a"])
+    assert "step 1, `Plugin`, fails here without a test that it selects, so it is left out" in found["approximated"]
+
+
 def test_a_set_up_step_without_what_a_step_left_out_provides_is_no_failure(checkout: Checkout) -> None:
     steps = """
         on: push
