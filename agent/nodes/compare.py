@@ -11,7 +11,7 @@ from agent.contract import words
 from agent.contract.events import Compared
 from agent.contract.last_good import LastGood, Regression
 from agent.contract.proposal import Edits, FileChange
-from agent.contract.verdicts import CheckRun, Oracle, VerdictId
+from agent.contract.verdicts import Check, CheckRun, Oracle, VerdictId
 from agent.edits.changes import EditProblem, read_text, text_of
 from agent.edits.hunks import merge
 from agent.gate.gate import needs_install
@@ -162,21 +162,39 @@ async def _compared(work: Work, oracle: Oracle, base: Mapping[str, CheckRun], go
         target = oracle.must_turn[check.name]
         if not target or work.ledger.seconds_left() <= 0:
             continue
-        async with work.task.sandbox.candidate() as workspace:
-            unread = (*good.unread, *await _write(workspace, good))
-            if reinstall:
-                try:
-                    await workspace.install(work.task.packages)
-                except InstallFailed:
-                    continue
-            only = target if check.runs_tests and not check.needs_company else None
-            run = await work.runner.run(workspace, check, only=only, timeout=work.patience(check))
+        only = target if check.runs_tests and not check.needs_company else None
+        run, stuck = await _ran(work, check, only, good, reinstall=reinstall)
+        unread = (*good.unread, *stuck)
+        if run is None:
+            continue
+        if only is not None and (broke := frozenset(turned(check, base[check.name], run, target))):
+            alone, _ = await _ran(work, check, broke, None)
+            if alone is not None and turned(check, base[check.name], alone, broke):
+                # By themselves they pass here too: they fail only after other tests, so all tests run there.
+                run = (await _ran(work, check, None, good, reinstall=reinstall))[0] or run
         if run.ending == "finished" and not run.stopped_at:
             passing[check.name] = frozenset(turned(check, base[check.name], run, target))
             failing[check.name] = target & run.red
             rest = target - passing[check.name] - failing[check.name]
             new[check.name] = frozenset(id_ for id_ in rest if is_new(id_, good))
     return Comparison(good, passing, failing, new, unread)
+
+
+async def _ran(
+    work: Work, check: Check, only: frozenset[VerdictId] | None, good: LastGood | None, *, reinstall: bool = False
+) -> tuple[CheckRun | None, list[str]]:
+    """A run of the check at the good commit, or at the base, and the files that stay as they are now.
+
+    None instead of the run if what it needs cannot be installed. Raises `ValueError` like `_write`.
+    """
+    async with work.task.sandbox.candidate() as workspace:
+        stuck = await _write(workspace, good) if good is not None else []
+        if reinstall:
+            try:
+                await workspace.install(work.task.packages)
+            except InstallFailed:
+                return None, stuck
+        return await work.runner.run(workspace, check, only=only, timeout=work.patience(check)), stuck
 
 
 async def _write(workspace: Workspace, good: LastGood) -> list[str]:

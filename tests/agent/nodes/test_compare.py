@@ -52,6 +52,16 @@ async def test_the_part_of_the_change_that_broke_the_tests_is_reported_and_not_t
     assert bench.of(events.Proposed) == []
 
 
+async def test_a_test_that_fails_only_after_others_is_compared_after_others_too(bench: Bench) -> None:
+    tests = "import calc\n\n\ndef test_a(): calc.seen = 1\n\n\ndef test_b(): assert not hasattr(calc, 'seen')\n"
+    files = {"calc.py": FIXED, "test_calc.py": tests}
+    result = await bench.heal(HistoryProposer(), files=files, good=(at(FIXED + "\n\nOTHER = 1\n", passed_in_ci=True),))
+    (told,) = bench.of(events.Compared)
+    assert told.text == "`test_calc.py::test_b` fails at the parent commit 3f2a91c0de too"
+    assert isinstance(result, NoRepair), result
+    assert result.culprit is None
+
+
 async def test_the_smallest_part_of_a_larger_change_is_found(bench: Bench) -> None:
     result = await bench.heal(HistoryProposer(), files=COMMIT, good=(BEFORE,))
     assert isinstance(result, NoRepair), result
