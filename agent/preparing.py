@@ -20,6 +20,7 @@ from agent.ci.job.replay import Replayer
 from agent.ci.job.selection import FailedJob, RequestedJob
 from agent.ci.plan import Plan, complete, plan
 from agent.ci.project import install_failure, lfs, runtimes
+from agent.ci.project.commands import telling_line
 from agent.contract.budget import Budget
 from agent.contract.events import Emit, StepDone, StepStarted
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome
@@ -245,7 +246,7 @@ def _too_small(error: LimitExceeded) -> NoRepair:
 def _understood(planned: Plan) -> str:
     if not planned.checks:
         return planned.ending.reason if not planned.asks else "Will replay " + ", ".join(planned.asks)
-    return "Will run " + ", ".join(f"`{check.command.strip().splitlines()[0]}` ({check.source})" for check in planned.checks)
+    return "Will run " + ", ".join(f"`{telling_line(check.command)}` ({check.source})" for check in planned.checks)
 
 
 def _python(planned: Plan, installed: Installed) -> str:

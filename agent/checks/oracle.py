@@ -14,9 +14,8 @@ from typing import Literal
 
 from agent.contract.outcome import CheckEvidence
 from agent.contract.proposal import Edits
-from agent.contract.verdicts import Check, CheckRun, Failure, Oracle, Verdict, VerdictId
+from agent.contract.verdicts import EXIT, Check, CheckRun, Failure, Oracle, Verdict, VerdictId
 
-EXIT = VerdictId("exit")  # the whole command, if no single verdict explains the failure
 MARKS_LIMIT = 300  # tampering marks of a run
 _RANK = (Verdict.SKIPPED, Verdict.PASSED, Verdict.FAILED, Verdict.ERROR)  # if two runs differ, the later one here counts
 _DIGEST = re.compile(r" \([0-9a-f]{16}\)$")

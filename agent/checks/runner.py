@@ -18,8 +18,8 @@ import msgspec
 from agent.checks import printed
 from agent.checks.findings import read_findings, read_traceback
 from agent.checks.guest_bundle import guest_bundle
-from agent.checks.oracle import EXIT, MARKS_LIMIT, merge
-from agent.contract.verdicts import Check, CheckRun, Conditions, Failure, Frame, Service, Step, Verdict, VerdictId
+from agent.checks.oracle import MARKS_LIMIT, merge
+from agent.contract.verdicts import EXIT, Check, CheckRun, Conditions, Failure, Frame, Service, Step, Verdict, VerdictId
 from agent.guest.text import ID_LIMIT, clean, identity, one_line
 from agent.source.protected import DECIDING
 from sandbox.base import MIB, Command, Completed, DeadlinePassed, LimitExceeded, Sandbox, Workspace

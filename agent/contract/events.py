@@ -70,7 +70,7 @@ class CulpritFound(Event, frozen=True, tag="culprit_found", kw_only=True):
 
     good: str  # the commit, for people
     places: list[str]  # "pkg/a.py:12-13" in the failing commit, at most 50
-    lines: int  # changed lines of that part
+    lines: int  # changed lines of that part, as in `Culprit`
     of: int  # changed lines of the whole change
     diff: str  # of that part, from the good commit to the failing one
     breaks: list[str] = []  # ids that fail without that part, at most 50

@@ -66,7 +66,7 @@ class Culprit:
     good: str  # `LastGood.name`
     reversal: Edits  # takes that part back
     places: tuple[Span, ...]  # the lines of that part in the failing commit; where lines are only missing, the line after them
-    lines: int  # changed lines (added and removed) of that part
+    lines: int  # changed lines of that part; a line that replaces another counts once
     of: int  # changed lines of the whole change, without tests
     breaks: tuple[str, ...] | None = None  # ids that pass at the failing commit and fail with the reversal; None: unknown
     shown: Edits = ()  # `reversal` with whole lines, for people: it may take back single tokens

@@ -10,6 +10,8 @@ from typing import Literal, NewType
 VerdictId = NewType("VerdictId", str)
 """A test node id ("tests/test_a.py::test_b[1]"), a lint finding ("pkg/a.py: F401 `os` …"), a step ("exit")."""
 
+EXIT = VerdictId("exit")  # the whole command, if no single verdict explains the failure
+
 
 class Verdict(StrEnum):
     PASSED = "passed"

@@ -6,20 +6,18 @@ from collections.abc import Sequence
 
 from agent.contract.budget import RungCost
 from agent.contract.proposal import Span, is_model, model_name, rung_kind
-from agent.contract.verdicts import Check
+from agent.contract.verdicts import EXIT, Check
 
 _STEPS = {
-    "reproduce": "Reproducing the failure: running the failing checks twice",
+    "reproduce": "Reproducing the failure: running the checks twice",
     "probe": "Checking for flakiness: other test orders, seeds and clocks",
     "compare": "Comparing with the last good commit",
     "localize": "Locating the fault",
     "diagnose": "Asking the model for the cause",
-    "guard": "Checking the patch against policy",
     "verify": "Verifying the patch: failing checks first, then everything else",
     "prove": "Proving the patch: more runs with it, one without it",
     "challenge": "Testing the patch beyond the suite",
     "reflect": "Recording why the patch failed",
-    "report": "Writing the report",
 }
 
 
@@ -33,9 +31,14 @@ def in_runs(count: int) -> str:
     return {1: "in 1 run", 2: "in both runs"}.get(count, f"in all {count} runs")
 
 
+def verdict(id_: str) -> str:
+    """An id for people: a test's, or "the whole command" for its exit code, which is no test."""
+    return "the whole command" if id_ == EXIT else id_
+
+
 def named(ids: Sequence[str], most: int = 3) -> str:
     """A few ids for a sentence: "`a`, `b` and 4 more"."""
-    shown = ", ".join(f"`{id_}`" for id_ in ids[:most])
+    shown = ", ".join(verdict(id_) if id_ == EXIT else f"`{id_}`" for id_ in ids[:most])
     return f"{shown} and {len(ids) - most} more" if len(ids) > most else shown
 
 

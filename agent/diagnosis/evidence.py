@@ -13,7 +13,7 @@ from dataclasses import replace
 from agent.contract import words
 from agent.contract.events import Diagnosed
 from agent.contract.proposal import Candidate, Diagnosis, is_model
-from agent.contract.verdicts import Failure
+from agent.contract.verdicts import EXIT, Failure
 from agent.edits.changes import added, removed
 
 BY_VERDICTS = "verdicts and change"  # the diagnosis's `by` without a model
@@ -85,6 +85,8 @@ def _failing(failures: Sequence[Failure]) -> str:
     message = words.code(first.message) if first.message else ""
     if _is_finding(first):
         return f"{words.counted(count, 'finding')}{', the first' if count > 1 else ''}: {message or 'no message'}."
+    if {failure.id for failure in failures} == {EXIT}:
+        return f"{words.capitalized(words.verdict(EXIT))} fails{f' with {message}' if message else ''}."
     names = {str(failure.id).partition("[")[0] for failure in failures}
     name = words.code(names.pop().rpartition("::")[2], 80) if len(names) == 1 else ""
     if name and count > 1:

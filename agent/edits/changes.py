@@ -136,6 +136,11 @@ def changed_lines(edits: Edits) -> int:
     return len(added(edits)) + len(removed(edits))
 
 
+def edited_lines(edits: Edits) -> int:
+    """Changed lines as a person counts them: a line that replaces another is one."""
+    return sum(max(end - start, to - first) for change in edits for start, end, first, to in changed_ranges(change))
+
+
 def added(edits: Edits) -> list[str]:
     """The added lines, without their endings."""
     return [line.rstrip("\r\n") for _, lines_in in map(changes, edits) for line in lines_in]

@@ -13,11 +13,11 @@ import functools
 from collections.abc import Mapping
 from dataclasses import replace
 
-from agent.checks.oracle import EXIT, Verification, broken, failures, possibly_flaky, tampering, turned, unexplained, unmoved
+from agent.checks.oracle import Verification, broken, failures, possibly_flaky, tampering, turned, unexplained, unmoved
 from agent.contract import words
 from agent.contract.outcome import CheckEvidence
 from agent.contract.proposal import Edits
-from agent.contract.verdicts import Check, CheckRun, Oracle, VerdictId
+from agent.contract.verdicts import EXIT, Check, CheckRun, Oracle, VerdictId
 from agent.contract.words import named
 from agent.edits.changes import apply
 from agent.report.endings import last_line

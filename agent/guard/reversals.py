@@ -20,7 +20,7 @@ def undoing(candidate: Candidate, regression: Regression, culprit: Culprit | Non
         return f"it removes {words.named(names)}, which the change {regression.since} added"
     lines, of = taken_back(candidate.edits, regression.reversal)
     if of and lines >= (of if _is_a_slip(candidate, regression, culprit) else MOST * of):
-        return f"it takes back {lines} of the {words.counted(of, 'line')} of code changed {regression.since}"
+        return f"it takes back {lines} of the {words.counted(of, 'added or removed line')} of code {regression.since}"
     if is_model(candidate.rung) or candidate.rung == "tools":
         return ""
     if not regression.tests:
@@ -44,4 +44,6 @@ def _is_a_slip(candidate: Candidate, regression: Regression, culprit: Culprit | 
 def doubt(candidate: Candidate, regression: Regression) -> tuple[str, ...]:
     """A clause if the patch takes back part of the change."""
     lines, of = taken_back(candidate.edits, regression.reversal)
-    return (f"it takes back {lines} of the {words.counted(of, 'line')} of code changed {regression.since}",) if lines else ()
+    if not lines:
+        return ()
+    return (f"it takes back {lines} of the {words.counted(of, 'added or removed line')} of code {regression.since}",)

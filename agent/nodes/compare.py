@@ -90,7 +90,7 @@ def _text(
         parts.append(f"{breaking.name} broke {'it' if len(broke) == 1 else 'them'}: {words.code(breaking.subject, 80)}")
     if parts and seen.unread:
         parts.append(f"{words.named(seen.unread)} changed too and {'stays' if len(seen.unread) == 1 else 'stay'} as now")
-    return "; ".join(parts) or f"The failing checks could not be run at {seen.good.name}"
+    return words.capitalized("; ".join(parts)) or f"The failing checks could not be run at {seen.good.name}"
 
 
 async def _nearest(work: Work, oracle: Oracle, base: Mapping[str, CheckRun]) -> tuple[Comparison, LastGood | None]:

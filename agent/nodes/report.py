@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 from agent.challenge.judgement import Challenged
@@ -27,6 +28,7 @@ from agent.state import End, State, Work, red_of, spent, unpack
 
 MEMORABLE = 8_000  # most characters of a repair's diff in the memory
 NAMED = 5  # most failing ids, and most suspicious locations, in a report without a repair
+FEW = 5  # lines of the change
 
 
 async def report(state: State, work: Work) -> End:
@@ -46,8 +48,11 @@ async def report(state: State, work: Work) -> End:
         await work.context.emit(evidence.event(known))
     log = await log_of(state, work.context, None, known)
     if "oracle_ref" in state:
-        ids = [str(failure.id) for failure in await red_of(state, work.context)]
-        log = replace(log, notes=(f"Failing: {words.named(ids, NAMED)}.", *_places(suspects), *log.notes))
+        told = ending.reason if culprit is not None or known is None else f"{ending.reason} {known.cause}"
+        failing = _failing(await red_of(state, work.context), told)
+        # A few lines that are known to be the cause say more than suspicions.
+        places = () if culprit is not None and culprit.lines <= FEW else _places(suspects)
+        log = replace(log, notes=(*failing, *places, *log.notes))
     log = replace(log, notes=(*log.notes, *work.task.approximated))
     result = NoRepair(ending.outcome, ending.reason, ending.next_step, spent(state), log, ending.flakiness, culprit)
     await _keep_in_memory(state, work, Recollection(work.task.id, "", ending.outcome, log.lessons))
@@ -134,6 +139,19 @@ async def _known(state: State, work: Work) -> Diagnosis | None:
     if state.get("diagnosis"):
         return unpack(Diagnosis, state["diagnosis"])
     return evidence.from_verdicts(await red_of(state, work.context)) if "oracle_ref" in state else None
+
+
+def _failing(red: Sequence[Failure], told: str) -> tuple[str, ...]:
+    """The failing ids, with the messages that `told` does not contain; nothing if it names all ids."""
+    names = [words.named([failure.id]) for failure in red]
+    if all(name in told for name in names):
+        return ()
+    shown = [
+        f"{name} ({message})" if (message := words.code(failure.message)) not in told and failure.message else name
+        for name, failure in zip(names[:NAMED], red, strict=False)
+    ]
+    rest = f"; and {len(red) - NAMED} more" if len(red) > NAMED else ""
+    return (f"Failing: {'; '.join(shown)}{rest}.",)
 
 
 def _places(suspects: tuple[Span, ...]) -> tuple[str, ...]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.checks.oracle import EXIT, Round, base_of, differ, failures, flaky_ids, oracle_of
+from agent.checks.oracle import Round, base_of, differ, failures, flaky_ids, oracle_of
 from agent.contract import words
 from agent.contract.events import Reproduced
 from agent.contract.outcome import Flakiness, Outcome
-from agent.contract.verdicts import CheckRun, Oracle, Verdict, VerdictId
+from agent.contract.verdicts import EXIT, CheckRun, Oracle, Verdict, VerdictId
 from agent.gate.gate import is_brief
 from agent.report import endings
 from agent.report.endings import Ending

@@ -36,15 +36,16 @@ def sentence(culprit: Culprit) -> str:
 
 
 def needed_by(culprit: Culprit) -> str:
-    """What else needs these lines, as a sentence with a leading blank; "" if nothing does, or if that is unknown."""
+    """What else needs the part, as a sentence with a leading blank; "" if nothing does, or if that is unknown."""
     if not culprit.breaks:
         return ""
     fails = "fails" if len(culprit.breaks) == 1 else "fail"
-    return f" Without these lines, {words.counted(len(culprit.breaks), 'other test')} {fails}: {words.named(culprit.breaks)}."
+    this = "this line" if culprit.lines == 1 else "these lines"
+    return f" Without {this}, {words.counted(len(culprit.breaks), 'other test')} {fails}: {words.named(culprit.breaks)}."
 
 
 def change(culprit: Culprit) -> str:
-    """The diff of these lines, from how they were to how they are now."""
+    """The diff of the part, from how they were to how they are now."""
     return diff(inverted(culprit.shown or culprit.reversal))
 
 

@@ -99,7 +99,8 @@ def not_this_change(ids: Sequence[str], good: LastGood, sign: str, *, failed_in_
     start = "CI's failure was not reproduced: " if failed_in_ci else ""
     return Ending(
         Outcome.NOT_REPRODUCED,
-        f"{start}{named(ids)} {fail} here{shows}, but {fail} at {good.name} too, so the change since then is not the cause.",
+        f"{start}{words.capitalized(named(ids))} {fail} here{shows}, but {fail} at {good.name} too, "
+        "so the change since then is not the cause.",
         "If the sandbox lacks what these tests need, exclude them with `test:` in `.github/selfheal.yml`."
         + ("" if failed_in_ci or good.passed_in_ci else " If an older commit broke them, name a good one with `--good`."),
     )
@@ -232,8 +233,8 @@ def broken_by_change(culprit: Culprit, failure: Failure, *, may_be_intended: boo
     return Ending(
         Outcome.NEEDS_TEST_CHANGE if may_be_intended else Outcome.GAVE_UP,
         f"{broke}{side}{culprits.needed_by(culprit)}",
-        "If these lines are a mistake, correct them or take them back (`selfheal fix --allow-reversals` does that). "
-        "If they are intended, update the test.",
+        "If this part of the change is a mistake, correct it or take it back (`selfheal fix --allow-reversals` does that). "
+        "If it is intended, update the test.",
     )
 
 

@@ -9,9 +9,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agent.checks.oracle import EXIT, failures
+from agent.checks.oracle import failures
 from agent.contract.last_good import LastGood
-from agent.contract.verdicts import CheckRun, Failure, Oracle, VerdictId
+from agent.contract.verdicts import EXIT, CheckRun, Failure, Oracle, VerdictId
 from agent.reproduce.flakiness import mentions_network, reported_in
 from agent.source.test_files import is_test
 

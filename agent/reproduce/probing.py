@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 
-from agent.checks.oracle import EXIT, Round, failures, flaky_ids
+from agent.checks.oracle import Round, failures, flaky_ids
 from agent.contract import words
 from agent.contract.events import Probed
 from agent.contract.outcome import Chance, Flakiness
-from agent.contract.verdicts import CheckRun, Conditions, VerdictId
+from agent.contract.verdicts import EXIT, CheckRun, Conditions, VerdictId
 from agent.reproduce import flakiness
 from agent.state import Work
 from sandbox.base import LimitExceeded

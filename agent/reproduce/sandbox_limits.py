@@ -10,8 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.checks.oracle import EXIT
-from agent.contract.verdicts import Check, CheckRun, Failure
+from agent.contract.verdicts import EXIT, Check, CheckRun, Failure
 from agent.reproduce.flakiness import mentions_network
 
 NETWORK = "network"

@@ -43,6 +43,7 @@ class Renderer:
             counted=words.counted,
             label=label,
             prose=self._prose,
+            verdict=words.verdict,
             diff=self._diff,
             short=lambda sha: (sha or "")[:8],
         )

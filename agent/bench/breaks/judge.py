@@ -19,7 +19,7 @@ from agent.contract.verdicts import Verdict, VerdictId
 from agent.edits.changes import changed_ranges, lines
 from agent.source.test_files import is_test
 
-SMALL = 10  # changed lines; a larger culprit that is most of the change names no line
+SMALL = 5  # changed lines; a larger culprit that is most of the change names no line
 SUSPECTS = 3  # most suspicious locations that count as naming the lines
 _SUSPECT = re.compile(r"(?:`[^`]*` in )?(?P<path>[^;`]+?), lines? (?P<first>\d+)(?: to (?P<last>\d+))? \(")
 _SUSPECTS = "Suspicious locations"

@@ -60,6 +60,13 @@ def read_command(text: str, script: Callable[[str], str] = lambda path: "") -> R
     return best
 
 
+def telling_line(text: str) -> str:
+    """The line of shell text that tests, for people; the first that does anything, if none does."""
+    lines = [line for line in map(str.strip, text.replace("\\\n", " ").splitlines()) if line and not line.startswith("#")]
+    read = {line: read_command(line) for line in lines}
+    return max(lines, key=lambda line: (_weight(read[line].reader), names_tests(line), bool(read[line].tool)), default="")
+
+
 def names_tests(text: str) -> bool:
     """Whether a command says that it tests."""
     return _TESTING.search(text) is not None

@@ -14,7 +14,7 @@ from agent.checks.sampling import red_check
 from agent.contract import words
 from agent.contract.last_good import Culprit, Regression
 from agent.contract.proposal import Candidate, Edits, FileChange, Span
-from agent.edits.changes import changed_lines, changed_ranges, digest, lines
+from agent.edits.changes import changed_lines, changed_ranges, digest, edited_lines, lines
 from agent.proposer import Proposal, Situation
 from agent.proposers.history.minimizing import smallest
 from agent.proposers.history.pieces import Piece, hunks, joined, pieces, whole_lines, with_moved
@@ -60,8 +60,7 @@ class HistoryProposer:
         is_proposed = (
             situation.policy.allow_reversals and not culprit.breaks and digest(culprit.reversal) not in situation.tried
         )
-        note = f"{culprits.part(culprit)} {'breaks' if culprit.lines == 1 else 'break'} the tests"
-        return Proposal((candidate,) if is_proposed else (), hunt.tried, 1, note=note, culprit=culprit)
+        return Proposal((candidate,) if is_proposed else (), hunt.tried, 1, culprit=culprit)
 
 
 def _beside(regression: Regression) -> str:
@@ -73,7 +72,7 @@ def _beside(regression: Regression) -> str:
 
 def _title(culprit: Culprit) -> str:
     where = words.location(culprit.places[0]) if culprit.places else culprit.reversal[0].path
-    return f"Takes back {culprit.lines} of {words.counted(culprit.of, 'line')} changed {culprit.since} ({where})"
+    return f"Takes back {culprits.part(culprit)} ({where})"
 
 
 def _hunt(situation: Situation, regression: Regression, target: frozenset[str], seconds: float) -> _Hunt:
@@ -115,7 +114,8 @@ class _Hunt:
                 break
             if await self._broken_by(edits) == []:
                 best, breaks = edits, []
-        count, total = changed_lines(best), changed_lines(self.regression.reversal)
+        total = edited_lines(self.regression.reversal)
+        count = min(edited_lines(best), total)
         places = await asyncio.to_thread(lambda: tuple(_places(best)))
         shown = await asyncio.to_thread(self._as_changed, best)
         return Culprit(

@@ -22,6 +22,7 @@ from agent.contract.blobs import MemoryBlobs
 from agent.contract.last_good import Culprit
 from agent.contract.outcome import NoRepair, Outcome, ReflectionLog, Repair
 from agent.contract.question import Waiting
+from agent.diagnosis.evidence import BY_VERDICTS
 from agent.edits.changes import diff
 from agent.report import culprits
 from app.assembly import check_models
@@ -168,9 +169,8 @@ def _show_no_repair(console: Console, result: NoRepair) -> None:
     if result.culprit is not None:
         from rich.syntax import Syntax  # loads all of pygments
 
-        _say(console, "Broke it", f"{culprits.sentence(result.culprit)}.")
         console.print(Syntax(plain(culprits.change(result.culprit)).plain, "diff", background_color="default"))
-    if log.diagnosis is not None:
+    if log.diagnosis is not None and (result.culprit is None or log.diagnosis.by != BY_VERDICTS):  # the reason says the rest
         _say(console, "Diagnosis", log.diagnosis.cause)
     _show_tried(console, log)
     for note in log.notes:

@@ -79,7 +79,7 @@ class Screen:
         self.console.print(line, soft_wrap=not self.console.is_terminal)
 
     async def emit(self, event: AnyEvent) -> None:
-        if isinstance(event, StepStarted):
+        if isinstance(event, StepStarted) and event.text:
             self.doing = event.text
             self.steps.append((event.step, time.monotonic()))
         self.since = time.monotonic()

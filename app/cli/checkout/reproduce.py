@@ -16,10 +16,11 @@ from rich.console import Console
 from rich.table import Table
 
 from agent.case import Case
-from agent.checks.oracle import EXIT
 from agent.ci.job.leg import StepOutcome
+from agent.ci.project.commands import telling_line
 from agent.contract import words
 from agent.contract.outcome import ConfirmedFailure, NoRepair
+from agent.contract.verdicts import EXIT
 from agent.engine import Reproduction
 from app.cli import terminal
 from app.cli.checkout import local_engine
@@ -98,7 +99,7 @@ class ReproductionReport:
             console.print(plain(f"\n{source[0].upper()}{source[1:]}", "bold"))
             console.print(_steps(steps))
         for check in plan.checks if plan and not plan.steps else ():
-            console.print(plain(f"\nRuns `{check.command}` ({check.source})", "bold"))
+            console.print(plain(f"\nRuns `{telling_line(check.command)}` ({check.source})", "bold"))
         if approximated := self._approximated():
             console.print(plain("\nDifferences from CI", "bold"))
             for note in approximated:
@@ -108,7 +109,7 @@ class ReproductionReport:
             console.print(plain(f"Reproduced: {words.counted(len(result.failing), 'failing result')}", "bold red"))
             messages: dict[str, str] = {failure.id: failure.message.strip() for run in result.base for failure in run.failures}
             for id_ in result.failing[:_SHOWN]:
-                console.print(plain(f"  {id_}"))
+                console.print(plain(f"  {words.verdict(id_)}"))
                 if message := messages.get(id_):
                     console.print(plain(f"    {_cut(message.splitlines()[0], _WIDEST)}", "dim"))
             for run in result.base:
@@ -138,12 +139,12 @@ def _cut(text: str, most: int) -> str:
 def _steps(steps: Sequence[StepOutcome]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     for step in steps:
-        first = step.detail.strip().partition("\n")[0]
+        shown = telling_line(step.detail) if step.does in ("fails", "runs") else step.detail.strip().partition("\n")[0]
         more = " …" if "\n" in step.detail.strip() else ""
         table.add_row(
             plain(f"  {step.number}"),
             plain(step.does, _STYLES.get(step.does, "dim")),
             plain(_cut(step.title, _TITLE)),
-            plain(_cut(first + more, _DETAIL), "dim"),
+            plain(_cut(shown + more, _DETAIL), "dim"),
         )
     return table

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent.checks.oracle import EXIT
 from agent.checks.runner import Runner
-from agent.contract.verdicts import Check, Step, Verdict
+from agent.contract.verdicts import EXIT, Check, Step, Verdict
 from sandbox.base import Sandbox
 from tests.agent.conftest import Repository
 

@@ -6,6 +6,7 @@ from agent.contract import words
 from agent.contract.budget import RungCost, Usage
 from agent.contract.outcome import Outcome
 from agent.contract.proposal import Span
+from agent.contract.verdicts import EXIT
 from agent.graph import STEPS
 from agent.report.endings import gave_up
 
@@ -13,6 +14,14 @@ from agent.report.endings import gave_up
 def test_numbers_agree_with_their_nouns() -> None:
     assert [words.counted(n, "test") for n in (0, 1, 2, 1200)] == ["0 tests", "1 test", "2 tests", "1,200 tests"]
     assert [words.in_runs(n) for n in (1, 2, 3)] == ["in 1 run", "in both runs", "in all 3 runs"]
+
+
+def test_the_exit_code_of_a_command_is_not_shown_as_a_test() -> None:
+    assert words.named(["test_a.py::test_b", EXIT]) == "`test_a.py::test_b`, the whole command"
+    assert [words.verdict(id_) for id_ in ("exit", "test_exit.py::test_exit")] == [
+        "the whole command",
+        "test_exit.py::test_exit",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -23,7 +32,15 @@ def test_durations_are_rounded_as_people_do(seconds: float, shown: str) -> None:
 
 
 def test_every_step_is_told_in_words_and_not_by_its_name() -> None:
-    takes_no_time = {"recall", "climb", "select", "approve", "approve_round"}  # what they do has events of its own
+    takes_no_time = {
+        "recall",
+        "climb",
+        "select",
+        "approve",
+        "approve_round",
+        "guard",
+        "report",
+    }  # what they do has events of its own
     for name in STEPS.keys() - takes_no_time:
         for rung in ("", "patterns", "tools", "model:x"):
             told = words.step(name, rung)

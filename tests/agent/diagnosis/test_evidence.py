@@ -31,6 +31,7 @@ def cases(count: int) -> list[Failure]:
         ([failure("t.py::a", "")], "`a` fails."),
         ([failure("t.py::a", "got `x`\nand more")], "`a` fails with `got 'x' and more`."),
         ([failure("a.py: F401 `os` unused", "F401 `os` unused")], "1 finding: `F401 'os' unused`."),
+        ([failure("exit", "exit code 2: no")], "The whole command fails with `exit code 2: no`."),
         ([], "A check fails."),
     ],
 )

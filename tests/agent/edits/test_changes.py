@@ -153,6 +153,16 @@ def test_the_digest_is_of_the_change_and_not_of_its_order() -> None:
     assert edits.changed_lines((FileChange("a", "1\n2\n", "1\n3\n4\n"),)) == 3
 
 
+def test_a_person_counts_a_line_that_replaces_another_once() -> None:
+    replaced, added_one = FileChange("a", "1\n2\n", "1\n3\n4\n"), FileChange("b", None, "x\n")
+    assert [edits.edited_lines((replaced,)), edits.edited_lines((added_one,)), edits.edited_lines((replaced, added_one))] == [
+        2,
+        1,
+        3,
+    ]
+    assert edits.edited_lines((FileChange("a", "1\n2\n", "1\n3\n"),)) == 1
+
+
 def test_a_small_change_of_a_large_file_that_repeats_itself_is_told_small() -> None:
     """`difflib` alone takes minutes for this one."""
     before = [f"value_{number * 7919 % 150} = 1\n" for number in range(55_000)]

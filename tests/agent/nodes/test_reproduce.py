@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from agent.checks.oracle import EXIT
 from agent.contract.events import Reproduced
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome
-from agent.contract.verdicts import Check, CheckRun, Failure, Verdict
+from agent.contract.verdicts import EXIT, Check, CheckRun, Failure, Verdict
 from tests.agent.reproduce.test_flakiness import Case
 
 

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.checks.oracle import EXIT
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome
-from agent.contract.verdicts import Check, CheckRun, Failure, Verdict
+from agent.contract.verdicts import EXIT, Check, CheckRun, Failure, Verdict
 from agent.report.endings import limited
 from agent.reproduce.sandbox_limits import SandboxLimit, is_in_log, limit_behind
 from sandbox.base import Sandbox

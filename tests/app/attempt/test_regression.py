@@ -60,10 +60,10 @@ async def test_the_last_good_commit_reaches_the_engine_and_what_broke_it_is_show
     events = [stored.event for stored in await plant.store.timeline(attempt_id)]
     assert [event.good for event in events if isinstance(event, Compared)] == [name]
     (found,) = [event for event in events if isinstance(event, CulpritFound)]
-    assert (found.good, found.lines, found.of) == (name, 2, 3)
+    assert (found.good, found.lines, found.of) == (name, 1, 2)
     attempt = await plant.attempt(attempt_id)
     assert attempt.outcome is Outcome.NEEDS_TEST_CHANGE, attempt.reason
     (shown,) = plant.github.check_runs(NAME)
     summary = shown.output["summary"].replace("\u200b", "")
-    assert f"### What the change did\n\n2 of the 3 lines changed since {name}: `calc.py:2`." in summary
+    assert f"### What the change did\n\n1 of the 2 lines changed since {name}: `calc.py:2`." in summary
     assert "-    return a + b\n+    return a - b" in summary

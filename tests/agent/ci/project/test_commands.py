@@ -1,6 +1,6 @@
 import pytest
 
-from agent.ci.project.commands import names_tests, only_looks, read_command
+from agent.ci.project.commands import names_tests, only_looks, read_command, telling_line
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,18 @@ def test_what_leaves_nothing_behind(text: str, does: bool) -> None:
 def test_the_latest_version_of_a_tool_is_no_test() -> None:
     assert not names_tests("go install github.com/mitchellh/gox@latest")
     assert names_tests("make richtest")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("mkdir -p .tox/tmp\npytest -v --basetemp=.tox/tmp", "pytest -v --basetemp=.tox/tmp"),
+        ("echo start\nnpm test", "npm test"),
+        ("cargo build\ncargo test", "cargo test"),
+        ("# all of them\npytest \\\n-x", "pytest  -x"),
+        ("./generate\n./compare", "./generate"),
+        ("", ""),
+    ],
+)
+def test_people_are_shown_the_line_that_tests(text: str, line: str) -> None:
+    assert telling_line(text) == line
