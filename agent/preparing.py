@@ -245,7 +245,7 @@ def _too_small(error: LimitExceeded) -> NoRepair:
 
 def _understood(planned: Plan) -> str:
     if not planned.checks:
-        return planned.ending.reason if not planned.asks else "Will replay " + ", ".join(planned.asks)
+        return "Will replay " + ", ".join(planned.asks) if planned.asks else ""
     return "Will run " + ", ".join(f"`{telling_line(check.command)}` ({check.source})" for check in planned.checks)
 
 

@@ -74,11 +74,16 @@ async def models_of(settings: Settings) -> Models | None:
 
 async def check_models(settings: Settings) -> None:
     """Raises `SettingsError` if a configured model can never answer, which would otherwise show only after the search."""
-    from agent.models.provider import unknown_provider
+    from agent.models.provider import missing_key, unknown_provider
 
     for model in (settings.model, settings.model_strong, *settings.model_fallbacks):
-        if model not in (None, "none") and (why := await asyncio.to_thread(unknown_provider, model.partition("@http")[0])):
+        if model in (None, "none"):
+            continue
+        known = _model(model, settings, settings.model or model)
+        if why := await asyncio.to_thread(unknown_provider, known.name):
             raise SettingsError(f"the model {why}")
+        if not (known.api_key or known.api_base) and (variable := await asyncio.to_thread(missing_key, known.name)):
+            raise SettingsError(f"the model {model!r} needs a key of its provider: set {variable} in the environment")
 
 
 def models_named(settings: Settings, name: str) -> Models:

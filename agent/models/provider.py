@@ -190,6 +190,23 @@ def unknown_provider(model: str) -> str:
     return ""
 
 
+def missing_key(model: str) -> str:
+    """The variable with the key that the provider of this model needs and the environment lacks; "" if it may answer without.
+
+    Takes seconds, as `load`. Providers can take a key from further variables of their own; any of these counts.
+    """
+    litellm = load()
+    missing = litellm.validate_environment(model)["missing_keys"]
+    if not missing or "HUGGINGFACE_API_KEY" in missing or not all(name.endswith("_API_KEY") for name in missing):
+        return ""  # no key, a server's address or an account: too many ways to give them
+    own = tuple(name.removesuffix("API_KEY") for name in missing)
+    return (
+        ""
+        if any(value and name.startswith(own) for name, value in os.environ.items())
+        else " or ".join(f"`{name}`" for name in missing)
+    )
+
+
 def _retry_after(error: Exception) -> float | None:
     headers = getattr(error, "litellm_response_headers", None) or getattr(getattr(error, "response", None), "headers", None)
     try:

@@ -115,16 +115,17 @@ def fix(
 
     Settings come from the environment only. A `.env` file is not read, as it may belong to the checkout.
     """
-    selection = _selection(path, test, workflow, job, matrix, step, good)
+    selection = _selection(test, workflow, job, matrix, step, good)
     from app.cli.checkout import fix as fixing
+    from app.cli.checkout.checkout import NotACheckout
     from app.cli.checkout.last_good import NoSuchRevision
     from app.cli.checkout.workflow_jobs import NoSuchJob
 
     given = {"model": model, "max_iterations": max_iterations}
     settings = load_settings(env_file=None, **{name: value for name, value in given.items() if value is not None})
     allowed = fixing.Allowed(flaky=flaky, reversals=allow_reversals)
-    fixed = fixing.run(path.resolve(), settings, selection=selection, allowed=allowed, apply=apply, json=json)
-    healed = run(fixed, wrong=(NoSuchJob, NoSuchRevision))
+    fixed = fixing.run(path, settings, selection=selection, allowed=allowed, apply=apply, json=json)
+    healed = run(fixed, wrong=(NotACheckout, NoSuchJob, NoSuchRevision))
     raise typer.Exit(0 if healed else 1)
 
 
@@ -142,14 +143,15 @@ def reproduce(
     json: Json = False,
 ) -> None:
     """Reproduce a checkout's CI failure: its steps, the differences from CI and the failing tests. Changes nothing."""
-    selection = _selection(path, test, workflow, job, matrix, step, good)
+    selection = _selection(test, workflow, job, matrix, step, good)
     from app.cli.checkout import reproduce as reproducing
+    from app.cli.checkout.checkout import NotACheckout
     from app.cli.checkout.last_good import NoSuchRevision
     from app.cli.checkout.workflow_jobs import NoSuchJob
 
     settings = load_settings(env_file=None, model="none")
     is_reproduced = run(
-        reproducing.run(path.resolve(), settings, selection=selection, json=json), wrong=(NoSuchJob, NoSuchRevision)
+        reproducing.run(path, settings, selection=selection, json=json), wrong=(NotACheckout, NoSuchJob, NoSuchRevision)
     )
     raise typer.Exit(0 if is_reproduced else 1)
 
@@ -233,7 +235,6 @@ def health() -> None:
 
 
 def _selection(
-    path: Path,
     test: str | None,
     workflow: str | None,
     job: str | None,
@@ -242,8 +243,6 @@ def _selection(
     good: str | None,
 ) -> JobSelection:
     """The selected job or command; exits with a usage error if the arguments are invalid."""
-    if not path.is_dir():
-        wrong_use(f"{path} is not a folder; pass the folder of a checkout")
     if test is not None and not 0 < len(test.strip()) <= LONGEST_COMMAND:
         wrong_use(f"--test must be a command of 1 to {LONGEST_COMMAND:,} characters, such as --test 'python -m pytest'")
     if odd := [pair for pair in matrix or () if not pair.partition("=")[0] or "=" not in pair]:

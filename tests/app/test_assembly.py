@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
-from app.assembly import e2b_of, github_of, models_of, sandboxes_of
+from app.assembly import check_models, e2b_of, github_of, models_of, sandboxes_of
 from app.cli.doctor.checks import check_model
 from app.settings import SettingsError, load
 
@@ -122,3 +123,16 @@ def test_the_key_of_e2b_is_sent_by_https_only(name: str, value: str, monkeypatch
         e2b_of(load(e2b_api_key="e2b_secret"))
     monkeypatch.setenv(name, {"E2B_DOMAIN": "e2b.corp"}.get(name, "http://localhost:3000"))
     assert e2b_of(load(e2b_api_key="e2b_secret")) is not None
+
+
+async def test_a_hosted_model_without_its_key_is_refused_by_the_name_of_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
+        monkeypatch.delenv(name)
+    hosted = load(model="anthropic/claude-x")
+    with pytest.raises(SettingsError, match="'anthropic/claude-x' needs a key of its provider: set `ANTHROPIC_API_KEY`"):
+        await check_models(hosted)
+    for given in ({"model_api_key": "k"}, {"model_api_base": "http://127.0.0.1:1"}):
+        await check_models(load(model="anthropic/claude-x", **given))
+    await check_models(load(model="ollama_chat/qwen2.5-coder"))
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "t")
+    await check_models(hosted)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shlex
 import tarfile
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -28,9 +29,18 @@ from sandbox.host.archive import ArchiveLimits, leads_outside
 _NEVER = frozenset(
     {".git", ".hg", ".tox", ".nox", ".venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 )
+# Files of a project of its own inside a checkout, such as a package of a monorepo.
+_PROJECT = (
+    "pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "noxfile.py", "package.json", "Cargo.toml", "go.mod", "pom.xml",
+    "build.gradle", "build.gradle.kts", "Makefile", ".github",
+)  # fmt: skip
 UNTRACKED_LIMIT = 20 * MIB  # of an untracked file: a larger one is data, a model or a core dump
 _SECRETS = (".env", ".env.local")
 _REPOSITORY = re.compile(r"[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$")  # in the URL of a remote
+
+
+class NotACheckout(Exception):
+    """The path has no files to work on; the message says what to pass instead."""
 
 
 class CheckoutUnreadable(Exception):
@@ -67,12 +77,49 @@ class CheckoutFiles:
     notes: tuple[str, ...] = ()
 
 
+async def root_of(path: Path, command: str) -> tuple[Path, str]:
+    """The folder to work on, and a sentence if it is not the path: a folder that is no project of its own belongs to its
+    repository. `command` is the one to type instead. Raises `NotACheckout`.
+    """
+    call = f"selfheal {command}"
+    root, problem = await asyncio.to_thread(_folder, path, call)
+    if problem:
+        raise NotACheckout(f"{path} {problem}")
+    kind = await git(root, "rev-parse", "--is-inside-git-dir", "--is-bare-repository")
+    if kind == b"true\ntrue\n":
+        clone = shlex.quote(f"{root.stem}-checkout")
+        how = f"clone it, and pass the clone: `git clone {shlex.quote(str(path))} {clone} && {call} {clone}`"
+        raise NotACheckout(f"{path} is a bare repository, which has no files; {how}")
+    if kind == b"true\nfalse\n":
+        whole = shlex.quote(str(root.parent))
+        raise NotACheckout(f"{path} belongs to git; pass the folder of the checkout, such as `{call} {whole}`")
+    shown = await git(root, "rev-parse", "--show-toplevel")
+    top = root if shown is None else Path(os.fsdecode(shown.rstrip(b"\n")))
+    if top == root or any((root / name).exists() for name in _PROJECT):
+        return root, ""
+    return top, f"{path} is a folder of the checkout {top} and no project of its own, so the whole checkout is used"
+
+
+def _folder(path: Path, call: str) -> tuple[Path, str]:
+    """The absolute path, and what is wrong with it, or ""."""
+    try:
+        if not path.exists():
+            return path, "does not exist; pass the folder of a checkout"
+        if not path.is_dir():
+            return path, f"is a file; pass the folder of its checkout, such as `{call} {shlex.quote(str(path.parent))}`"
+        if not any(each.name != ".git" for each in path.iterdir()):
+            return path, "is empty; pass the folder of a checkout"
+    except OSError as error:
+        return path, f"cannot be read: {error.strerror}"
+    return path.resolve(), ""
+
+
 async def list_files(root: Path) -> CheckoutFiles:
     """What git tracks, with the submodules that are there, and untracked files that are neither ignored nor large."""
     tracked = await git(root, "ls-files", "-z", "--cached", "--recurse-submodules")
     untracked = await git(root, "ls-files", "-z", "--others", "--exclude-standard")
     if tracked is None or untracked is None:
-        return CheckoutFiles(None)
+        return CheckoutFiles(None, ("this is no git checkout: all of its files are used, and no earlier commit is known",))
     notes, names = [], {*paths_of(tracked)}
     others = paths_of(untracked)
     sizes = await asyncio.to_thread(lambda: [_size(root / name) for name in others])
@@ -83,7 +130,7 @@ async def list_files(root: Path) -> CheckoutFiles:
             names.add(name)
     shown = await git(root, "rev-parse", "--show-toplevel")
     if shown is not None and (top := Path(os.fsdecode(shown.rstrip(b"\n")))) != root:
-        notes.append(f"this is a folder of the checkout {top}, whose workflows and settings are not read")
+        notes.append(f"only this folder is used, without the workflows and settings of its checkout; pass {top} to use them")
     return CheckoutFiles(tuple(sorted(names)), tuple(notes))
 
 

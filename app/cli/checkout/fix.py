@@ -44,14 +44,16 @@ class Allowed:
     reversals: bool = False  # repairs that take back the last change
 
 
-async def run(root: Path, settings: Settings, *, selection: JobSelection, allowed: Allowed, apply: bool, json: bool) -> bool:
-    """Repair the checkout at `root`; True if a verified repair was found (and, with `apply`, written).
+async def run(path: Path, settings: Settings, *, selection: JobSelection, allowed: Allowed, apply: bool, json: bool) -> bool:
+    """Repair the checkout at `path`; True if a verified repair was found (and, with `apply`, written).
 
-    Raises `NoSuchJob`, `NoSuchRevision`, `SettingsError`.
+    Raises `NotACheckout`, `NoSuchJob`, `NoSuchRevision`, `SettingsError`.
     """
+    root, note = await checkout.root_of(path, "fix")
     await check_models(settings)
     job = await job_of(root, selection)
     screen = Screen(terminal.console(stderr=True), time.monotonic())
+    screen.say(note)
 
     async def heal(case: Case) -> Repair | NoRepair:
         engine = await local_engine.engine(settings, screen)

@@ -28,7 +28,7 @@ _Listed = Mapping[str, tuple[str, str]]  # path → mode and object id
 
 
 class NoSuchRevision(Exception):
-    """`--good` names no commit of the checkout; the message says so."""
+    """`--good` names no commit to compare with; the message says why."""
 
 
 class UnknownDifference(Exception):
@@ -74,16 +74,18 @@ async def last_good(root: Path, files: CheckoutFiles, revision: str | None) -> K
         if revision is not None:
             raise NoSuchRevision(f"--good {revision!r}: {root} is not a git checkout")
         return Known()
+    notes: list[str] = []
     if revision is not None:
         commit = await _commit(root, revision)
         if commit is None:
             raise NoSuchRevision(f"--good {revision!r} is not a commit of this checkout; see `git log --oneline`")
         named = [(commit, f"commit {commit[:10]}")]
+        if await git(root, "merge-base", "--is-ancestor", commit, "HEAD") is None:
+            notes.append(f"commit {commit[:10]} is no ancestor of HEAD, so the comparison shows more than what changed since")
     else:
         named = await _named(root)
     now = await _now(root, files.names)
     found: list[LastGood] = []
-    notes: list[str] = []
     for commit, name in named:
         try:
             good = await _compared(root, commit, name, now)
@@ -93,8 +95,9 @@ async def last_good(root: Path, files: CheckoutFiles, revision: str | None) -> K
         if good.files:
             found.append(good)
         elif revision is not None:
-            what = f"only {words.named(good.unread)} changed since" if good.unread else "no file has changed since"
-            notes.append(f"there is no comparison with {name}: {what}")
+            what = f"only {words.named(good.unread)} changed since" if good.unread else f"no file differs from {name}"
+            why = f"{what}, so a comparison tells nothing; name a commit before the break, such as HEAD~1"
+            raise NoSuchRevision(f"--good {revision!r}: {why}")
     return Known(tuple(found), notes=tuple(notes)) if revision is not None else Known(tuple(found), CheckoutHistory(root, now))
 
 

@@ -72,9 +72,12 @@ class Screen:
                     status.update(plain(f"{current} …"))
             elif now - max(self.since, printed) >= QUIET:
                 printed = now
-                self._print(f"still running: {current}")
+                self.say(f"still running: {current}")
 
-    def _print(self, text: str, style: str = "") -> None:
+    def say(self, text: str, style: str = "") -> None:
+        """Print one line, unless it is empty."""
+        if not text:
+            return
         line = plain(f"{time.monotonic() - self.started:6.1f} s  {text}", style)
         self.console.print(line, soft_wrap=not self.console.is_terminal)
 
@@ -83,9 +86,9 @@ class Screen:
             self.doing = event.text
             self.steps.append((event.step, time.monotonic()))
         self.since = time.monotonic()
-        if not event.text or isinstance(event, Ended):
+        if isinstance(event, Ended):
             return
-        self._print(event.text, "yellow" if isinstance(event, Degraded) else "")
+        self.say(event.text, "yellow" if isinstance(event, Degraded) else "")
 
     def timings(self, ended: float) -> dict[str, float]:
         """The seconds of each step until `ended` (of `time.monotonic()`), in order; "start" is what came before the first."""

@@ -24,6 +24,7 @@ from agent.contract.verdicts import EXIT
 from agent.engine import Reproduction
 from app.cli import terminal
 from app.cli.checkout import local_engine
+from app.cli.checkout.checkout import root_of
 from app.cli.checkout.local_engine import Screen
 from app.cli.checkout.workflow_jobs import JobSelection, job_of
 from app.cli.terminal import plain
@@ -35,11 +36,16 @@ _TITLE, _DETAIL, _WIDEST = 40, 70, 200  # characters of a step's name, of its de
 _STYLES = {"fails": "bold red", "runs": "", "installs": "cyan", "sets up": "cyan", "left out": "yellow"}
 
 
-async def run(root: Path, settings: Settings, *, selection: JobSelection, json: bool) -> bool:
-    """Reproduce the failure of the checkout at `root`; True if it fails here too. Raises `NoSuchJob`."""
+async def run(path: Path, settings: Settings, *, selection: JobSelection, json: bool) -> bool:
+    """Reproduce the failure of the checkout at `path`; True if it fails here too.
+
+    Raises `NotACheckout`, `NoSuchJob`, `NoSuchRevision`.
+    """
+    root, note = await root_of(path, "reproduce")
     job = await job_of(root, selection)
     started = time.monotonic()
     screen = Screen(terminal.console(stderr=True), started)
+    screen.say(note)
 
     async def reproduce(case: Case) -> Reproduction:
         return await (await local_engine.engine(settings, screen)).reproduce(case, emit=screen.emit)

@@ -73,8 +73,8 @@ def test_the_version_is_that_of_the_package() -> None:
 @pytest.mark.parametrize(
     ("argv", "variables", "said"),
     [
-        (("fix", "/no/such/folder"), {}, "/no/such/folder is not a folder; pass the folder of a checkout"),
-        (("fix", __file__), {}, "is not a folder"),
+        (("fix", "/no/such/folder"), {}, "/no/such/folder does not exist; pass the folder of a checkout"),
+        (("fix", __file__), {}, "is a file; pass the folder of its checkout"),
         (("fix", "--test", " ", "."), {}, "--test must be a command"),
         (("fix", "--no-such-option", "."), {}, "No such option"),
         (("fix", "--max-iterations", "0", "."), {}, "--max-iterations"),
@@ -201,13 +201,14 @@ def test_an_attempt_is_shown_with_its_timeline(settings: Settings, two_attempts:
 def test_the_env_file_of_the_folder_is_read_by_the_service_and_never_by_fix(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("SELFHEAL_SANDBOX=castle\nSELFHEAL_NO_SUCH=1\n")
     (tmp_path / "checkout").mkdir()
+    (tmp_path / "checkout" / "readme.txt").write_text("no tests\n")
     for command in ("serve", "worker", "dev", "attempts list"):
         done = selfheal(*command.split(), cwd=tmp_path)
         assert (done.returncode, "SELFHEAL_NO_SUCH is not a setting" in done.stderr) == (2, True)
     done = selfheal("fix", "checkout", cwd=tmp_path, SELFHEAL_MODEL="none", XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert "castle" not in done.stderr
     assert "SELFHEAL_NO_SUCH" not in done.stderr
-    assert done.returncode == 1, "an empty folder has nothing to heal"
+    assert done.returncode == 1, "a folder without tests has nothing to heal"
 
 
 def test_doctor_tells_scripts_each_check_and_ends_with_1_when_one_failed(tmp_path: Path) -> None:

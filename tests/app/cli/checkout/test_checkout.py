@@ -14,7 +14,17 @@ from pathlib import Path
 import pytest
 
 from agent.contract.proposal import FileChange
-from app.cli.checkout.checkout import CheckoutChanged, CheckoutUnreadable, CheckoutUnwritable, apply, commit, list_files, packed
+from app.cli.checkout.checkout import (
+    CheckoutChanged,
+    CheckoutUnreadable,
+    CheckoutUnwritable,
+    NotACheckout,
+    apply,
+    commit,
+    list_files,
+    packed,
+    root_of,
+)
 from sandbox.host.archive import unpack
 from sandbox.host.tree import FOLDER, Tree
 
@@ -100,7 +110,9 @@ async def test_the_newest_tag_of_the_commit_is_known(repository: Path) -> None:
 async def test_a_folder_inside_a_repository_is_named(repository: Path) -> None:
     write(repository, "part/b.py")
     (note,) = (await list_files(repository / "part")).notes
-    assert note == f"this is a folder of the checkout {repository}, whose workflows and settings are not read"
+    assert (
+        note == f"only this folder is used, without the workflows and settings of its checkout; pass {repository} to use them"
+    )
 
 
 async def test_a_folder_inside_a_repository_is_taken_alone(repository: Path) -> None:
@@ -267,3 +279,37 @@ async def test_a_checkout_of_two_gigabytes_is_refused_before_it_is_packed(checko
     with pytest.raises(CheckoutUnreadable, match=r"b\.bin cannot be read: the checkout is larger than 2048 MiB") as refused:
         [chunk async for chunk in packed(checkout)]
     assert refused.value.path == "b.bin"
+
+
+async def test_a_folder_that_is_no_project_stands_for_its_checkout(repository: Path) -> None:
+    write(repository, "tests/test_a.py", "part/pyproject.toml")
+    note = f"{repository / 'tests'} is a folder of the checkout {repository} and no project of its own"
+    root, said = await root_of(repository / "tests", "fix")
+    assert root == repository
+    assert said.startswith(note)
+    assert await root_of(repository / "part", "fix") == (repository / "part", "")
+    assert await root_of(repository, "fix") == (repository, "")
+
+
+async def test_what_has_no_files_is_refused_with_what_to_type_instead(repository: Path, tmp_path: Path) -> None:
+    write(repository, "a.py")
+    git(tmp_path, "clone", "-q", "--bare", str(repository), "bare.git")
+    (tmp_path / "empty").mkdir()
+    for path, told in {
+        tmp_path / "nowhere": "does not exist",
+        tmp_path / "empty": "is empty",
+        repository / "a.py": f"is a file; pass the folder of its checkout, such as `selfheal fix {repository}`",
+        repository / ".git": f"belongs to git; pass the folder of the checkout, such as `selfheal fix {repository}`",
+        tmp_path / "bare.git": f"`git clone {tmp_path / 'bare.git'} bare-checkout && selfheal fix bare-checkout`",
+    }.items():
+        with pytest.raises(NotACheckout) as refused:
+            await root_of(path, "fix")
+        assert str(path) in str(refused.value)
+        assert told in str(refused.value)
+
+
+async def test_a_folder_without_git_is_used_whole_and_told(checkout: Path) -> None:
+    write(checkout, "a.py")
+    assert await root_of(checkout, "fix") == (checkout, "")
+    (note,) = (await list_files(checkout)).notes
+    assert note.startswith("this is no git checkout")

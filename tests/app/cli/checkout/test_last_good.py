@@ -103,11 +103,23 @@ async def test_a_subfolder_is_compared_with_its_own_files(checkout: Path) -> Non
     assert good.files == (ChangedFile("b.py", b"1\n"),)
 
 
-async def test_a_named_commit_without_a_difference_is_noted(checkout: Path) -> None:
+async def test_a_named_commit_without_a_difference_is_refused(checkout: Path) -> None:
     first = commit(checkout, a="1\n")
-    known = await last_good(checkout, await list_files(checkout), "HEAD")
-    assert (known.good, known.history) == ((), None)
-    assert known.notes == (f"there is no comparison with commit {first}: no file has changed since",)
+    with pytest.raises(NoSuchRevision, match=f"no file differs from commit {first}, .* such as HEAD~1"):
+        await found(checkout, "HEAD")
+
+
+async def test_a_named_commit_of_another_line_of_history_is_noted(checkout: Path) -> None:
+    commit(checkout, a="1\n")
+    git(checkout, "branch", "first")
+    git(checkout, "checkout", "-q", "-b", "other")
+    other = commit(checkout, a="2\n")
+    git(checkout, "checkout", "-q", "first")
+    commit(checkout, a="3\n")
+    known = await last_good(checkout, await list_files(checkout), "other")
+    assert known.good == (LastGood(f"commit {other}", (ChangedFile("a.py", b"2\n"),)),)
+    assert known.notes == (f"commit {other} is no ancestor of HEAD, so the comparison shows more than what changed since",)
+    assert (await last_good(checkout, await list_files(checkout), "first~1")).notes == ()
 
 
 async def test_files_that_git_converts_do_not_count_as_changed(checkout: Path) -> None:
