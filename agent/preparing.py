@@ -27,7 +27,7 @@ from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome
 from agent.contract.task import Policy, Task
 from agent.contract.verdicts import Check, CheckRun, Oracle
 from agent.edits.originals import read_originals
-from agent.report.endings import Ending
+from agent.report.endings import MORE_TIME, Ending, stopped
 from sandbox.base import Installed, InstallFailed, LimitExceeded, Sandbox, UnsafeArchive
 from sandbox.install.python.interpreters import runs_as
 
@@ -217,6 +217,10 @@ async def _replayed(planned: Plan, sandbox: Sandbox, emit: Emit, until: float) -
     await emit(StepStarted(step="replay", text="Replaying the steps of the failing job"))
 
     async def ran(check: Check, run: CheckRun) -> None:
+        if run.ending == "timeout":
+            text = f"Step `{check.name}`: {stopped(run, telling_line(check.command))} {MORE_TIME}"
+            await emit(StepDone(step="replay", text=text, seconds=run.seconds))
+            return
         how = "passed" if run.exit_code == 0 else "failed" if run.ending == "finished" else run.ending
         which = f"Step `{check.name}`{', with the steps before it' if check.before else ''}"
         await emit(StepDone(step="replay", text=f"{which}: {how} ({run.seconds:.1f} s)", seconds=run.seconds))

@@ -18,7 +18,7 @@ A command that exits non-zero is an ordinary `Completed`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
@@ -89,6 +89,7 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict)  # in addition to the sandbox's own small environment
     stdin: bytes = b""
     output_limit: int = MIB  # bytes kept per stream, half from its start and half from its end; the rest is dropped
+    heard: Callable[[bytes], None] | None = None  # gets standard error as it arrives, if the backend can tell it; never raises
     hosts: tuple[str, ...] = ()  # additional host names of the sandbox itself, if the backend supports them
 
 

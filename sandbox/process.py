@@ -166,6 +166,7 @@ class ProcessSandbox:
                     command.stdin,
                     command.output_limit,
                     cwd=str(cwd),
+                    heard=command.heard,
                     kill=(lambda: _kill_marked(mark)) if group is None else group.kill,
                 )
             )

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -20,7 +21,7 @@ from agent.checks.findings import read_findings, read_traceback
 from agent.checks.guest_bundle import guest_bundle
 from agent.checks.oracle import MARKS_LIMIT, merge
 from agent.contract.verdicts import EXIT, Check, CheckRun, Conditions, Failure, Frame, Service, Step, Verdict, VerdictId
-from agent.guest.text import ID_LIMIT, clean, identity, one_line
+from agent.guest.text import ID_LIMIT, RUNNING, clean, identity, one_line
 from agent.source.protected import DECIDING
 from sandbox.base import MIB, Command, Completed, DeadlinePassed, LimitExceeded, Sandbox, Workspace
 
@@ -67,6 +68,12 @@ class _Report(msgspec.Struct):
     told_all: bool = False
     stopped_at: str = ""
     left: dict[str, str] = {}
+    hung: float = 0.0
+
+
+WATCH: ContextVar[Callable[[str], None] | None] = ContextVar("WATCH", default=None)
+"""Gets the id of a test that takes long, and "" once it has ended, from every run in this context, if the sandbox can tell it.
+A command line sets it, to show what it waits for; nothing depends on it."""
 
 
 class StepResult(NamedTuple):
@@ -156,6 +163,7 @@ class Runner:
             stdin=json.dumps(request).encode(),
             output_limit=REPORT_LIMIT,
             hosts=_hosts(check),
+            heard=_listener(),
         )
         try:
             completed = await workspace.run(command)
@@ -202,6 +210,22 @@ def service_request(service: Service) -> dict[str, object]:
     return {
         "kind": service.kind, "port": service.port, "name": service.name, "image": service.image, "env": dict(service.env)
     }  # fmt: skip
+
+
+def _listener() -> Callable[[bytes], None] | None:
+    """Passes on the tests that the guest's supervisor names."""
+    watch, rest = WATCH.get(), b""
+    if watch is None:
+        return None
+
+    def heard(chunk: bytes) -> None:
+        nonlocal rest
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line.startswith(RUNNING.encode()):
+                watch(one_line(line.decode("utf-8", "replace").removeprefix(RUNNING), ID_LIMIT))
+
+    return heard
 
 
 def _hosts(check: Check) -> tuple[str, ...]:
@@ -285,6 +309,7 @@ def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[Verdi
         prepared=frozenset(one_line(said, MARK_LIMIT) for said in report.prepared[:PREPARED_LIMIT]),
         told_all=report.told_all,
         stopped_at=one_line(report.stopped_at, 200),
+        hung=report.hung,
     )
 
 
@@ -321,4 +346,5 @@ def _exit_failure(report: _Report, output: str, frames: Sequence[Frame]) -> Fail
 
 
 def _printed(stderr: bytes) -> str:
-    return clean(stderr[-OUTPUT_LIMIT:].decode("utf-8", "replace"), OUTPUT_LIMIT)
+    lines = stderr[-OUTPUT_LIMIT:].decode("utf-8", "replace").splitlines()
+    return clean("\n".join(line for line in lines if not line.startswith(RUNNING)), OUTPUT_LIMIT)

@@ -151,6 +151,7 @@ class CheckRun:
     prepared: frozenset[str] = frozenset()
     told_all: bool = False  # its tests ran to their end, so the marks are complete
     stopped_at: str = ""  # the earlier step that failed, so that the check never started
+    hung: float = 0.0  # after a timeout: seconds that a test had been running, if one was
 
     @property
     def red(self) -> frozenset[VerdictId]:

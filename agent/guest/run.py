@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any
 from .supervise import peers, results
 from .supervise.results import RunnerSession
 from .supervise.steps import ProgramStarter
-from .text import clean
+from .text import RUNNING, clean
 from .wire import channel
 
 if TYPE_CHECKING:
     from .supervise.decisive_files import DecisiveFiles
     from .supervise.services import Services
 
+SLOW = 2.0  # seconds after which a running test is named
 DRAIN = 1.0  # seconds to wait for output after the command has ended
 
 
@@ -67,6 +68,8 @@ class Supervisor:
         self.services: Services | None = None
         self.decisive_files: DecisiveFiles | None = None
         self.prepared: list[str] = []
+        self.named = ""  # the test that was named last
+        self.hung = 0.0  # seconds that the longest test had run at the timeout
 
     def run(self) -> dict[str, Any]:
         started = time.monotonic()
@@ -96,6 +99,7 @@ class Supervisor:
             "told_all": self.results.is_complete(),
             "stopped_at": stopped_at,
             "left": {} if stopped_at else left,
+            "hung": self.hung,
         }
 
     def _run_all(self, deadline: float) -> tuple[Popen[bytes] | None, bool, str]:
@@ -176,12 +180,13 @@ class Supervisor:
                 if left <= 0:
                     if not over:
                         timed_out = True
+                        self.hung = self.results.longest_running()[1]
                         _kill(process)
                         process.wait()
                         over, deadline = True, time.monotonic() + DRAIN
                         continue
                     break
-                for key, _ in selector.select(left):
+                for key, _ in selector.select(min(left, 1.0)):
                     file: Any = key.fileobj
                     if listener is not None and key.data == "listener":
                         connection, _ = listener.accept()
@@ -202,11 +207,20 @@ class Supervisor:
                             del self.output[: -2 * self.limit]
                         else:
                             self.results.receive(key.data, data)
+                self._name_slow_test()
                 waiting = [key for key in selector.get_map().values() if key.data != "listener"]
                 if over and not waiting:
                     break
         os.close(ended)
         return timed_out
+
+    def _name_slow_test(self) -> None:
+        """Write the test that runs to standard error, for people who wait. Nothing else reads it."""
+        name, seconds = self.results.longest_running()
+        name = name if seconds >= SLOW else ""
+        if name != self.named:
+            self.named = name
+            os.write(2, (RUNNING + name + "\n").encode("utf-8", "replace"))
 
     def _session(self, connection: Socket, process: Popen[bytes]) -> RunnerSession:
         if not self.is_node:

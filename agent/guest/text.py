@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+RUNNING = "selfheal: running "  # starts a line of the supervisor's standard error that names a slow test, or nothing
 ID_LIMIT = 1000  # characters of one verdict id
 LINE_LIMIT = 2000  # characters of a line that are searched, so that an endless line costs little
 _ESCAPES = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[PX^_][^\x1b]*(?:\x1b\\\\)?|[ -/]*[0-~])")

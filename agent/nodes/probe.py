@@ -31,7 +31,7 @@ async def probe(state: State, work: Work) -> BaselineOrEnd:
     seen = await prober.probe()
     found = seen.flakiness
     if found is None:
-        return {"ending": pack(why_not_red(rounds, seen.tried, failed_in_ci=work.task.failed_in_ci))}
+        return {"ending": pack(why_not_red(work.task.checks, rounds, seen.tried, failed_in_ci=work.task.failed_in_ci))}
     if not seen.is_the_runs_own and not work.task.heals_flakiness:
         return {"ending": pack(endings.flaky(found))}
     affordable = int(SHARE * work.ledger.seconds_left() / max(0.1, prober.longest))

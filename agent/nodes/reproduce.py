@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.checks.oracle import Round, base_of, differ, failures, flaky_ids, oracle_of
+from agent.ci.project.commands import telling_line
 from agent.contract import words
 from agent.contract.events import Reproduced
 from agent.contract.outcome import Flakiness, Outcome
-from agent.contract.verdicts import EXIT, CheckRun, Oracle, Verdict, VerdictId
+from agent.contract.verdicts import EXIT, Check, CheckRun, Oracle, Verdict, VerdictId
 from agent.gate.gate import is_brief
 from agent.report import endings
 from agent.report.endings import Ending
@@ -21,20 +22,22 @@ from agent.reproduce.sandbox_limits import NETWORK, is_in_log, limit_behind
 from agent.state import BaselineOrEnd, State, Work, pack
 from sandbox.base import LimitExceeded
 
+HANG, LONGER = 60.0, 5  # a rerun of a check that hung has these seconds, or this many times those until it hung
 CERTAIN = 5  # consecutive failures required if the user says that the failure is flaky
 
 
 async def reproduce(state: State, work: Work) -> BaselineOrEnd:
     """Determine the oracle or the ending, or leave that to `probe`. Raises `SandboxError` when the sandbox is lost."""
     try:
-        rounds = [_replayed(work) or await _round(work), await _round(work)]
+        first = _replayed(work) or await _round(work)
+        rounds = [first, await _round(work, first)]
         if work.task.replayed and _is_green(rounds[0]) and not _is_green(rounds[1]):
             # The replay ran the step alone, as the earlier steps had left the workspace; what counts is a run with these steps.
-            rounds = [rounds[1], await _round(work)]
+            rounds = [rounds[1], await _round(work, rounds[1])]
         if differ(*rounds):
-            rounds.append(await _round(work))
+            rounds.append(await _round(work, first))
         while work.task.heals_flakiness and len(rounds) < CERTAIN and oracle_of(work.task.checks, rounds).is_red:
-            rounds.append(await _round(work))  # even a flaky failure can happen twice in a row
+            rounds.append(await _round(work, first))  # even a flaky failure can happen twice in a row
     except LimitExceeded as error:
         return {"ending": pack(endings.limit_reached(str(error)))}
     base = base_of(rounds)
@@ -59,6 +62,9 @@ async def reproduce(state: State, work: Work) -> BaselineOrEnd:
     if (ending := ending or _for_want_of_network(work, red, base, len(rounds))) is not None:
         return {"ending": pack(ending)}
     notes = [f"Flaky, so ignored when patches are judged: {words.named(sorted(shaky))}."] if shaky else []
+    for check, run in zip(work.task.checks, first, strict=True):
+        if run.ending == "timeout":
+            notes.append(f"{endings.stopped(run, telling_line(check.command))} {endings.MORE_TIME}")
     return {**await kept(work, oracle, base), "notes": notes}
 
 
@@ -88,8 +94,10 @@ async def kept(work: Work, oracle: Oracle, base: Round) -> BaselineOrEnd:
     }
 
 
-async def _round(work: Work) -> Round:
-    return tuple([await _once(work, at) for at in range(len(work.task.checks))])
+async def _round(work: Work, first: Round = ()) -> Round:
+    """Run every check. A check that hung in the `first` round is not waited for as long again."""
+    limits = [max(HANG, LONGER * (run.seconds - run.hung)) if run.hung else None for run in first]
+    return tuple([await _once(work, at, limits[at] if limits else None) for at in range(len(work.task.checks))])
 
 
 def _replayed(work: Work) -> Round | None:
@@ -102,10 +110,10 @@ def _is_green(round_: Round) -> bool:
     return not any(run.red for run in round_)
 
 
-async def _once(work: Work, at: int) -> CheckRun:
+async def _once(work: Work, at: int, limit: float | None) -> CheckRun:
     check = work.task.checks[at]
     async with work.task.sandbox.candidate() as workspace:
-        return await work.runner.run(workspace, check, timeout=work.patience(check))
+        return await work.runner.run(workspace, check, timeout=min(work.patience(check), limit or check.timeout))
 
 
 async def _not_red(work: Work, rounds: list[Round]) -> BaselineOrEnd:
@@ -124,7 +132,7 @@ async def _not_red(work: Work, rounds: list[Round]) -> BaselineOrEnd:
     is_sought = was_red or work.task.failed_in_ci or work.task.heals_flakiness
     if ran and is_sought and (flaky_ids(rounds) or all(run.ending == "finished" for runs in rounds for run in runs)):
         return {"rounds_ref": await work.context.keep(tuple(rounds))}
-    return {"ending": pack(why_not_red(rounds, failed_in_ci=work.task.failed_in_ci))}
+    return {"ending": pack(why_not_red(work.task.checks, rounds, failed_in_ci=work.task.failed_in_ci))}
 
 
 def for_want(work: Work, red: list[VerdictId], base: Round) -> Ending | None:
@@ -160,17 +168,17 @@ def _for_want_of_network(work: Work, red: list[VerdictId], base: Round, rounds: 
     return endings.needs_network(red, signs[0], rounds) if reported_in(task.reported_ids, red) else None
 
 
-def why_not_red(rounds: Sequence[Round], probed: int = 0, *, failed_in_ci: bool) -> Ending:
+def why_not_red(checks: Sequence[Check], rounds: Sequence[Round], probed: int = 0, *, failed_in_ci: bool) -> Ending:
     """`probed` counts the runs under other conditions."""
     if counts := flaky_ids(rounds):
         ids = sorted(counts, key=lambda id_: (-counts[id_], id_))
         return endings.flaky(Flakiness(tuple(ids), counts[ids[0]], len(rounds), "unknown"))
     for runs in rounds:
-        for run in runs:
+        for check, run in zip(checks, runs, strict=True):
             if run.stopped_at:
                 return endings.stopped_before(run)
             if run.ending != "finished":
-                return endings.inconclusive(run)
+                return endings.inconclusive(run, telling_line(check.command))
     if not any(run.verdicts for run in rounds[0]) and all(run.exit_code in (None, 0, 5) for run in rounds[0]):
         return endings.nothing_failed(rounds[0])
     if any(run.exit_code not in (None, 0, 5) and not run.verdicts for run in rounds[0]):

@@ -144,13 +144,29 @@ def limited(ids: Sequence[VerdictId], what: str, sign: str) -> Ending:
     )
 
 
-def inconclusive(run: CheckRun) -> Ending:
-    """For a check that ended without a verdict on any test."""
+HUNG = "did not finish in "  # starts the message of a test that ran at a timeout: the guest's words
+
+
+def stopped(run: CheckRun, command: str) -> str:
+    """What a timeout stopped, as a sentence. `command` is the line of the check that tests."""
+    hung = [failure.id for failure in run.failures if failure.message.startswith(HUNG)]
+    during = f" while {named(hung, 1)} ran" if hung else f"; it last printed {words.code(last_line(run.output), 100)}"
+    return f"{words.code(command, 100)} was stopped after {words.took(run.seconds)}{during}."
+
+
+MORE_TIME = (
+    "If it needs longer, raise the limit: `timeout:` of `test:` in `.github/selfheal.yml`, or the step's `timeout-minutes:`."
+)
+
+
+def inconclusive(run: CheckRun, command: str) -> Ending:
+    """For a check that ended without a verdict on any test. `command` as for `stopped`."""
     if run.ending == "timeout":
         return Ending(
             Outcome.OUT_OF_BUDGET,
-            f"The check `{run.check}` did not finish within {words.took(run.seconds)} and reported no failing test.",
-            "Give the check a command that does less, or allow the attempt more time.",
+            f"The check `{run.check}` did not finish within {words.took(run.seconds)} and reported no failing test. "
+            f"It ran {words.code(command, 100)}; the last line was: {last_line(run.output)}",
+            f"{MORE_TIME} The attempt as a whole has `SELFHEAL_MAX_SECONDS`.",
         )
     how = "ran out of memory" if run.ending == "out_of_memory" else "crashed before it reported any result"
     return Ending(
@@ -228,8 +244,11 @@ def broken_by_change(culprit: Culprit, failure: Failure, *, may_be_intended: boo
     broke = f"{words.capitalized(culprits.part(culprit))} {'breaks' if culprit.lines == 1 else 'break'} {named([failure.id])}"
     places = culprits.locations(culprit)
     broke += f": {places}." if places else "."
-    message = f" {words.code(failure.message)}" if failure.message else ""
-    side = f" The change and the test contradict each other:{message}." if may_be_intended and message else ""
+    side = ""
+    if failure.message.startswith(HUNG):
+        side = f" The test {failure.message}."
+    elif failure.message and may_be_intended:
+        side = f" The change and the test contradict each other: {words.code(failure.message)}."
     return Ending(
         Outcome.NEEDS_TEST_CHANGE if may_be_intended else Outcome.GAVE_UP,
         f"{broke}{side}{culprits.needed_by(culprit)}",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from secrets import token_hex
@@ -158,7 +158,7 @@ async def _run(engine: Engine, container: DockerContainer, job: Job, mark: bytes
             started = time.monotonic()
             try:
                 async with asyncio.timeout(job.timeout):
-                    await _read(stream, out, err)
+                    await _read(stream, out, err, job.heard)
                     state = await wait_for_end(engine, container)
             except TimeoutError:
                 await engine.kill(container)
@@ -195,10 +195,12 @@ async def wait_for_end(engine: Engine, container: DockerContainer) -> Mapping[st
     return state
 
 
-async def _read(stream: Stream, out: BoundedOutput, err: BoundedOutput) -> None:
+async def _read(stream: Stream, out: BoundedOutput, err: BoundedOutput, heard: Callable[[bytes], None] | None = None) -> None:
     with engine_errors("stream a command's output"):
         while (message := await stream.read_out()) is not None:
             (err if message.stream == STDERR else out).add(message.data)
+            if heard is not None and message.stream == STDERR:
+                heard(message.data)
 
 
 async def _feed(container: DockerContainer, content: bytes) -> None:

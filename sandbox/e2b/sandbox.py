@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ class E2BWorkspace:
         try:
             await self._sandbox.gate.closed()
             return await self._client.request(
-                Completed, do, workspace=self._name, command=command, seconds=seconds, longest=longest
+                Completed, do, workspace=self._name, command=replace(command, heard=None), seconds=seconds, longest=longest
             )
         except SandboxLost as lost:
             raise SandboxLost(lost.reason, command.argv) from lost

@@ -30,6 +30,7 @@ class Job:
     stdin: bytes = b""
     output_limit: int = MIB  # bytes per stream
     hosts: Sequence[str] = ()  # names that resolve to the sandbox itself
+    heard: Callable[[bytes], None] | None = None  # as in `Command`
     started: Callable[[int], None] | None = None  # gets the process id, if the command runs on this machine
 
 
@@ -37,7 +38,7 @@ def job_of(command: Command, root: str, mounts: Sequence[Mount], env: Mapping[st
     """`command` in the workspace at `root`. Raises `ValueError` for a `cwd` outside it."""
     cwd = root if command.cwd in ("", ".") else "/".join((root, *parts_of(command.cwd)))
     argv, timeout, stdin = command.argv, command.timeout, command.stdin
-    return Job(argv, mounts, {**env, **command.env}, cwd, timeout, stdin, command.output_limit, command.hosts)
+    return Job(argv, mounts, {**env, **command.env}, cwd, timeout, stdin, command.output_limit, command.hosts, command.heard)
 
 
 LOCKED_MEMORY = 64 * KIB  # bytes per process

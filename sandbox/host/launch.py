@@ -43,6 +43,7 @@ class Launch:
     descriptors: tuple[int, ...] = ()
     cwd: str | None = None
     started: Callable[[int], None] | None = None  # gets the process id
+    heard: Callable[[bytes], None] | None = None  # gets standard error as it arrives
     kill: Callable[[], None] | None = None  # kills processes that left the process group
 
 
@@ -109,7 +110,10 @@ async def run(launch: Launch) -> ProcessResult:
             launch.started(process.pid)
         for _, writing in pipes:
             writing.close()
-        readers = asyncio.gather(*(_drain(reading, into) for (reading, _), into in zip(pipes, (out, err), strict=True)))
+        (printed, _), (said, _) = pipes
+        readers = asyncio.gather(
+            _drain(printed, out.add), _drain(said, err.add, *(() if launch.heard is None else (launch.heard,)))
+        )
         timed_out = False
         try:
             async with asyncio.timeout(launch.timeout):
@@ -146,7 +150,7 @@ async def _exit_of(process: subprocess.Popen[bytes]) -> None:
         os.close(descriptor)
 
 
-async def _end(process: subprocess.Popen[bytes], launch: Launch, readers: asyncio.Future[list[None]]) -> None:
+async def _end(process: subprocess.Popen[bytes], launch: Launch, readers: asyncio.Future[tuple[None, None]]) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(TimeoutError):
@@ -158,12 +162,13 @@ async def _end(process: subprocess.Popen[bytes], launch: Launch, readers: asynci
         await asyncio.wait_for(readers, 5.0)
 
 
-async def _drain(pipe: IO[bytes], into: BoundedOutput) -> None:
+async def _drain(pipe: IO[bytes], *into: Callable[[bytes], None]) -> None:
     stream = asyncio.StreamReader(limit=CHUNK)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), pipe)
     try:
         while chunk := await stream.read(CHUNK):
-            into.add(chunk)
+            for take in into:
+                take(chunk)
     finally:
         transport.close()
 

@@ -101,6 +101,7 @@ class Confinement:
                 (arguments, filter_, status, *(() if hosts is None else (hosts,))),
                 cwd="/",
                 started=job.started,
+                heard=job.heard,
             )
         )
         closing.close()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from typing import Any
 
 from ..text import clean, identity
@@ -26,7 +27,7 @@ class RunnerSession:
         self.greeted = self.ended = self.left = False
         self.has_verdicts = self.has_passed = False
         self.ready = self.idle = False  # Node: its reporter was created; its options say not to run tests
-        self.running: dict[str, bool] = {}  # ids; several if the runner runs tests in parallel
+        self.running: dict[str, float] = {}  # ids and when they started; several if the runner runs tests in parallel
         self.canary: str | None = None  # the verdict that was reported for the canary
         self.key: str | None = None  # the key in the first message
         self.is_foreign = False  # a later message came without the key
@@ -103,6 +104,12 @@ class ResultCollector:
             self.verdicts, self.failures = {}, {}
         return is_invalid
 
+    def longest_running(self) -> tuple[str, float]:
+        """The test that has run longest, and its seconds so far; ("", 0) if none runs."""
+        started = [(at, name) for session in self.sessions if not session.ended for name, at in session.running.items()]
+        at, name = min(started, default=(0.0, ""))
+        return name, time.monotonic() - at if name else 0.0
+
     def is_observed(self) -> bool:
         """Whether any process that runs tests reported anything."""
         return any(session.ready if self.is_node else session.greeted for session in self.sessions)
@@ -125,7 +132,7 @@ class ResultCollector:
         elif kind == "start":
             if not self.is_node:
                 session.running.clear()
-            session.running[identity(str(message["id"]))] = True
+            session.running[identity(str(message["id"]))] = time.monotonic()
         elif kind == "over":
             session.running.pop(identity(str(message["id"])), None)
         elif kind == "verdict":

@@ -18,6 +18,7 @@ from platformdirs import user_cache_path
 from rich.console import Console
 
 from agent.case import Case, without_a_run
+from agent.checks.runner import WATCH
 from agent.ci.job.selection import RequestedJob
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 T = TypeVar("T")
-QUIET = 30.0  # seconds without output after which a line reports the current step
+QUIET, LONGEST_QUIET = 10.0, 60.0  # seconds without output until a line reports the current step; they double up to the latter
 BRIEF = 2.0  # seconds after which the status line shows a step's duration
 
 
@@ -47,6 +48,7 @@ class Screen:
     console: Console
     started: float
     doing: str = ""  # the current step
+    test: str = ""  # the test that it waits for, if that takes long
     since: float = 0.0  # `time.monotonic()` of the last event
     steps: list[tuple[str, float]] = field(default_factory=list)  # each with `time.monotonic()` of its start
 
@@ -55,6 +57,7 @@ class Screen:
         """Show the current step and its duration during the block, so that a hanging step is visible."""
         self.doing, self.since = on, time.monotonic()
         async with AsyncExitStack() as closing:
+            closing.callback(WATCH.reset, WATCH.set(self._watch))
             status = closing.enter_context(self.console.status(plain(f"{on} …"))) if self.console.is_terminal else None
             heartbeat = asyncio.create_task(self._beat(status))
             closing.callback(heartbeat.cancel)
@@ -62,16 +65,20 @@ class Screen:
 
     async def _beat(self, status: Status | None) -> None:
         """Update the status line of a terminal; without a terminal, print a line after `QUIET` seconds without output."""
-        printed = 0.0
+        last, pause = 0.0, QUIET
         while True:
             await asyncio.sleep(min(1.0, QUIET))
             now = time.monotonic()
-            current = f"{self.doing}, {now - self.since:.0f} s"
+            test = f", in {self.test}" if self.test else ""
+            current = f"{self.doing}, {now - self.since:.0f} s{test}"
             if status is not None:
                 if now - self.since >= BRIEF:
                     status.update(plain(f"{current} …"))
-            elif now - max(self.since, printed) >= QUIET:
-                printed = now
+                continue
+            if last < self.since:
+                pause = QUIET
+            if now - max(self.since, last) >= pause:
+                last, pause = now, min(2 * pause, LONGEST_QUIET)
                 self.say(f"still running: {current}")
 
     def say(self, text: str, style: str = "") -> None:
@@ -81,11 +88,14 @@ class Screen:
         line = plain(f"{time.monotonic() - self.started:6.1f} s  {text}", style)
         self.console.print(line, soft_wrap=not self.console.is_terminal)
 
+    def _watch(self, test: str) -> None:
+        self.test = test
+
     async def emit(self, event: AnyEvent) -> None:
-        if isinstance(event, StepStarted) and event.text:
-            self.doing = event.text
+        if isinstance(event, StepStarted):
             self.steps.append((event.step, time.monotonic()))
-        self.since = time.monotonic()
+            self.doing = event.text or self.doing
+        self.since, self.test = time.monotonic(), ""
         if isinstance(event, Ended):
             return
         self.say(event.text, "yellow" if isinstance(event, Degraded) else "")

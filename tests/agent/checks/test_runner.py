@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.checks.runner import Runner
+from agent.checks.runner import WATCH, Runner
 from agent.contract.verdicts import Check, Frame, Reader, Verdict, VerdictId
 from sandbox.base import Command, Completed, Sandbox
 from tests.agent.conftest import Repository, RunCheck
@@ -214,6 +214,20 @@ async def test_a_hang_is_a_timeout_that_keeps_what_was_seen(run_check: RunCheck)
     assert run.ending == "timeout"
     assert dict(run.verdicts) == {"test_a.py::test_1": PASSED, "test_a.py::test_2": ERROR}
     assert run.failures[0].message == "did not finish in 2 s"
+    assert 0 < run.hung < 2
+
+
+async def test_a_test_that_takes_long_is_named_while_it_runs(run_check: RunCheck) -> None:
+    named: list[str] = []
+    token = WATCH.set(named.append)
+    try:
+        text = "import time\ndef test_1(): pass\ndef test_2(): time.sleep(4)\ndef test_3(): time.sleep(1)\n"
+        run = await run_check({"test_a.py": text})
+    finally:
+        WATCH.reset(token)
+    assert named == ["test_a.py::test_2", ""]
+    assert len(run.green) == 3
+    assert "test_2" not in run.output
 
 
 async def test_a_process_that_dies_is_a_crash(run_check: RunCheck) -> None:

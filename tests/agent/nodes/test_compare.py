@@ -253,6 +253,9 @@ async def test_what_the_change_broke_is_found_although_a_new_test_fails_for_its_
     assert isinstance(result, NoRepair), result
     assert result.culprit is not None
     assert result.culprit.reversal[0].after == FEATURE.replace("a - b", "a + b")
+    (failing,) = [note for note in result.log.notes if note.startswith("Failing: ")]
+    assert "`test_half.py::test_wrong` (`NameError: name 'nothing' is not defined`)" in failing, "its own message"
+    assert not any(note.startswith("Suspicious") for note in result.log.notes), "one line is known to be the cause"
 
 
 async def test_many_failures_of_an_older_commit_are_repaired_unless_ci_says_that_it_passed(bench: Bench) -> None:

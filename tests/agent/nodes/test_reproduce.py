@@ -1,11 +1,17 @@
 """Whether it is really red: what a replay has already seen counts."""
 
+import time
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from agent.contract.events import Reproduced
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome
-from agent.contract.verdicts import EXIT, Check, CheckRun, Failure, Verdict
+from agent.contract.verdicts import EXIT, Check, CheckRun, Failure, Verdict, VerdictId
+from agent.nodes import reproduce as reproducing
 from tests.agent.reproduce.test_flakiness import Case
+from tests.agent.workbench import PYTEST
 
 
 def replayed(name: str) -> CheckRun:
@@ -59,3 +65,17 @@ async def test_that_every_test_needs_what_the_sandbox_lacks_is_no_failure(tmp_pa
         if isinstance(result, NoRepair):
             assert result.outcome is Outcome.INFRASTRUCTURE
             assert "the sandbox lacks `vendor/data/`" in result.reason
+
+
+async def test_a_suite_that_hung_once_is_not_waited_for_as_long_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reproducing, "HANG", 3.0)
+    hanging = VerdictId("test_a.py::test_b")
+    failure = Failure(hanging, "did not finish in 500 s")
+    seen = CheckRun("tests", "timeout", {hanging: Verdict.ERROR}, (failure,), 500.0, hung=499.9)
+    text = "import time\ndef test_b(): time.sleep(300)\n"
+    case, began = Case(tmp_path, {"test_a.py": text}), time.monotonic()
+    result = await case.seen(checks=(replace(PYTEST, timeout=120),), replayed=(seen,))
+    assert isinstance(result, ConfirmedFailure), result
+    assert time.monotonic() - began < 60, "the second run took the whole limit"
+    (note,) = [note for note in result.notes if "was stopped" in note]
+    assert f"was stopped after 8 min while `{hanging}` ran. If it needs longer, raise the limit: `timeout:`" in note

@@ -7,7 +7,7 @@ import pytest
 from agent.contract.budget import RungCost, Usage
 from agent.contract.outcome import Chance, Flakiness, Outcome
 from agent.contract.proposal import Span
-from agent.contract.verdicts import CheckRun, Verdict, VerdictId
+from agent.contract.verdicts import CheckRun, Failure, Verdict, VerdictId
 from agent.report import endings
 from agent.report.endings import Ending
 
@@ -24,6 +24,17 @@ def service(output: str) -> CheckRun:
     return run(stopped_at="service postgres", output=output)
 
 
+def test_a_timeout_names_the_command_and_the_test_that_ran() -> None:
+    hung = Failure(VerdictId("test_a.py::test_b"), "did not finish in 600 s")
+    stopped = run(ending="timeout", seconds=600.1, failures=(Failure(VerdictId("test_a.py::test_a"), "no"), hung))
+    assert endings.stopped(stopped, "make test") == "`make test` was stopped after 10 min while `test_a.py::test_b` ran."
+    silent = run(ending="timeout", seconds=78.0, output="one\nwaiting for a lock\n")
+    assert endings.stopped(silent, "go test") == "`go test` was stopped after 78 s; it last printed `waiting for a lock`."
+    ending = endings.inconclusive(silent, "go test")
+    assert "It ran `go test`; the last line was: waiting for a lock" in ending.reason
+    assert "`timeout:` of `test:` in `.github/selfheal.yml`" in ending.next_step
+
+
 ENDINGS = [
     (endings.not_reproduced((run(green=2),), 2, failed_in_ci=True), Outcome.NOT_REPRODUCED),
     (endings.nothing_failed((run(),)), Outcome.NOTHING_FAILED),
@@ -32,9 +43,9 @@ ENDINGS = [
     (endings.red_without_network(IDS[:1], "Connection refused"), Outcome.NOT_REPRODUCED),
     (endings.needs_the_network(IDS[:1], "Connection refused"), Outcome.NEEDS_SERVICES),
     (endings.limited(IDS[:1], "memory", "MemoryError"), Outcome.INFRASTRUCTURE),
-    (endings.inconclusive(run(ending="timeout")), Outcome.OUT_OF_BUDGET),
-    (endings.inconclusive(run(ending="out_of_memory")), Outcome.INFRASTRUCTURE),
-    (endings.inconclusive(run(ending="crashed")), Outcome.INFRASTRUCTURE),
+    (endings.inconclusive(run(ending="timeout"), "make test"), Outcome.OUT_OF_BUDGET),
+    (endings.inconclusive(run(ending="out_of_memory"), "make test"), Outcome.INFRASTRUCTURE),
+    (endings.inconclusive(run(ending="crashed"), "make test"), Outcome.INFRASTRUCTURE),
     (endings.could_not_start(run(exit_code=127)), Outcome.INFRASTRUCTURE),
     (endings.stopped_before(service("it exited\nstopped")), Outcome.NEEDS_SERVICES),
     (endings.stopped_before(run(stopped_at="Build", output="no compiler\nstopped")), Outcome.NOT_REPRODUCED),

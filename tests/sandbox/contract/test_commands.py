@@ -42,6 +42,17 @@ async def test_a_deadline_kills_the_tree_and_keeps_the_output(sandbox: Sandbox) 
     assert await gone("314159")
 
 
+async def test_standard_error_is_heard_while_the_command_runs_or_not_at_all(sandbox: Sandbox) -> None:
+    heard: list[bytes] = []
+    async with sandbox.candidate() as workspace:
+        running = asyncio.create_task(sh(workspace, "echo out; echo now >&2; sleep 3", heard=heard.append))
+        if sandbox.isolation.name != "e2b":  # which tells it at the end only
+            await until(lambda: heard == [b"now\n"])
+            assert not running.done()
+        assert (await running).stderr == b"now\n"
+    assert b"".join(heard) in (b"", b"now\n")
+
+
 async def test_a_daemon_dies_with_its_command(sandbox: Sandbox) -> None:
     async with sandbox.candidate() as workspace:
         ended = await sh(workspace, "setsid sleep 271828 >/dev/null 2>&1 & setsid sleep 271828 & echo started")

@@ -9,6 +9,7 @@ import time
 import pytest
 from rich.console import Console
 
+from agent.checks.runner import WATCH
 from agent.contract.events import StepDone, StepStarted
 from app.cli.checkout import local_engine as screens
 from app.cli.checkout.local_engine import Screen
@@ -40,6 +41,21 @@ async def test_a_step_that_takes_long_is_told_in_lines_where_the_output_is_piped
         "Installing the dependencies", "Python is ready", "Running `tests`"
     ]  # fmt: skip
     assert lines[3].endswith("still running: Running `tests`, 0 s")
+
+
+async def test_the_test_that_takes_long_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screens, "QUIET", 0.05)
+    written = io.StringIO()
+    screen = Screen(Console(file=written, width=200), time.monotonic())
+    async with screen.working("Reproducing"):
+        watch = WATCH.get()
+        assert watch is not None
+        watch("test_a.py::test_b")
+        for _ in range(100):
+            await asyncio.sleep(0.05)
+            if "still running" in written.getvalue():
+                break
+    assert written.getvalue().splitlines()[0].endswith("still running: Reproducing, 0 s, in test_a.py::test_b")
 
 
 async def test_on_a_terminal_the_status_line_counts(monkeypatch: pytest.MonkeyPatch) -> None:
