@@ -97,7 +97,7 @@ async def test_where_a_replay_is_refused_the_next_job_is_tried(tmp_path: Path) -
     assert isinstance(found, Prepared), found
     assert [check.command for check in found.task.checks] == ["sh run/tests"]
     passed = [note for note in found.task.approximated if note.startswith("passed over: ")]
-    reason = "The step `Run nosuchtool test` fails here without the program nosuchtool, which CI has"
+    reason = "the step `Run nosuchtool test` fails here without the program nosuchtool, which CI has"
     assert passed == [f"passed over: tests of a.yml ({reason})"]
 
 

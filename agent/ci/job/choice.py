@@ -28,6 +28,7 @@ from agent.ci.workflows.matrix import MatrixLeg, leaves
 from agent.ci.workflows.model import Job
 from agent.ci.workflows.reuse import ResolvedJob, every_job
 from agent.ci.workflows.workflow_file import read_workflow
+from agent.contract import words
 from agent.guest.text import one_line
 from agent.report.endings import Ending
 
@@ -187,7 +188,8 @@ def _is_foreign(values: Mapping[str, Value], job: Job) -> bool:
 
 def shortened(ending: Ending) -> str:
     """Why a job is passed over, for `Choice.passed_over`."""
-    return one_line(ending.reason.rstrip("."), 140)
+    # A pinned action's whole hash would say nothing, and cut off the rest.
+    return words.uncapitalized(re.sub(r"(@[0-9a-f]{8})[0-9a-f]{32}\b", r"\1", one_line(ending.reason.rstrip("."), 400)))
 
 
 def title_of(leg: Leg) -> str:
