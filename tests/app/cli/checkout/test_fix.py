@@ -188,8 +188,9 @@ def test_tests_that_pass_are_not_healed(cache: Path, checkout: Path) -> None:
 
 
 def test_a_folder_without_tests_has_nothing_to_heal(cache: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    code, out, _ = fix(cache, tmp_path / "empty", "--json")
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "readme.txt").write_text("no tests\n")
+    code, out, _ = fix(cache, tmp_path / "plain", "--json")
     told = json.loads(out)
     assert (code, told["outcome"]) == (1, "nothing_failed")
     assert told["reason"]
