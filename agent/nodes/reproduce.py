@@ -30,10 +30,11 @@ async def reproduce(state: State, work: Work) -> BaselineOrEnd:
     """Determine the oracle or the ending, or leave that to `probe`. Raises `SandboxError` when the sandbox is lost."""
     try:
         first = _replayed(work) or await _round(work)
-        rounds = [first, await _round(work, first)]
-        if work.task.replayed and _is_green(rounds[0]) and not _is_green(rounds[1]):
+        second = await _round(work, first)
+        if work.task.replayed and _is_green(first) and not _is_green(second):
             # The replay ran the step alone, as the earlier steps had left the workspace; what counts is a run with these steps.
-            rounds = [rounds[1], await _round(work, rounds[1])]
+            first, second = second, await _round(work, second)
+        rounds = [first, second]
         if differ(*rounds):
             rounds.append(await _round(work, first))
         while work.task.heals_flakiness and len(rounds) < CERTAIN and oracle_of(work.task.checks, rounds).is_red:

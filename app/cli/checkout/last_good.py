@@ -96,8 +96,8 @@ async def last_good(root: Path, files: CheckoutFiles, revision: str | None) -> K
             found.append(good)
         elif revision is not None:
             what = f"only {words.named(good.unread)} changed since" if good.unread else f"no file differs from {name}"
-            why = f"{what}, so a comparison tells nothing; name a commit before the break, such as HEAD~1"
-            raise NoSuchRevision(f"--good {revision!r}: {why}")
+            told = f"{what}, so a comparison tells nothing; name a commit before the break, such as HEAD~1"
+            raise NoSuchRevision(f"--good {revision!r}: {told}")
     return Known(tuple(found), notes=tuple(notes)) if revision is not None else Known(tuple(found), CheckoutHistory(root, now))
 
 
