@@ -48,6 +48,15 @@ def test_half_of_the_functions_are_held_out_whole(seed: int) -> None:
     assert chosen(reversed(red), FILES, random.Random(seed)) == out
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_tests_that_classes_inherit_are_held_out_together(seed: int) -> None:
+    base = "class TestA:\n    def test_n(self): ...\n    def test_m(self): ...\n"
+    files = {"t.py": File(base.encode()), "u.py": File(b"from t import TestA\nclass TestB(TestA): ...\n")}
+    red = ids("t.py::TestA::test_m", "t.py::TestA::test_n", "u.py::TestB::test_m", "u.py::TestB::test_n")
+    out = chosen(red, files, random.Random(seed))
+    assert out in [tuple(red[::2]), tuple(red[1::2])], "else no failing test would be left to see"
+
+
 @pytest.mark.parametrize("red", [ids("t.py::test_one"), ids("t.py::TestA::test_n[1]", "t.py::TestA::test_n[2]"), []])
 def test_the_only_failing_function_stays(red: list[VerdictId]) -> None:
     assert chosen(red, FILES, random.Random(1)) == ()
