@@ -89,8 +89,8 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict)  # in addition to the sandbox's own small environment
     stdin: bytes = b""
     output_limit: int = MIB  # bytes kept per stream, half from its start and half from its end; the rest is dropped
-    heard: Callable[[bytes], None] | None = None  # gets standard error as it arrives, if the backend can tell it; never raises
     hosts: tuple[str, ...] = ()  # additional host names of the sandbox itself, if the backend supports them
+    heard: Callable[[bytes], None] | None = None  # gets standard error as it arrives, if the backend can tell it; never raises
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,8 @@ def needs_the_network(ids: Sequence[VerdictId], sign: str) -> Ending:
     """For failures that mention the network here, if CI's log is not available."""
     return Ending(
         Outcome.NEEDS_SERVICES,
-        f"{named(ids)} failed because the sandbox has no network ({words.code(sign, 60)}). CI's log is not available.",
+        f"{words.capitalized(named(ids))} failed because the sandbox has no network ({words.code(sign, 60)}). "
+        "CI's log is not available.",
         _ADVICE["network"] + ", or set `test:` in `.github/selfheal.yml` to tests that run without it.",
     )
 
@@ -129,7 +130,7 @@ def limited(ids: Sequence[VerdictId], what: str, sign: str) -> Ending:
     if what == "browser":
         return Ending(
             Outcome.INFRASTRUCTURE,
-            f"{named(ids)} failed because the sandbox has no browser ({words.code(sign, 80)}).",
+            f"{words.capitalized(named(ids))} failed because the sandbox has no browser ({words.code(sign, 80)}).",
             "Set `test:` in `.github/selfheal.yml` to tests that need no browser, or use an image that has the browser.",
         )
     more = (
@@ -139,7 +140,8 @@ def limited(ids: Sequence[VerdictId], what: str, sign: str) -> Ending:
     )
     return Ending(
         Outcome.INFRASTRUCTURE,
-        f"{named(ids)} reached the sandbox's {what} limit ({words.code(sign, 80)}), so the code may not be at fault.",
+        f"{words.capitalized(named(ids))} reached the sandbox's {what} limit ({words.code(sign, 80)}), "
+        "so the code may not be at fault.",
         f"{more} `test:` in `.github/selfheal.yml` to a command that stays below the limit.",
     )
 

@@ -337,7 +337,7 @@ async def test_the_commit_that_broke_it_is_found_among_older_ones(bench: Bench) 
     )
     assert result.culprit is not None
     # What commit 3 changed alone: the later functions stay, and do not count.
-    assert result.reason.startswith("2 of the 6 lines changed by commit 0000000003 (3 commits ago) break")
+    assert result.reason.startswith("1 of the 5 lines changed by commit 0000000003 (3 commits ago) breaks")
     assert result.culprit.reversal[0].after == later(FIXED, 6)
 
 

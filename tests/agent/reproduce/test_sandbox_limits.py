@@ -128,4 +128,4 @@ async def test_a_step_that_is_red_for_want_of_a_browser(output: str, what: str |
     if found is not None:
         assert is_in_log(found, [output])
         said = limited([EXIT], found.what, found.sign)
-        assert said.reason.startswith("`exit` failed because the sandbox has no browser")
+        assert said.reason.startswith("The whole command failed because the sandbox has no browser")
