@@ -88,6 +88,8 @@ def _text(
     ]
     if breaking is not None:
         parts.append(f"{breaking.name} broke {'it' if len(broke) == 1 else 'them'}: {words.code(breaking.subject, 80)}")
+    if there and not (broke or new or left or seen.unread):
+        parts = [f"{parts[0]}: the cause is older, or only this sandbox has it"]
     if parts and seen.unread:
         parts.append(f"{words.named(seen.unread)} changed too and {'stays' if len(seen.unread) == 1 else 'stay'} as now")
     return words.capitalized("; ".join(parts)) or f"The failing checks could not be run at {seen.good.name}"
@@ -122,7 +124,8 @@ async def _older(
 ) -> tuple[Comparison, LastGood | None] | None:
     """The nearest commit of the history at which all failing ids pass, and the commit after it, which broke them.
 
-    Two commits may have broken one id each: then none is named. A commit at which none can run is neither good nor bad.
+    If they pass at none, the furthest at which one fails: it may have failed ever since, or fail only here. Two commits may
+    have broken one id each: then none is named. A commit at which none can run is neither good nor bad.
     """
     history, until = work.task.history, work.ledger.seconds_left() * (1 - SHARE)
     if history is None:
@@ -140,7 +143,8 @@ async def _older(
 
     found = await nearest_passing(passes)
     if found is None:
-        return None
+        furthest = max((count for count, seen in at.items() if seen.has_failing and not seen.unread), default=None)
+        return None if furthest is None else (at[furthest], None)
     red, good = found
     return at[good], at[red].good if good - red == 1 and red in at and not at[red].has_passing else None
 

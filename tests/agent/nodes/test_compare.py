@@ -57,7 +57,8 @@ async def test_a_test_that_fails_only_after_others_is_compared_after_others_too(
     files = {"calc.py": FIXED, "test_calc.py": tests}
     result = await bench.heal(HistoryProposer(), files=files, good=(at(FIXED + "\n\nOTHER = 1\n", passed_in_ci=True),))
     (told,) = bench.of(events.Compared)
-    assert told.text == "`test_calc.py::test_b` fails at the parent commit 3f2a91c0de too"
+    there = "`test_calc.py::test_b` fails at the parent commit 3f2a91c0de too"
+    assert told.text == f"{there}: the cause is older, or only this sandbox has it"
     assert isinstance(result, NoRepair), result
     assert result.culprit is None
 
@@ -357,6 +358,9 @@ async def test_a_bug_that_is_as_old_as_everything_known_is_repaired_all_the_same
     files = {"calc.py": later(CALC, 2), "test_calc.py": TESTS}
     result = await bench.heal(PatternsProposer(), files=files, good=(good,), history=past)
     assert isinstance(result, Repair), result
+    (compared,) = bench.of(events.Compared)
+    there = "`test_calc.py::test_add` fails at commit 0000000002 (2 commits ago) too"
+    assert compared.text == f"{there}: the cause is older, or only this sandbox has it"
 
 
 async def test_two_failures_that_two_commits_caused_are_not_blamed_on_one(bench: Bench) -> None:
