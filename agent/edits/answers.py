@@ -20,7 +20,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, takewhile
+from itertools import islice, pairwise, takewhile
 from pathlib import PurePosixPath
 
 from agent.edits.changes import EditProblem
@@ -28,9 +28,9 @@ from agent.source.outline import parse as parse_python
 
 LONGEST = 256 * 1024  # characters; longer answers are rejected
 MOST = 50  # changes in one answer
-MOST_FENCES = 20  # ends of one code block that are tried
+MOST_FENCES = 8  # further ends of one code block that are tried
 
-_SEARCH = re.compile(r"\s{0,12}[<-]{3,9} ?(SEARCH|ORIGINAL|HEAD):?\s*`?(?P<path>[\w./-]+\.\w+)?`?\s*$")
+_SEARCH = re.compile(r"\s{0,12}[<-]{3,9} ?(SEARCH|ORIGINAL|HEAD):?(?:\s{1,9}`?(?P<path>[\w./-]{1,300}\.\w{1,20})`?)?\s*$")
 _DIVIDER = "======="
 _DIVIDE = re.compile(r"\s{0,12}={5,9}\s*$")  # if there is no exact divider
 _REPLACE = re.compile(r"\s{0,12}(>{5,9} ?(REPLACE|UPDATED)?|[>+]{3,9} ?(REPLACE|UPDATED))\s*$")
@@ -42,6 +42,7 @@ _JSON_KEYS = (
     ("search", "old", "old_string", "old_text", "old_str", "original", "find", "before"),
     ("replace", "new", "new_string", "new_text", "new_str", "replacement", "updated", "after"),
 )
+_QUOTES = re.compile(r"\"\"\"|'''")
 _NUMBERED = re.compile(r"\s*(?P<number>\d+)\s?[:|] ?(?P<line>.*)$")
 _NONE = "/dev/null"
 _MARKS = ("", " ", "+", "-", "\\")  # first characters of a hunk's lines; without a fence, other lines are prose
@@ -113,6 +114,8 @@ def _as_prompted(rest: list[str]) -> list[Change] | EditProblem:
             return found
         change, at = found
         changes.append(change)
+        if len(changes) > MOST:
+            break
     return changes
 
 
@@ -132,7 +135,8 @@ def _as_diff(rest: list[str]) -> list[Change] | EditProblem:
         new.clear()
 
     for line, following in zip(rest, [*rest[1:], ""], strict=True):
-        in_fence ^= bool(_FENCE.match(line))
+        is_fence = bool(_FENCE.match(line)) and not (in_hunk and line[:1] == " ")  # else it is a line of the file
+        in_fence ^= is_fence
         if line.startswith("--- ") and following.startswith("+++ "):
             close()
             in_hunk, path = False, _diff_path(line, following)
@@ -141,9 +145,7 @@ def _as_diff(rest: list[str]) -> list[Change] | EditProblem:
         elif line.startswith("@@") and path:
             close()
             in_hunk = True
-        elif in_hunk and (
-            line.startswith(("diff --git", "index ")) or _FENCE.match(line) or (line[:1] not in _MARKS and not in_fence)
-        ):
+        elif in_hunk and (line.startswith(("diff --git", "index ")) or is_fence or (line[:1] not in _MARKS and not in_fence)):
             close()
             in_hunk = False
         elif in_hunk and not line.startswith("\\"):
@@ -164,11 +166,10 @@ def _diff_path(line: str, following: str) -> str:
 
 def _as_json(rest: list[str]) -> list[Change] | EditProblem:
     """Objects with a path, the old text and the new text, alone, in a list, or in a list under one key."""
-    starts = [at for at, line in enumerate(rest) if _FENCE.match(line)]
-    texts = ["\n".join(rest), *("\n".join(found[0]) for at in starts if (found := _fenced(rest, at)) is not None)]
-    for text in texts:
-        if not text.lstrip().startswith(("{", "[")):
-            continue
+    starts = [at for at, line in enumerate(rest) if at == 0 or _FENCE.match(rest[at - 1])]
+    for at in [at for at in starts if rest[at].lstrip().startswith(("{", "["))][:MOST]:
+        end = next((i for i in range(at, len(rest)) if _FENCE.match(rest[i])), len(rest))
+        text = "\n".join(rest[at:end])
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
@@ -192,9 +193,10 @@ def _json_block(entry: dict[str, object]) -> Block | None:
 def _as_fences(rest: list[str]) -> list[Change] | EditProblem:
     """Code blocks below their file's path, or with one whole function."""
     changes: list[Change] = []
-    at = 0
-    while at < len(rest):
+    at = unclosed = 0
+    while at < len(rest) and len(changes) <= MOST and unclosed <= MOST:
         if (found := _fenced(rest, at)) is None:
+            unclosed += bool(_FENCE.match(rest[at]))
             at += 1
             continue
         path, (text, after) = _path_above(rest, at), found
@@ -214,10 +216,13 @@ def _fenced(rest: list[str], at: int) -> tuple[tuple[str, ...], int] | None:
     opened = _FENCE.match(rest[at]) if at < len(rest) else None
     if opened is None:
         return None
-    later = range(at + 1, len(rest))
-    ends = [i for i in takewhile(lambda i: not _begins(rest[i]), later) if rest[i].strip() == opened["ticks"]][:MOST_FENCES]
-    # A docstring may hold fences: then the block ends at the first that leaves whole code.
-    end = next((i for i in ends if len(ends) > 1 and _python(rest[at + 1 : i]) is not None), ends[0] if ends else None)
+    later = takewhile(lambda i: not _begins(rest[i]), range(at + 1, len(rest)))
+    first = next((i for i in later if rest[i].strip() == opened["ticks"]), None)
+    end = first
+    if first is not None and _QUOTES.search("\n".join(rest[at + 1 : first])) and _python(rest[at + 1 : first]) is None:
+        # A docstring may hold fences: then the block ends at the first that leaves whole code.
+        ends = islice((i for i in later if rest[i].strip() == opened["ticks"]), MOST_FENCES)
+        end = next((i for i in ends if _python(rest[at + 1 : i]) is not None), first)
     return None if end is None else (tuple(rest[at + 1 : end]), end + 1)
 
 
@@ -247,39 +252,56 @@ def _path_above(rest: list[str], at: int) -> str:
         if not line.strip() or _FENCE.match(line):
             continue
         word = re.sub(r"^(#+|[-*]+|File:?|Path:?)\s+", "", line.strip().strip("*"), flags=re.IGNORECASE).strip("*`:'\" ")
-        return word if word and " " not in word and ("." in word or "/" in word) else ""
+        return word if " " not in word and ("." in word or "/" in word) and not word.endswith(".") else ""
     return ""
 
 
 def _block(rest: list[str], at: int, path: str) -> tuple[Block, int] | EditProblem:
-    likely = next((i for i in range(at + 1, len(rest)) if _DIVIDE.match(rest[i])), len(rest))
-    later = next((i for i in range(at + 1, len(rest)) if _SEARCH.match(rest[i])), len(rest))
-    end = next((i for i in range(likely + 1, len(rest)) if _REPLACE.match(rest[i])), None)
-    if later < likely:
+    likely = later = end = None
+    for i in range(at + 1, len(rest)):
+        if _SEARCH.match(rest[i]):
+            later = i
+            break
+        if likely is None and _DIVIDE.match(rest[i]):
+            likely = i
+        elif likely is not None and _REPLACE.match(rest[i]):
+            end = i
+            break
+    if likely is None and later is not None:
         return EditProblem(f"The block for {path or 'a file'} has a second SEARCH inside.")
-    if (end is None or later < end) and likely < len(rest):
-        end, after = _unmarked_end(rest, at, likely, later)
-    elif end is None:
-        return EditProblem(f"The block for {path or 'a file'} is not closed with ======= and >>>>>>> REPLACE.")
-    else:
-        after = end + 1
+    unclosed = EditProblem(f"The block for {path or 'a file'} is not closed with ======= and >>>>>>> REPLACE.")
+    if likely is None:
+        return unclosed
+    after = end + 1 if end is not None else 0
+    if end is None:
+        found = _unmarked_end(rest, at, likely, len(rest) if later is None else later, path)
+        if found is None:
+            return unclosed
+        end, after = found
     # An underlined heading inside SEARCH looks like a divider too.
     divide = next((i for i in range(likely, end) if rest[i].rstrip() == _DIVIDER), likely)
     return Block(path, tuple(rest[at + 1 : divide]), tuple(rest[divide + 1 : end])), after
 
 
-def _unmarked_end(rest: list[str], at: int, divide: int, later: int) -> tuple[int, int]:
-    """Where a block without its last marker ends, and where to read on: at the fence around it, the next block, or the end."""
+def _unmarked_end(rest: list[str], at: int, divide: int, later: int, path: str) -> tuple[int, int] | None:
+    """Where a block without its last marker ends, and where to read on: at the fence around it, the next block, or the end.
+
+    None if prose may follow the code.
+    """
     fence = next((_FENCE.match(line) for line in reversed(rest[max(0, at - 2) : at]) if _FENCE.match(line)), None)
     closed = next((i for i in range(divide + 1, later) if fence and rest[i].strip() == fence["ticks"]), None)
-    end = closed if closed is not None else later
+    if closed is not None:
+        return closed, closed + 1
+    end = later
     if later < len(rest) and _path_above(rest, later):
-        end = min(end, max(i for i in range(divide, later) if rest[i].strip()))  # the next block's path
-        while end > divide + 1 and _FENCE.match(rest[end - 1]):
-            end -= 1
-    while end > divide + 1 and not rest[end - 1].strip():
+        end = max(i for i in range(divide, later) if rest[i].strip() and not _FENCE.match(rest[i]))  # the next block's path
+    while end > divide + 1 and (not rest[end - 1].strip() or _FENCE.match(rest[end - 1])):
         end -= 1
-    return end, later if closed is None else max(end, closed)
+    code = rest[divide + 1 : end]
+    is_flat = any(line.strip() and not line[0].isspace() for line in rest[at + 1 : divide])
+    has_prose = any(not one.strip() and other.strip() and not other[0].isspace() for one, other in pairwise(code))
+    stands_out = bool(code) and not code[-1][:1].isspace() and not is_flat
+    return None if has_prose or stands_out or not path.endswith(".py") else (end, later)
 
 
 def readings(block: Block) -> Iterator[Block]:
@@ -287,10 +309,11 @@ def readings(block: Block) -> Iterator[Block]:
     for at in reversed([i for i, line in enumerate(block.replace) if block.search and line.rstrip() == _DIVIDER]):
         yield Block(block.path, (*block.search, _DIVIDER, *block.replace[:at]), block.replace[at + 1 :])
     yield block
-    if (search := _unfenced(block.search)) is not None:
-        yield Block(block.path, search, _unfenced(block.replace) or block.replace)
-    if (search := _unnumbered(block.search)) is not None:
-        yield Block(block.path, search, _unnumbered(block.replace) or block.replace)
+    if any(_unfenced(block.search) or ()):
+        yield Block(block.path, _unfenced(block.search) or (), _unfenced(block.replace) or block.replace)
+    numbered, new = _unnumbered(block.search), _unnumbered(block.replace)
+    if numbered is not None and any(line.strip() for line in numbered) and (new is not None or not block.replace):
+        yield Block(block.path, numbered, new or ())
 
 
 def _unfenced(text: Sequence[str]) -> tuple[str, ...] | None:
@@ -302,12 +325,9 @@ def _unfenced(text: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _unnumbered(text: Sequence[str]) -> tuple[str, ...] | None:
-    """The lines without their numbers; None unless each line has one, and each is one more than the one before."""
+    """The lines without their numbers; None unless each line has one."""
     found = [_NUMBERED.match(line) for line in text]
-    numbers = [int(each["number"][:9]) for each in found if each]
-    if not numbers or len(numbers) < len(text) or any(b != a + 1 for a, b in pairwise(numbers)):
-        return None
-    return tuple(each["line"] for each in found if each)
+    return tuple(each["line"] for each in found if each) if found and all(found) else None
 
 
 def _whole_function(rest: list[str], at: int, path: str, name: str) -> tuple[WholeFunction, int] | EditProblem:

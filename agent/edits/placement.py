@@ -18,7 +18,7 @@ def resolve(changes: tuple[Change, ...], sources: Mapping[str, str | None], show
     texts: dict[str, str | None] = {}
     for change in changes:
         path = (
-            _meant(change, sources, shown)
+            _meant(change, {**sources, **texts}, shown)
             if change.path
             else _home(change, {path: sources.get(path) for path in shown} | texts)
         )
@@ -41,15 +41,15 @@ def resolve(changes: tuple[Change, ...], sources: Mapping[str, str | None], show
 
 
 def _meant(change: Change, sources: Mapping[str, str | None], shown: Sequence[str]) -> str | None:
-    """The path of a change. If there is no such file, a shown file of which it names only the end, or more than the whole:
+    """The path of a change to a part of a file. If there is no such file, the only shown file that it can name:
     `calc.py`, `a/pkg/calc.py` or `/repo/pkg/calc.py` for `pkg/calc.py`."""
-    path = clean_path(change.path)
+    path, given = clean_path(change.path), change.path.strip()
     creates = isinstance(change, Block) and not any(line.strip() for line in change.search)
-    if creates or (path is not None and sources.get(path) is not None):
+    if creates or isinstance(change, WholeFile) or (path is not None and sources.get(path) is not None) or ".." in given:
         return path
-    given = change.path.strip()
-    alike = [each for each in dict.fromkeys(shown) if each.endswith(f"/{given}") or given.endswith(f"/{each}")]
-    return alike[0] if len(alike) == 1 and ".." not in given else path
+    is_long = given.startswith(("/", "a/", "b/"))
+    alike = [each for each in dict.fromkeys(shown) if each.endswith(f"/{given}") or (is_long and given.endswith(f"/{each}"))]
+    return alike[0] if len(alike) == 1 else path
 
 
 def _home(change: Change, sources: Mapping[str, str | None]) -> str | EditProblem:
@@ -109,13 +109,18 @@ def _replace_densely(block: Block, path: str, text: str, here: list[str]) -> str
     """Replaces the only lines that are like SEARCH if blanks and blank lines do not count; None if there are none."""
     want = [line for line in block.search if line.strip()]
     have = [(number, line) for number, line in enumerate(here) if line.strip()]
-    dense, wanted = ["".join(line.split()) for _, line in have], ["".join(line.split()) for line in want]
+    dense, wanted = [_dense(line) for _, line in have], [_dense(line) for line in want]
     at = [i for i in range(len(dense) - len(wanted) + 1) if dense[i : i + len(wanted)] == wanted]
     if len(at) != 1:
         return None
     found = have[at[0] : at[0] + len(want)]
     new = _reindent(block.replace, tuple(want), [line for _, line in found])
     return None if new is None else _splice(text, found[0][0], found[-1][0] + 1, new)
+
+
+def _dense(line: str) -> str:
+    """Without blanks, unless they may stand in a text or a comment."""
+    return line.strip() if any(mark in line for mark in "\"'`#") else "".join(line.split())
 
 
 def _reindent(new: tuple[str, ...], search: tuple[str, ...], found: list[str]) -> tuple[str, ...] | None:
@@ -156,16 +161,17 @@ def _replace_file(change: WholeFile, path: str, text: str | None) -> str | EditP
     if text is None:
         return EditProblem(f"There is no file {path}; a new one is a block with an empty SEARCH.")
     body = "\n".join(change.text)
-    after = parse(body)
-    if parse(text) is None or after is None:
+    before, after = parse(text), parse(body)
+    if before is None or after is None:
         return EditProblem(f"The code block for {path} cannot be placed; use a SEARCH/REPLACE block.")
     names, given = ({each.name for each in Module(path, source).definitions} for source in (text, body))
-    if names and names <= given:
+    missing = (names | _bound(before.body)) - (given | _bound(after.body))
+    if names and not missing:
         return body + "\n" if text.endswith("\n") and not body.endswith("\n") else body
     if given and given <= names and all(getattr(node, "name", None) in given for node in after.body):
         return _replace_each(after.body, body, path, text, "")
-    missing = f" ({min(names - given)} is missing)" if names - given else ""
-    return EditProblem(f"The code block for {path} is not the whole file{missing}; use a SEARCH/REPLACE block.")
+    what = f" ({min(names - given or missing)} is missing)" if missing else ""
+    return EditProblem(f"The code block for {path} is not the whole file{what}; use a SEARCH/REPLACE block.")
 
 
 def _replace_each(nodes: Sequence[ast.stmt], body: str, path: str, text: str, owner: str) -> str | EditProblem:
@@ -198,27 +204,57 @@ def _replace_function(change: WholeFunction, path: str, text: str) -> str | Edit
     plain = [line.removeprefix(margin) for line in body]
     code = parse("\n".join(plain))
     holder = code.body[0] if code is not None and len(code.body) == 1 else None
-    if isinstance(holder, ast.ClassDef) and (methods := _methods(holder, old)):
+    methods = _methods(holder, old) if isinstance(holder, ast.ClassDef) else []
+    if isinstance(methods, str):
+        return EditProblem(
+            f"The code block of FUNCTION {path}::{change.name} leaves out {methods}; use a SEARCH/REPLACE block."
+        )
+    if methods:
         owner = old.name if old.is_class else old.name.rpartition(".")[0]
         return _replace_each(methods, "\n".join(plain), path, text, f"{owner}.")
     if holder is None or getattr(holder, "name", None) != change.name.rpartition(".")[2]:
         return EditProblem(f"The code block of FUNCTION {path}::{change.name} must be exactly one definition of that name.")
-    start = old.first if first_line.lstrip().startswith("@") else old.node.lineno  # decorators that the answer leaves out stay
+    is_decorated = bool(getattr(holder, "decorator_list", None))
+    start = old.first if is_decorated else old.node.lineno  # decorators that the answer leaves out stay
     indent = " " * old.node.col_offset
     new = tuple(indent + line.removeprefix(margin) if line.strip() else "" for line in body)
     return _splice(text, start - 1, old.last, new)
 
 
-def _methods(given: ast.ClassDef, old: Definition) -> list[ast.stmt]:
-    """The methods to replace, if the answer has them inside their class and leaves the class's others out; else none."""
+def _methods(given: ast.ClassDef, old: Definition) -> list[ast.stmt] | str:
+    """The methods to replace, if the answer has them inside their class and leaves the class's others out; else none.
+
+    A text that names a member of the class if the answer leaves that out although it has more than methods.
+    """
     functions = [node for node in given.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     if not isinstance(old.node, ast.ClassDef):
         owner, _, name = old.name.rpartition(".")
         return [node for node in functions if node.name == name and owner.rpartition(".")[2] == given.name]
-    theirs = {node.name for node in old.node.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-    rest = [node for node in given.body if node not in functions and not isinstance(node, ast.Expr | ast.Pass)]
-    is_part = given.name == old.node.name and not rest and {node.name for node in functions} < theirs
-    return list(functions) if is_part else []
+    missing = _bound(old.node.body) - _bound(given.body)
+    if given.name != old.node.name or not missing:
+        return []
+    rest = [node for node in given.body if node not in functions and not _is_documentation(node)]
+    is_part = bool(functions) and not rest and {node.name for node in functions} <= _bound(old.node.body)
+    return list(functions) if is_part else min(missing)
+
+
+def _is_documentation(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _bound(body: Sequence[ast.stmt]) -> set[str]:
+    """The names that these statements give to something, also inside `if` and `try`."""
+    found: set[str] = set()
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+            continue
+        for each in ast.walk(node):
+            if isinstance(each, ast.alias):
+                found.add((each.asname or each.name).partition(".")[0])
+            elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+                found.add(each.id)
+    return found
 
 
 def _still_parses(edit: FileChange) -> EditProblem | None:

@@ -18,7 +18,7 @@ from agent.gate.gate import needs_install
 from agent.nodes.reproduce import for_want
 from agent.report import endings
 from agent.reproduce.bisection import nearest_passing
-from agent.reproduce.comparison import Comparison, is_new, not_this_changes, only_here, without
+from agent.reproduce.comparison import Comparison, fails_otherwise, is_new, not_this_changes, only_here, without
 from agent.source.test_files import is_prose, is_test
 from agent.state import BaselineOrEnd, State, Work, fell_back, pack
 from sandbox.base import DeadlinePassed, InstallFailed, LimitExceeded, Workspace
@@ -138,12 +138,14 @@ async def _older(
             return None
         at[count] = seen = known.get(good.name) or await _laid_out(work, oracle, base, good, reinstall=False)
         if seen.has_failing:
-            return None if seen.unread else False
+            return None if seen.unread or seen.is_other else False
         return True if seen.has_passing else None
 
     found = await nearest_passing(passes)
     if found is None:
-        furthest = max((count for count, seen in at.items() if seen.has_failing and not seen.unread), default=None)
+        furthest = max(
+            (count for count, seen in at.items() if seen.has_failing and not (seen.unread or seen.is_other)), default=None
+        )
         return None if furthest is None else (at[furthest], None)
     red, good = found
     return at[good], at[red].good if good - red == 1 and red in at and not at[red].has_passing else None
@@ -161,7 +163,7 @@ async def _compared(work: Work, oracle: Oracle, base: Mapping[str, CheckRun], go
     passing: dict[str, frozenset[VerdictId]] = {}
     failing: dict[str, frozenset[VerdictId]] = {}
     new: dict[str, frozenset[VerdictId]] = {}
-    unread = good.unread
+    unread, is_other = good.unread, False
     for check in oracle.checks:
         target = oracle.must_turn[check.name]
         if not target or work.ledger.seconds_left() <= 0:
@@ -179,9 +181,10 @@ async def _compared(work: Work, oracle: Oracle, base: Mapping[str, CheckRun], go
         if run.ending == "finished" and not run.stopped_at:
             passing[check.name] = frozenset(turned(check, base[check.name], run, target))
             failing[check.name] = target & run.red
+            is_other = is_other or fails_otherwise(base[check.name], run, failing[check.name])
             rest = target - passing[check.name] - failing[check.name]
             new[check.name] = frozenset(id_ for id_ in rest if is_new(id_, good))
-    return Comparison(good, passing, failing, new, unread)
+    return Comparison(good, passing, failing, new, unread, is_other)
 
 
 async def _ran(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 MOST = 9  # probes
-FURTHEST = 32  # commits
+FURTHEST = 31  # commits
 
 
 async def nearest_passing(passes: Callable[[int], Awaitable[bool | None]]) -> tuple[int, int] | None:

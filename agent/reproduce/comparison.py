@@ -35,6 +35,7 @@ class Comparison:
     failing: Mapping[str, frozenset[VerdictId]]
     new: Mapping[str, frozenset[VerdictId]]  # they do not exist there, or their file does not load
     unread: tuple[str, ...] = ()  # changed files that stayed as they are now, so a failure proves nothing
+    is_other: bool = False  # does an id fail there with another error than now?
 
     @property
     def has_passing(self) -> bool:
@@ -43,6 +44,12 @@ class Comparison:
     @property
     def has_failing(self) -> bool:
         return any(self.failing.values())
+
+
+def fails_otherwise(base: CheckRun, run: CheckRun, failing: Collection[VerdictId]) -> bool:
+    """Whether one of the ids fails with another kind of error in one run than in the other: then it has another cause."""
+    kinds = [{failure.id: failure.message.partition(":")[0] for failure in each.failures} for each in (base, run)]
+    return any(kinds[0].get(id_) != kinds[1].get(id_) for id_ in failing)
 
 
 def is_new(id_: VerdictId, good: LastGood) -> bool:

@@ -45,7 +45,7 @@ _CONFIGURES = re.compile(
     r"|^\.gitmodules$|^(?:[^/]+/)?[^/]*requirements[^/]*\.(?:txt|in)$|^requirements/[^/]+\.(?:txt|in)$"
     r"|^(?:[^/]+/){0,2}\.cargo/config(?:\.toml)?$|^\.github/(?:workflows/[^/]+|actions/(?:[^/]+/){1,3}action)\.ya?ml$"
 )
-_SCRIPT = re.compile(r"^(?:[^/]+/){0,2}[^/]+\.sh$|^(?:scripts?|bin|ci|tools)/[\w-]+$")
+_SCRIPT = re.compile(r"^(?:[^/]+/){0,2}[^/]+\.sh$|^(?:scripts?|bin|ci|tools)/[\w-]+$|^(?:run[_-]?)?tests?$")
 _PIN = re.compile(r"^([\w.-]+)(?:\[[\w.,-]*\])?\s*==\s*([^\s;#,*]+)\s*(?:\\|#|$)", re.MULTILINE)
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|tests)\.py$")
 
@@ -147,10 +147,13 @@ def contradictions(project: Project) -> tuple[str, ...]:
 
 
 def _contradicting(project: Project) -> dict[str, str]:
-    """Requirement files that pin a package otherwise than another one, which is for the tests or comes first: file → other."""
+    """Requirement files that pin a package otherwise than another one, which is for the tests, is the product's own or comes
+    first: file → other."""
     first: dict[str, tuple[str, str]] = {}  # package → its version, and the file that pins it
     found: dict[str, str] = {}
-    for path in sorted(_requirement_files(project), key=lambda path: "test" not in path):
+    for path in sorted(
+        _requirement_files(project), key=lambda path: ("test" not in path, not path.endswith("requirements.txt"))
+    ):
         pins = {normalised(name): version for name, version in _PIN.findall(project.texts.get(path, ""))}
         other = next((first[name][1] for name, version in pins.items() if first.get(name, (version,))[0] != version), None)
         if other is not None:

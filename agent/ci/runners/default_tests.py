@@ -57,8 +57,10 @@ def stated(project: Project, python: str | None = None) -> tuple[Followed, str] 
 def _scripts(project: Project) -> Iterator[list[str]]:
     """Scripts that are named like tests, as their first line says to run them."""
     for path in sorted(filter(_SCRIPT.match, project.paths), key=lambda path: (path.count("/"), path)):
-        shell = re.match(r"#!.*\b(bash|zsh|python|node|ruby|perl)", project.texts.get(path, ""))
-        yield ["python" if path.endswith(".py") else shell[1] if shell else "sh", path]
+        said = re.match(r"#!.*\b(sh|bash|zsh|python|node|ruby|perl)", project.texts.get(path, ""))
+        program = "python" if path.endswith(".py") else said[1] if said else "sh" if path.endswith(".sh") else None
+        if program is not None:
+            yield [program, path]
 
 
 def _lines(context: ShellContext) -> Iterator[list[str]]:

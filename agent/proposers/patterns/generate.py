@@ -6,7 +6,6 @@ score = prior of the pattern × (0.15 + 0.85 × suspiciousness of the line).
 from __future__ import annotations
 
 import ast
-import heapq
 import math
 import time
 import warnings
@@ -118,8 +117,16 @@ def changes(
             skipped[path] = str(why)
         except (RecursionError, MemoryError) as error:
             skipped[path] = f"it caused {type(error).__name__}"
-    best = heapq.nsmallest(limit, found, key=lambda each: -each[0].score)
-    return [change for change, is_natural in best if is_natural()], skipped
+    kept: list[Change] = []
+    for change, is_natural in sorted(found, key=lambda each: -each[0].score):
+        if len(kept) == limit:
+            break
+        if time.monotonic() >= until:
+            skipped.setdefault(change.path, "the time ran out")
+            break
+        if is_natural():
+            kept.append(change)
+    return kept, skipped
 
 
 def _of_file(source: Source, spans: Sequence[Span], until: float) -> Iterator[tuple[Change, Callable[[], bool]]]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source
 
 LONGEST = 2_000  # characters of a statement that is looked at
-ROUND = 16  # smaller numbers are not called round
+ROUND = 1000  # smaller numbers are not called round
 NEUTRAL = {ast.Add: 0, ast.Sub: 0, ast.BitOr: 0, ast.BitXor: 0, ast.LShift: 0, ast.RShift: 0,
            ast.Mult: 1, ast.Div: 1, ast.FloorDiv: 1, ast.Mod: 1, ast.Pow: 1}  # fmt: skip
 NEUTRAL_LEFT = {ast.Add: 0, ast.BitOr: 0, ast.BitXor: 0, ast.Mult: 1}
@@ -153,14 +153,8 @@ def _does_nothing(value: ast.expr) -> bool:
 
 
 def _is_nearly_round(number: int) -> bool:
-    """Whether it is one beside a round number, and not round itself: 1000001, 99. 255 and 65535 are as good as round."""
-    return abs(number) >= ROUND and not _is_round(number) and (_is_round(number - 1) or _is_round(number + 1))
-
-
-def _is_round(number: int) -> bool:
-    digits = str(abs(number)).rstrip("0")
-    powers = abs(number) & (abs(number) - 1) == 0 or (abs(number) + 1) & abs(number) == 0
-    return powers or (abs(number) >= 100 and len(digits) == 1) or number in (60, 24, 12, 360, 3600, 86400)
+    """Whether it is one more than a large round number, such as 1000001. One less than a limit is common, and so is 101."""
+    return number > ROUND and str(number - 1).rstrip("0") in tuple("123456789")
 
 
 def _forgets_a_parameter(source: Source, unit: _Unit, after: ast.AST) -> bool:

@@ -32,7 +32,7 @@ _NEVER = frozenset(
 # Files of a project of its own inside a checkout, such as a package of a monorepo.
 _PROJECT = (
     "pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "noxfile.py", "package.json", "Cargo.toml", "go.mod", "pom.xml",
-    "build.gradle", "build.gradle.kts", "Makefile", ".github",
+    "build.gradle", "build.gradle.kts", "Makefile", ".github", "requirements.txt", "pytest.ini", "manage.py",
 )  # fmt: skip
 UNTRACKED_LIMIT = 20 * MIB  # of an untracked file: a larger one is data, a model or a core dump
 _SECRETS = (".env", ".env.local")
@@ -95,7 +95,8 @@ async def root_of(path: Path, command: str) -> tuple[Path, str]:
         raise NotACheckout(f"{path} belongs to git; pass the folder of the checkout, such as `{call} {whole}`")
     shown = await git(root, "rev-parse", "--show-toplevel")
     top = root if shown is None else Path(os.fsdecode(shown.rstrip(b"\n")))
-    if top == root or any((root / name).exists() for name in _PROJECT):
+    is_own = top == root or any((root / name).exists() for name in _PROJECT)
+    if is_own or not await git(root, "ls-files", "-z", "--", "."):  # an untracked folder may lie in a home that git keeps
         return root, ""
     return top, f"{path} is a folder of the checkout {top} and no project of its own, so the whole checkout is used"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from agent.edits.answers import parse
@@ -125,7 +127,7 @@ def test_a_file_without_definitions_is_not_replaced_by_a_part() -> None:
     assert not isinstance(changes, EditProblem)
     told = resolve(changes, {"settings.py": "ONE = 1\nTWO = 2\n"})
     assert isinstance(told, EditProblem)
-    assert "settings.py is not the whole file; use" in told.sentence
+    assert "settings.py is not the whole file (ONE is missing); use" in told.sentence
 
 
 def test_a_diff_can_make_a_new_file() -> None:
@@ -192,3 +194,48 @@ def test_lines_that_are_alike_without_blanks_must_be_the_only_ones() -> None:
     edits = resolve(changes, {"a.py": "if y:\n    x = f(1)\n"})
     assert not isinstance(edits, EditProblem), edits
     assert edits[0].after == "if y:\n    x = f(2)\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```python\nx = 1\n```\n" * 5000,
+        "```python\n" + 'x = """\n```\n' * 5000,
+        "<<<<<<< SEARCH\nx\n=======\ny\n" * 5000,
+        "<<<<<<< SEARCH" + " " * 200_000 + "!",
+        "```json\n[\n" * 5000,
+        "FUNCTION a.py::f\n```python\n" * 5000,
+    ],
+)
+def test_an_answer_that_repeats_itself_is_read_in_a_moment(text: str) -> None:
+    began = time.process_time()
+    parse(text[: 256 * 1024])
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ("conf.yml\n<<<<<<< SEARCH\na: 1\n=======\na: 2\n\nThis fixes the bug.\n", "is not closed"),
+        ("pkg/calc.py\n<<<<<<< SEARCH\n    return a - b\n=======\n    return a + b\nDone\n", "is not closed"),
+        ("pkg/calc.py\n<<<<<<< SEARCH\n```python\n\n```\n=======\nx\n>>>>>>> REPLACE\n", "do not occur"),
+        (block("5 |     return a - b", "5 |     return a + b\n        # 6"), "do not occur"),
+        (block("# a ddition", "# addition"), "do not occur"),
+        ("FUNCTION pkg/calc.py::Box\n```python\nclass Box:\n    size = 2\n```\n", "leaves out grow"),
+        ("other/utils.py\n```python\ndef add(a, b):\n    return a + b\n```\n", "There is no file other/utils.py"),
+        ("pkg/other.py\n```python\nimport os\n```\n", "is not the whole file (mul is missing)"),
+        (
+            "pkg/calc.py\n```python\ndef add(a, b): ...\n\nclass Box:\n    def grow(self): ...\n\nX = 1\n```\n",
+            "(os is missing)",
+        ),
+    ],
+)
+def test_nothing_is_placed_where_it_may_be_wrong(answer: str, sentence: str) -> None:
+    told = read(answer)
+    assert isinstance(told, str), told
+    assert sentence in told
+
+
+def test_a_file_that_the_answer_creates_comes_before_one_of_the_same_name() -> None:
+    answer = block("", "X = 1", "calc.py") + block("X = 1", "X = 2", "calc.py")
+    assert read(answer) == {"calc.py": "X = 2\n"}

@@ -351,6 +351,16 @@ async def test_commits_where_the_tests_cannot_run_are_neither_good_nor_bad(bench
     assert "passes at commit 0000000003" in bench.of(events.Compared)[0].text
 
 
+async def test_a_commit_that_broke_the_same_test_otherwise_is_not_named(bench: Bench) -> None:
+    other = FIXED.replace("a + b", "a + c")
+    past = Past(later(CALC, 4), later(CALC, 3), later(CALC, 2), later(other, 1), FIXED, FIXED)
+    good = await past.before(1)
+    assert good is not None
+    await bench.heal(HistoryProposer(), files={"calc.py": later(CALC, 5), "test_calc.py": TESTS}, good=(good,), history=past)
+    (compared,) = bench.of(events.Compared)
+    assert "broke it" not in compared.text
+
+
 async def test_a_bug_that_is_as_old_as_everything_known_is_repaired_all_the_same(bench: Bench) -> None:
     past = Past(later(CALC, 1), CALC)
     good = await past.before(1)

@@ -176,6 +176,9 @@ def test_nobody_would_write_it(before: str, after: str) -> None:
     [
         ("if '0' < a:\n        return c", "if '0' <= a:\n        return c"),
         ("return a * 1001", "return a * 1000"),
+        ("if a > 100:\n        return c", "if a > 99:\n        return c"),
+        ("return range(1, 100)", "return range(1, 101)"),
+        ("return a[:1000]", "return a[:999]"),
         ("return a & 256", "return a & 255"),
         ("return a[1]", "return a[0]"),
         ("f(a)", "return f(a)"),

@@ -283,6 +283,8 @@ async def test_a_checkout_of_two_gigabytes_is_refused_before_it_is_packed(checko
 
 async def test_a_folder_that_is_no_project_stands_for_its_checkout(repository: Path) -> None:
     write(repository, "tests/test_a.py", "part/pyproject.toml")
+    assert await root_of(repository / "tests", "fix") == (repository / "tests", ""), "git knows nothing in it: a home, perhaps"
+    git(repository, "add", ".")
     note = f"{repository / 'tests'} is a folder of the checkout {repository} and no project of its own"
     root, said = await root_of(repository / "tests", "fix")
     assert root == repository
