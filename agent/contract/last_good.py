@@ -5,10 +5,12 @@ Values only. `app` decides which commit is the last good one: the service asks G
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from agent.contract.proposal import Edits, Span
+
+MESSAGES = 20_000  # characters of commit messages that are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class LastGood:
     passed_in_ci: bool = False  # CI reported it green; otherwise it is a guess that a run must confirm
     unread: tuple[str, ...] = ()  # further changed files, whose old content is not known: they stay as they are now
     subject: str = ""  # first line of its message, if that is known; untrusted
+    messages: str = field(default="", compare=False)  # those of the commits since, if they are known; untrusted
 
 
 class History(Protocol):
@@ -52,6 +55,7 @@ class Regression:
     new: tuple[str, ...] = ()  # those of the ids that are new since
     modes: tuple[str, ...] = ()  # files that became executable or no longer are, which `reversal` does not take back
     by: str = ""  # the commit whose change alone this is, as it stands in a sentence; "": all that changed since
+    messages: str = ""  # of the commits of the change, if they are known
 
     @property
     def since(self) -> str:

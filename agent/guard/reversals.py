@@ -5,12 +5,18 @@ The most common reason for a failing test is an intended change with an outdated
 
 from __future__ import annotations
 
+import re
+
 from agent.contract import words
 from agent.contract.last_good import Culprit, Regression
 from agent.contract.proposal import Candidate, is_model
+from agent.edits.changes import removed
 from agent.edits.reversals import is_same, lost_names, taken_back
+from agent.source.test_files import is_prose
 
 REVERSAL = "reversal"  # the rule's name
+SHORTEST = 4  # letters of a name that is looked for in prose
+_WORD = re.compile(r"[A-Za-z_]\w+")
 MOST = 0.5  # share of the change's lines from which a patch takes most of it back
 
 
@@ -27,11 +33,30 @@ def undoing(candidate: Candidate, regression: Regression, culprit: Culprit | Non
         return f"the change {regression.since} edits no test, so it may be intended and the failing test out of date"
     if culprit is None:
         return ""
+    if where := _stated(regression, culprit):
+        return f"{where} of the change {regression.since} mentions what it takes back, so it may be intended"
     if culprit.breaks:
         return f"taking back the lines that broke the tests breaks {words.named(culprit.breaks)}"
     if not is_same(candidate.edits, culprit.reversal):
         return f"it differs from what stood in the lines that broke the tests, and passed, at {regression.good}"
     return ""
+
+
+def _stated(regression: Regression, culprit: Culprit) -> str:
+    """Where the change itself mentions a function that holds the lines which broke the tests; "" if it does not."""
+    names = {part for place in culprit.places for part in _parts(place.name)}
+    prose = [(edit.path, "\n".join(removed((edit,)))) for edit in regression.reversal if is_prose(edit.path)]
+    for where, text in [("the message", regression.messages), *prose]:
+        spoken = [word.casefold() for word in _WORD.findall(text)]
+        if any(name and any(word.startswith(name) for word in spoken) for name in names):
+            return where if where == "the message" else f"{words.code(where)}, a part"
+    return ""
+
+
+def _parts(name: str) -> list[str]:
+    """The name of a function as prose may spell it; a special method goes by its class. Short names say too little."""
+    found = next((part for part in reversed(name.split(".")) if not part.startswith("__")), "").strip("_").casefold()
+    return [found] if len(found) >= SHORTEST else []
 
 
 def _is_a_slip(candidate: Candidate, regression: Regression, culprit: Culprit | None) -> bool:

@@ -266,6 +266,7 @@ async def _regression(
         tuple(map(str, new)),
         tuple(modes),
         breaking.name if breaking is not None and alone else "",
+        breaking.subject if breaking is not None and alone else seen.good.messages,
     )
 
 

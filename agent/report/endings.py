@@ -241,9 +241,10 @@ def needs_test_change(cause: str) -> Ending:
     )
 
 
-def broken_by_change(culprit: Culprit, failure: Failure, *, may_be_intended: bool) -> Ending:
-    """For a failure that a known part of the last change causes. `failure` is the first failing verdict."""
-    broke = f"{words.capitalized(culprits.part(culprit))} {'breaks' if culprit.lines == 1 else 'break'} {named([failure.id])}"
+def broken_by_change(culprit: Culprit, failure: Failure, *, may_be_intended: bool, failing: int = 1) -> Ending:
+    """For failures that a known part of the last change causes. `failure` is the first of `failing` verdicts."""
+    what = f"{failing:,} results, such as {named([failure.id])}" if failing > 1 else named([failure.id])
+    broke = f"{words.capitalized(culprits.part(culprit))} {'breaks' if culprit.lines == 1 else 'break'} {what}"
     places = culprits.locations(culprit)
     broke += f": {places}." if places else "."
     side = ""

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from agent.contract import words
-from agent.contract.last_good import ChangedFile, LastGood
+from agent.contract.last_good import MESSAGES, ChangedFile, LastGood
 from app.github.errors import BadCredentials, GitHubError, NotFound, RateLimited, TooLarge
 from app.github.repository import MIB, Repository
 from app.github.types import MOST_COMPARED, ComparedFile, Comparison, WorkflowRun
@@ -53,7 +53,8 @@ async def find_last_good(
         files, unread = await _changed_files(base, repository)
         if unread and not files:
             raise _Unknown(f"GitHub does not tell the old content of {words.named(unread)}")
-        return (LastGood(base.name, files, base.passed_in_ci, unread),), ()
+        messages = "\n".join(each.commit.message for each in base.comparison.commits)[:MESSAGES]
+        return (LastGood(base.name, files, base.passed_in_ci, unread, messages=messages),), ()
     except (RateLimited, BadCredentials):
         raise
     except NotFound:

@@ -225,11 +225,20 @@ class ComparedFile(msgspec.Struct, frozen=True, rename={"path": "filename", "old
     old_path: str | None = None  # of a renamed or copied file
 
 
+class Message(msgspec.Struct, frozen=True):
+    message: str = ""
+
+
+class ComparedCommit(msgspec.Struct, frozen=True):
+    commit: Message = Message()
+
+
 class Comparison(msgspec.Struct, frozen=True, rename={"merge_base": "merge_base_commit"}):
     """What changed from the merge base of two commits to the second one."""
 
     merge_base: Object
     files: tuple[ComparedFile, ...] = ()
+    commits: tuple[ComparedCommit, ...] = ()  # at most 250
 
     @property
     def is_whole(self) -> bool:

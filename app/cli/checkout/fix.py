@@ -171,6 +171,7 @@ def _show_no_repair(console: Console, result: NoRepair) -> None:
     if result.culprit is not None:
         from rich.syntax import Syntax  # loads all of pygments
 
+        _say(console, "Broke it", "This part of the change, as it was made:")
         console.print(Syntax(plain(culprits.change(result.culprit)).plain, "diff", background_color="default"))
     if log.diagnosis is not None and (result.culprit is None or log.diagnosis.by != BY_VERDICTS):  # the reason says the rest
         _say(console, "Diagnosis", log.diagnosis.cause)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.contract import words
-from agent.contract.last_good import ChangedFile, LastGood
+from agent.contract.last_good import MESSAGES, ChangedFile, LastGood
 from agent.edits.changes import EDITABLE
 from app.cli.checkout.checkout import CheckoutFiles, git, paths_of
 from sandbox.base import MIB
@@ -93,7 +93,8 @@ async def last_good(root: Path, files: CheckoutFiles, revision: str | None) -> K
             notes.append(f"there is no comparison with {name}: {why}")
             continue
         if good.files:
-            found.append(good)
+            said = await git(root, "log", "--no-show-signature", "--max-count=50", "--format=%B", f"{commit}..HEAD", "--")
+            found.append(replace(good, messages=(said or b"").decode("utf-8", "replace")[:MESSAGES]))
         elif revision is not None:
             what = f"only {words.named(good.unread)} changed since" if good.unread else f"no file differs from {name}"
             told = f"{what}, so a comparison tells nothing; name a commit before the break, such as HEAD~1"
@@ -181,7 +182,7 @@ async def _with_attribute(root: Path, names: Sequence[str], wanted: Mapping[str,
 def _hashed(file: Path, algorithm: str) -> tuple[str, str, str]:
     """Mode and object id of a file or link, and the object id with LF line endings if all are CRLF. Raises `OSError`."""
     if file.is_symlink():
-        return _LINK, _object_id(os.fsencode(file.readlink()), algorithm), ""
+        return _LINK, _object_id(os.fsencode(os.readlink(file)), algorithm), ""
     if not file.is_file():
         raise FileNotFoundError(file)
     with file.open("rb") as content:

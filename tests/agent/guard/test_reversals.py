@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from agent.contract.last_good import Culprit, Regression
-from agent.contract.proposal import Candidate, FileChange
+from agent.contract.proposal import Candidate, FileChange, Span
 from agent.guard.reversals import doubt, undoing
 
 GOOD = "".join(f"x{n} = {n}\n" for n in range(20))
@@ -43,6 +45,26 @@ def test_a_search_may_restore_the_lines_that_broke_the_tests_if_the_author_kept_
 def test_without_a_changed_test_the_change_may_be_intended() -> None:
     assert "may be intended" in undoing(patch("x15 = 0", "x15 = 15"), regression(), culprit())
     assert "may be intended" in undoing(patch("x1 = 1", "x1 = 2"), regression(), None)
+
+
+@pytest.mark.parametrize(
+    ("messages", "prose", "where"),
+    [
+        ("Slugs use underscores; add anchor()", "", "the message"),
+        ("Add anchor()", "Slugs now use underscores.\n", "`README.md`"),
+        ("Add anchor()", "Anchors are new.\n", ""),
+        ("", "", ""),
+    ],
+)
+def test_what_the_author_wrote_about_is_no_slip(messages: str, prose: str, where: str) -> None:
+    place = Span("m.py", 1, 1, 1.0, "", "text.Text.slug")
+    known = replace(culprit(), places=(place,))
+    documented = (*CHANGE, FileChange("README.md", f"shop\n{prose}", "shop\n"))
+    seen = replace(regression("test_m.py"), reversal=documented, messages=messages)
+    told = undoing(patch("x15 = 0", "x15 = 15"), seen, known)
+    assert told.startswith(where)
+    assert ("may be intended" in told) is bool(where)
+    assert undoing(patch("x15 = 0", "x15 = 15", "model:m"), seen, known) == ""
 
 
 def test_a_model_knows_the_change_and_may_correct_it() -> None:

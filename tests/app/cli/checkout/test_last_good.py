@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -120,6 +121,17 @@ async def test_a_named_commit_of_another_line_of_history_is_noted(checkout: Path
     assert known.good == (LastGood(f"commit {other}", (ChangedFile("a.py", b"2\n"),)),)
     assert known.notes == (f"commit {other} is no ancestor of HEAD, so the comparison shows more than what changed since",)
     assert (await last_good(checkout, await list_files(checkout), "first~1")).notes == ()
+
+
+async def test_a_link_whose_target_ends_in_a_slash_has_not_changed(checkout: Path) -> None:
+    (checkout / "folder").mkdir()
+    (checkout / "link").symlink_to("folder")
+    os.symlink("folder/", checkout / "slashed")
+    commit(checkout, a="1\n")
+    commit(checkout, a="2\n")
+    (good,) = await found(checkout)
+    assert ([file.path for file in good.files], good.unread) == (["a.py"], ())
+    assert good.messages.strip()
 
 
 async def test_files_that_git_converts_do_not_count_as_changed(checkout: Path) -> None:
