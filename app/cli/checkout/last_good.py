@@ -99,7 +99,11 @@ async def last_good(root: Path, files: CheckoutFiles, revision: str | None) -> K
             what = f"only {words.named(good.unread)} changed since" if good.unread else f"no file differs from {name}"
             told = f"{what}, so a comparison tells nothing; name a commit before the break, such as HEAD~1"
             raise NoSuchRevision(f"--good {revision!r}: {told}")
-    return Known(tuple(found), notes=tuple(notes)) if revision is not None else Known(tuple(found), CheckoutHistory(root, now))
+    if revision is not None:
+        return Known(tuple(found), notes=tuple(notes))
+    is_cut = (await git(root, "rev-parse", "--is-shallow-repository") or b"").strip() == b"true"
+    cut = ("this clone is shallow, so older commits are not compared; `git fetch --unshallow` gets them",) if is_cut else ()
+    return Known(tuple(found), CheckoutHistory(root, now), cut if not found else ())
 
 
 async def _named(root: Path) -> list[tuple[str, str]]:

@@ -275,7 +275,9 @@ async def test_a_shallow_clone_and_too_large_a_change_have_no_good_commit(checko
     assert "1,001 files differ, more than 1,000" in notes[0]
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "-q", "--depth=1", checkout.as_uri(), str(shallow))
-    assert await found(shallow) == ()
+    known = await last_good(shallow, await list_files(shallow), None)
+    assert known.good == ()
+    assert "`git fetch --unshallow`" in known.notes[0]
     with pytest.raises(NoSuchRevision):
         await found(shallow, "HEAD~1")
 
