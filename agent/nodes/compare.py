@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from agent.checks.oracle import turned
@@ -17,7 +18,7 @@ from agent.edits.hunks import merge
 from agent.gate.gate import needs_install
 from agent.nodes.reproduce import for_want
 from agent.report import endings
-from agent.reproduce.bisection import nearest_passing
+from agent.reproduce.bisection import FURTHEST, nearest_passing
 from agent.reproduce.comparison import Comparison, fails_otherwise, is_new, not_this_changes, only_here, without
 from agent.source.test_files import is_prose, is_test
 from agent.state import BaselineOrEnd, State, Work, fell_back, pack
@@ -143,10 +144,8 @@ async def _older(
 
     found = await nearest_passing(passes)
     if found is None:
-        furthest = max(
-            (count for count, seen in at.items() if seen.has_failing and not (seen.unread or seen.is_other)), default=None
-        )
-        return None if furthest is None else (at[furthest], None)
+        failing = [count for count, seen in at.items() if seen.has_failing and not (seen.unread or seen.is_other)]
+        return (replace(at[max(failing)], is_furthest=max(failing) == FURTHEST), None) if failing else None
     red, good = found
     return at[good], at[red].good if good - red == 1 and red in at and not at[red].has_passing else None
 

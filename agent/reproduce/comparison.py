@@ -36,6 +36,7 @@ class Comparison:
     new: Mapping[str, frozenset[VerdictId]]  # they do not exist there, or their file does not load
     unread: tuple[str, ...] = ()  # changed files that stayed as they are now, so a failure proves nothing
     is_other: bool = False  # does an id fail there with another error than now?
+    is_furthest: bool = False  # is it the oldest commit that is looked at, and none between passes?
 
     @property
     def has_passing(self) -> bool:
@@ -66,6 +67,7 @@ def not_this_changes(
 
     They fail at the good commit too. If all failing ids do, those stay that CI's log names. If it names none, those stay that
     may be the code's fault: their messages are about the code, and they are few, or nobody knows whether the commit was good.
+    What fails in the same way at every commit that is looked at is an old failure, or only this sandbox has it: it leaves.
     If a part of the change was not taken back, that part may have caused every failure, so only what CI's log lacks leaves.
     """
     if seen.unread:
@@ -76,7 +78,7 @@ def not_this_changes(
     signs = {failure.id: sign_of(failure) for failure in failures(base, failing)}
     reported = reported_in(reported_ids, target)
     leaving = failing
-    if not seen.has_passing:
+    if not seen.has_passing and not seen.is_furthest:
         is_wide = seen.good.passed_in_ci and len(failing) > FEW
         leaving = failing - reported if reported else failing if is_wide else {id_ for id_ in failing if signs.get(id_)}
     return {id_: signs.get(id_, "") for id_ in sorted(leaving)}

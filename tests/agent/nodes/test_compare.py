@@ -351,6 +351,17 @@ async def test_commits_where_the_tests_cannot_run_are_neither_good_nor_bad(bench
     assert "passes at commit 0000000003" in bench.of(events.Compared)[0].text
 
 
+async def test_what_fails_at_every_commit_that_is_looked_at_is_not_repaired(bench: Bench) -> None:
+    past = Past(*(later(CALC, 40 - count) for count in range(1, 40)))
+    good = await past.before(1)
+    assert good is not None
+    files = {"calc.py": later(CALC, 40), "test_calc.py": TESTS}
+    result = await bench.heal(PatternsProposer(), files=files, good=(good,), history=past)
+    assert isinstance(result, NoRepair), result
+    assert result.outcome is Outcome.NOT_REPRODUCED
+    assert "fails here, but fails at commit 0000000031 (31 commits ago) too" in result.reason
+
+
 async def test_a_commit_that_broke_the_same_test_otherwise_is_not_named(bench: Bench) -> None:
     other = FIXED.replace("a + b", "a + c")
     past = Past(later(CALC, 4), later(CALC, 3), later(CALC, 2), later(other, 1), FIXED, FIXED)
