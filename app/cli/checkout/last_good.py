@@ -101,9 +101,9 @@ async def last_good(root: Path, files: CheckoutFiles, revision: str | None) -> K
             raise NoSuchRevision(f"--good {revision!r}: {told}")
     if revision is not None:
         return Known(tuple(found), notes=tuple(notes))
-    is_cut = (await git(root, "rev-parse", "--is-shallow-repository") or b"").strip() == b"true"
+    is_cut = not found and await git(root, "rev-parse", "--is-shallow-repository") == b"true\n"
     cut = ("this clone is shallow, so older commits are not compared; `git fetch --unshallow` gets them",) if is_cut else ()
-    return Known(tuple(found), CheckoutHistory(root, now), cut if not found else ())
+    return Known(tuple(found), CheckoutHistory(root, now), cut)
 
 
 async def _named(root: Path) -> list[tuple[str, str]]:

@@ -175,35 +175,28 @@ def test_without_options_the_job_that_tests_is_taken_and_the_others_are_named(ch
     assert "lint of ci.yml (it runs no tests)" in passed
 
 
-def test_a_set_up_step_without_the_network_is_no_failure(checkout: Checkout) -> None:
-    steps = """
+@pytest.mark.parametrize(
+    ("command", "lacks"),
+    [
+        ("python -c 'import urllib.request as r; r.urlopen(\\\"http://example.invalid/\\\")'", "the network"),
+        ("python -m pytest -k of_a_plugin", "a test that it selects"),
+    ],
+    ids=["network", "no test"],
+)
+def test_a_step_that_lacks_something_here_is_no_failure(checkout: Checkout, command: str, lacks: str) -> None:
+    steps = f"""
         on: push
         jobs:
           tests:
             runs-on: ubuntu-latest
             steps:
-              - {name: Fetch, run: "python -c 'import urllib.request as r; r.urlopen(\\"http://example.invalid/\\")'"}
-              - {name: Tests, run: python -m unittest}
+              - {{name: First, run: "{command}"}}
+              - {{name: Tests, run: python -m unittest}}
         """
     found = told(checkout(steps, **{"test_a.py": UNITTEST.format(2)}))
     assert (found["outcome"], found["failing"]) == ("reproduced", ["test_a.Tests.test_a"])
     assert [step["does"] for step in found["jobs"][0]["steps"]] == ["left out", "fails"]
-    assert "step 1, `Fetch`, fails here without the network, so it is left out" in found["approximated"]
-
-
-def test_a_step_that_selects_no_test_here_is_no_failure(checkout: Checkout) -> None:
-    steps = """
-        on: push
-        jobs:
-          tests:
-            runs-on: ubuntu-latest
-            steps:
-              - {name: Plugin, run: python -m pytest -k of_a_plugin}
-              - {name: Tests, run: python -m unittest}
-        """
-    found = told(checkout(steps, **{"test_a.py": UNITTEST.format(2)}))
-    assert (found["outcome"], found["failing"]) == ("reproduced", ["test_a.Tests.test_a"])
-    assert "step 1, `Plugin`, fails here without a test that it selects, so it is left out" in found["approximated"]
+    assert f"step 1, `First`, fails here without {lacks}, so it is left out" in found["approximated"]
 
 
 def test_a_set_up_step_without_what_a_step_left_out_provides_is_no_failure(checkout: Checkout) -> None:
