@@ -196,6 +196,12 @@ def is_natural(before: str, after: str) -> bool:
     return naturally(source, node)(source.replaced(node, after, 1.0))
 
 
+def test_what_nobody_would_write_is_not_listed() -> None:
+    found = all_changes("def f(a):\n    return a.upper() == 'BEGIN'\n")
+    assert any("!= 'BEGIN'" in text for text in found)
+    assert not [text for text in found if re.search("[<>]=? 'BEGIN'", text)]
+
+
 def test_annotations_are_no_values() -> None:
     text = "def f(a: Sequence[str], b: int) -> Optional[str]:\n    c: list[int] = []\n    return a\n"
     assert not [change for change in all_changes(text) if re.search(r"return .*\[(str|int)\]", change)]
