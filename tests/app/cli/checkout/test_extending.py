@@ -113,7 +113,7 @@ def make():
         pytest.param(
             "selfheal.rungs",
             RUNG.format(rung="mine", before="lunch"),
-            "its `before` must be one of tools, patterns, model",
+            "its `before` must be one of tools, history, patterns, model",
             marks=pytest.mark.long,
         ),
         pytest.param(
