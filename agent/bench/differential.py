@@ -1,7 +1,8 @@
 """Compares a repair with the reference: both get the calls that the tests make, and deterministic mutations of them.
 
 They run in separate workspaces and are compared here, so that a repair cannot copy results that it never sees. A mutation stays
-within the ranges, lengths and alphabets of the tests' calls: outside them, a reference's result is no contract.
+within the ranges, lengths and alphabets of the tests' calls, and sorted arguments stay sorted: otherwise, a reference's result
+is no contract.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
+from itertools import pairwise
 from typing import Any
 
 from agent.bench.lab import Changes, Lab
@@ -42,7 +44,7 @@ class Agreement:
 
 
 async def compare(lab: Lab, function: Function, reference: Changes, repair: Changes) -> Agreement | None:
-    """None if the tests make no repeatable call, or the reference's run gives no result. Raises `SandboxError`."""
+    """None if the tests make no repeatable call, or a run gives no complete result in time. Raises `SandboxError`."""
     told = {"module": function.module, "entry": function.entry}
     known = list(function.calls)
     if function.tests:
@@ -55,13 +57,15 @@ async def compare(lab: Lab, function: Function, reference: Changes, repair: Chan
     expected = await _asked(lab, reference, {**request, "calls": calls})
     if expected is None or len(expected) != len(calls):
         return None
-    # A call on which the reference hangs cannot be compared.
-    kept = [(call, answer) for call, answer in zip(calls, expected, strict=True) if answer[0] != "hung"]
-    given = await _asked(lab, repair, {**request, "calls": [call for call, _ in kept]})
-    if given is None or len(given) != len(kept):
-        return Agreement(len(kept), "the inputs: its run gave no complete result")
-    different = next((call for (call, wanted), got in zip(kept, given, strict=True) if wanted != got), None)
-    return Agreement(len(kept), different)
+    given = await _asked(lab, repair, {**request, "calls": calls})
+    if given is None or len(given) != len(calls):
+        return None
+    # A call on which the reference takes too long cannot be compared.
+    kept = [(call, one, two) for call, one, two in zip(calls, expected, given, strict=True) if one[0] != "hung"]
+    different = next((call for call, one, two in kept if one != two and two[0] != "hung"), None)
+    # A repair that takes too long, and else gives the same, is not judged: the machine may be slow.
+    slow = different is None and any(two[0] == "hung" for _, _, two in kept)
+    return Agreement(len(kept), different) if kept and not slow else None
 
 
 async def _asked(lab: Lab, changes: Changes, request: dict[str, Any]) -> list[Any] | None:
@@ -139,10 +143,19 @@ def _mutated(rng: random.Random, shown: dict[tuple[object, ...], _Shown], place:
     if isinstance(value, list | tuple):
         inside = (*place, "item")
         items = [_mutated(rng, shown, inside, item) if rng.random() < 0.3 else item for item in value]
-        return type(value)(_resized(rng, items, [item for other in here.values for item in other], here.lengths))
+        items = _resized(rng, items, [item for other in here.values for item in other], here.lengths)
+        return type(value)(sorted(items) if all(map(is_sorted, here.values)) else items)
     if isinstance(value, dict):
         return {key: _mutated(rng, shown, (*place, "item"), item) for key, item in value.items()}
     return value
+
+
+def is_sorted(items: Sequence[Any]) -> bool:
+    """Whether the items ascend. If all that the tests give do, that may be the contract."""
+    try:
+        return all(one <= other for one, other in pairwise(items))
+    except TypeError:
+        return False
 
 
 def _resized(rng: random.Random, items: list[Any], pool: Sequence[Any], lengths: Sequence[int]) -> list[Any]:

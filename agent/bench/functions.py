@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -56,15 +56,23 @@ async def _trial(task: FunctionTask, oracle: OracleKind, labs: Labs) -> AsyncIte
 
 
 async def _judge(task: FunctionTask, labs: Labs, held_out: Sequence[str], repair: Repair) -> Judgement:
-    """The held-out cases decide; without any, the reference does."""
+    """Held-out cases and the reference must both agree, where there are any."""
     async with labs.open(task.specimen(task.cases).files, CONFIGURATION) as lab:
-        return await (_by_cases(task, lab, held_out, repair) if held_out else _by_reference(task, lab, repair))
+        if not held_out:
+            return await _by_reference(task, lab, repair)
+        told = await _by_cases(task, lab, held_out, repair)
+        if told.heldout_correct is not True or task.reference is None or task.function is None:
+            return told
+        more = await _by_reference(task, lab, repair)
+        return told if more.heldout_correct is None else replace(more, how=f"{told.how}; {more.how}")
 
 
 async def _by_cases(task: FunctionTask, lab: Lab, held_out: Sequence[str], repair: Repair) -> Judgement:
     (run,) = await lab.runs({**changed(repair.edits), **_bytes(task.write(held_out))})
     passed = sum(verdict is Verdict.PASSED for verdict in run.verdicts.values())
     how = f"{passed} of {len(run.verdicts)} held-out tests pass"
+    if run.ending == "timeout" and not run.red:  # the machine may be slow
+        return Judgement(None, f"{how} before the time ran out")
     return Judgement(not _fails(run) and passed > 0, how if run.ending == "finished" else f"{how}, then: {run.ending}")
 
 

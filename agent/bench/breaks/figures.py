@@ -25,6 +25,9 @@ def _counts(entries: Sequence[Entry]) -> dict[str, int]:
         "healed": len(healed),
         "right": sum(entry.heldout_correct is True for entry in healed),
         "wrong": sum(entry.heldout_correct is False for entry in healed),
+        "right_by_suite_only": sum(
+            entry.heldout_correct is True and entry.details.get("suite_only") is True for entry in healed
+        ),
         "unjudged": sum(entry.heldout_correct is None for entry in healed),
         **{name: sum(entry.details.get(name) is True for entry in entries) for name in TOLD},
     }

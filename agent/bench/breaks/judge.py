@@ -20,6 +20,7 @@ from agent.edits.changes import changed_ranges, lines
 from agent.source.test_files import is_test
 
 SMALL = 5  # changed lines; a larger culprit that is most of the change names no line
+WHOLE_SUITE, OTHER_INPUTS = "the whole suite", "with other inputs"  # what a judgement was made by
 SUSPECTS = 3  # most suspicious locations that count as naming the lines
 _SUSPECT = re.compile(r"(?:`[^`]*` in )?(?P<path>[^;`]+?), lines? (?P<first>\d+)(?: to (?P<last>\d+))? \(")
 _SUSPECTS = "Suspicious locations"
@@ -48,6 +49,7 @@ class Judge:
             for start, end, _, _ in changed_ranges(FileChange(change.path, broken.after, change.after))
         ]
         told = {"located": self._names(touched), "found": False, "withheld": False, "reversed": self._reverses(repair.edits)}
+        told["suite_only"] = how.startswith(WHOLE_SUITE) and not how.endswith(OTHER_INPUTS)
         return Judgement(right, how, {**self._task(), **told})
 
     async def no_repair(self, ended: NoRepair) -> Judgement:
@@ -88,13 +90,13 @@ class Judge:
     async def _same(self, lab: Lab, changes: Changes) -> tuple[bool | None, str]:
         """Compares the function with the original on inputs that no test has."""
         broken, out = self.posed.broken, len(self.posed.held_out)
-        same = f"the whole suite has the same {len(self.suite)} results, {out} of them held out"
+        same = f"{WHOLE_SUITE} has the same {len(self.suite)} results, {out} of them held out"
         agreement = await variants.compare(lab, broken, self.posed.red, self.whole, changes)
         if agreement is None:
             return (True, same) if out else (None, "no test is held out, and the function cannot be compared on other inputs")
         if agreement.difference is not None:
             return False, f"differs from the original with other literals in a test, {agreement.difference[:200]}"
-        return True, f"{same}; the function gives the same in {agreement.compared} calls with other inputs"
+        return True, f"{same}; the function gives the same in {agreement.compared} calls {OTHER_INPUTS}"
 
     def _reverses(self, edits: Edits) -> bool:
         """Whether more than half of the lines that the commit changed are as before it."""

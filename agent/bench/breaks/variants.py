@@ -1,7 +1,7 @@
 """Compares a repair with the original on inputs that no test has: the tests run with other literals in them.
 
 What the tests then assert does not matter; what the broken function gives in each call must be the same. Literals stay within
-the kind and the characters of the tests' own ones.
+the kind and the characters of the tests' own ones, and sorted lists stay sorted.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 from agent.bench.breaks.code import Code, Module, read
 from agent.bench.breaks.heldout import function_of
 from agent.bench.breaks.operators import Break
+from agent.bench.differential import is_sorted
 from agent.bench.lab import Changes, Files, Lab, text_of
 from agent.contract.verdicts import VerdictId
 from sandbox.base import DeadlinePassed
@@ -82,14 +83,26 @@ def _variant(module: Module, wanted: Sequence[tuple[str, ...]], rng: random.Rand
         if tuple(code.name.split(".")) not in wanted:
             continue
         literals = list(_literals(code))
-        for node in literals:
-            if rng.random() < CHANGED:
-                edits.add((*code.span(node), repr(_other(node.value, [each.value for each in literals], rng))))
+        values = [each.value for each in literals]
+        other = {id(node): _other(node.value, values, rng) if rng.random() < CHANGED else node.value for node in literals}
+        other |= _in_order(code, other)
+        edits |= {(*code.span(node), repr(other[id(node)])) for node in literals if other[id(node)] != node.value}
     data = module.data
     for start, end, new in sorted(edits, reverse=True):
         data = data[:start] + new.encode() + data[end:]
     text = data.decode()
     return text if edits and read(text) is not None else None
+
+
+def _in_order(code: Code, other: Mapping[int, Any]) -> dict[int, Any]:
+    """The new values of lists and tuples that were sorted, sorted again."""
+    found: dict[int, Any] = {}
+    for node in code.nodes:
+        items = node.elts if isinstance(node, ast.List | ast.Tuple) else []
+        constants = [item for item in items if isinstance(item, ast.Constant) and id(item) in other]
+        if len(constants) == len(items) > 2 and is_sorted([item.value for item in constants]):
+            found |= dict(zip(map(id, constants), sorted(other[id(item)] for item in constants), strict=True))
+    return found
 
 
 def _literals(code: Code) -> Iterator[ast.Constant]:

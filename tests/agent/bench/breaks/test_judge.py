@@ -43,13 +43,15 @@ def test_figures_count_tasks_and_the_very_sure_repairs_among_them() -> None:
     ]
     told = dict(figures(entries))
     assert told.pop("very_sure") == {
-        "tasks": 2, "healed": 2, "right": 1, "wrong": 1, "unjudged": 0, "withheld": 0, "reversed": 1, "located": 2, "found": 0,
+        "tasks": 2, "healed": 2, "right": 1, "wrong": 1, "right_by_suite_only": 0, "unjudged": 0,
+        "withheld": 0, "reversed": 1, "located": 2, "found": 0,
     }  # fmt: skip
     assert told == {
         "tasks": 7,
         "healed": 4,
         "right": 1,
         "wrong": 2,
+        "right_by_suite_only": 0,
         "unjudged": 1,
         "withheld": 2,
         "reversed": 1,
