@@ -5,7 +5,7 @@
         │                                              │  └─none left, no budget─▶ report                     │ allowed
         │                                              └─────── reflect ◀──────── refused ────────────────────┤
         │                                       objected ▲ ▲ not proven ▲ failed                              ▼
-        └─▶ report ◀─ approve ◀─ second opinions ◀───────┴─┴─── prove ◀─┴──── select ◀──────── verify × candidates
+        └─▶ report ◀─ approve ◀─ weigh ◀─ second opinions ◀─┴─┴─ prove ◀─┴──── select ◀──────── verify × candidates
 
 Every finished step is checkpointed, so that another worker can resume after a kill. A step can run twice; its result counts
 once. A step needs nothing outside the state, the blobs and the `Context`. When a person is asked (`approve`, `approve_round`),
@@ -52,11 +52,12 @@ from agent.nodes.reproduce import reproduce
 from agent.nodes.review import review
 from agent.nodes.select import select
 from agent.nodes.verify import verify
+from agent.nodes.weigh import weigh
 from agent.proposers.model import DIRECT
 from agent.report.recording import Step, recorded
 from agent.state import Bookkeeping, Context, Opinion, State, Work, pack, spent, unpack
 
-GRAPH_VERSION = 5  # increase it when a node is renamed or the meaning of the state changes
+GRAPH_VERSION = 6  # increase it when a node is renamed or the meaning of the state changes
 MOST_STEPS = 1000  # stops an endless loop; the budget ends a repair long before
 ABREAST = 4  # candidates of a model that are verified in parallel if the checks are brief; otherwise one at a time
 
@@ -74,6 +75,7 @@ STEPS: dict[str, Step] = {
     "verify": verify,
     "select": select,
     "prove": prove,
+    "weigh": weigh,
     "approve": approve,
     "reflect": reflect,
     "report": report,
@@ -114,7 +116,8 @@ def _compiled(checkpointer: BaseCheckpointSaver[str], opinions: tuple[Opinion, .
         graph.add_node(name, _recorded(name, step))
         graph.add_conditional_edges(last, _is_accepted_then(name), [name, "reflect"])
         last = name
-    graph.add_conditional_edges(last, _is_accepted_then("approve"), ["approve", "reflect"])
+    graph.add_conditional_edges(last, _is_accepted_then("weigh"), ["weigh", "reflect"])
+    graph.add_conditional_edges("weigh", _is_accepted_then("approve"), ["approve", "reflect"])
     graph.add_conditional_edges("approve", is_approved)
     graph.add_conditional_edges("reflect", what_is_left, ["verify", "select", "reflect", "climb"])
     graph.add_edge("report", END)

@@ -151,13 +151,15 @@ class Candidates(Bookkeeping, total=False):
 
 
 class Winner(Bookkeeping, total=False):
-    """The selected change. Written by `select`, `prove`, second opinions, `approve` and `reflect`."""
+    """The selected change. Written by `select`, `prove`, second opinions, `weigh`, `approve` and `reflect`."""
 
     winner: Any  # verdict of the selected candidate, later with its proof; None if there is none
     proven_in: Any  # the environment of the winner's proof, and its differences from CI
     objection: Any  # packed `Objection` of a second opinion
     opinions: Annotated[list[Any], operator.add]  # packed `Opined` events on winners
     challenged: Any  # packed `Challenged` of the last winner
+    unsure: int  # how many winners of the current search were too unsure to be published
+    unsure_refs: list[str]  # Repair: all winners that were too unsure
     written: dict[str, str]  # digest of a test writer's input → ref of its tests, written without seeing the change
 
 
@@ -202,7 +204,7 @@ class Proposals(Turn, Candidates, Learning, total=False):
 
 
 class Contest(Candidates, Winner, total=False):
-    """What `select`, `prove` and `challenge` write."""
+    """What `select`, `prove`, `challenge` and `weigh` write."""
 
 
 class Reviewed(Turn, Winner, total=False):

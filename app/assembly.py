@@ -39,7 +39,7 @@ def budget_of(settings: Settings) -> Budget:
 
 
 def policy_of(settings: Settings) -> Policy:
-    return Policy(autonomy=settings.autonomy)
+    return Policy(autonomy=settings.autonomy, min_confidence=settings.min_confidence)
 
 
 def limits_of(settings: Settings) -> Limits:

@@ -150,6 +150,13 @@ class Settings(BaseSettings):
         "(`review_publish`), also before each later iteration (`review_repairs`), also before the first "
         "proposal (`review_all`). A repository can only make this stricter.",
     )
+    min_confidence: float = Field(
+        0.7,
+        ge=0,
+        le=1,
+        description="Confidence that a repair needs for a pull request. A less sure change is shown as a suspect, with a "
+        "question. A repository can only raise this.",
+    )
     rerun_flaky: Literal["never", "once"] = Field(
         "never",
         description="Whether to rerun failed jobs once if the failure is flaky or outside the code. A repository's `rerun` key "

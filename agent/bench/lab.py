@@ -27,6 +27,7 @@ from agent.contract.last_good import LastGood
 from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import Edits
 from agent.contract.verdicts import Check, CheckRun, VerdictId
+from agent.edits.changes import diff
 from sandbox.base import MIB, Command, Completed, InstallFailed, Limits, Sandbox, Sandboxes, Workspace
 
 
@@ -62,6 +63,8 @@ class File:
     link: bool = False
 
 
+VERIFIED = "verified"  # the key of the verified changes in the details of a judgement
+
 Files = Mapping[str, File]
 """A repository: POSIX paths relative to its root."""
 
@@ -96,10 +99,37 @@ class Trial:
     group: str | None = None  # if it is known only now
 
     async def judged(self, result: Repair | NoRepair) -> Judgement | None:
-        """Raises `SandboxError`."""
+        """The details tell about every verified change, also about those that were too unsure. Raises `SandboxError`."""
         if isinstance(result, Repair):
-            return await self.judge(result)
-        return await self.inspect(result) if self.inspect is not None else None
+            judgement = await self.judge(result)
+            return replace(judgement, details={**judgement.details, VERIFIED: [_verified(result, judgement)]})
+        if self.inspect is None and not result.suspects:
+            return None
+        told = await self.inspect(result) if self.inspect is not None else Judgement(None, "there is no repair")
+        judged = [(each, await self.judge(each)) for each in result.suspects]
+        found = any(judgement.heldout_correct for _, judgement in judged[:1])
+        return replace(
+            told,
+            details={
+                **told.details,
+                **({"withheld": True, "found": found or bool(told.details.get("found"))} if judged else {}),
+                VERIFIED: [_verified(each, judgement) for each, judgement in judged],
+            },
+        )
+
+
+def _verified(repair: Repair, judgement: Judgement) -> dict[str, Any]:
+    """A change, how sure it is, and whether it is right: what the confidence is fitted on."""
+    return {
+        "rung": repair.log.iterations[-1].rung if repair.log.iterations else "",
+        "title": repair.title,
+        "diff": diff(repair.edits),
+        "confidence": repair.confidence,
+        "signals": dict(repair.signals),
+        "doubts": list(repair.doubts),
+        "right": judgement.heldout_correct,
+        "judged_by": judgement.how,
+    }
 
 
 Changes = Mapping[str, bytes | None]

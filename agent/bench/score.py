@@ -145,14 +145,13 @@ def summary(everything: Sequence[Entry]) -> Summary:
         groups={group: _shares([one for one in entries if one.group == group]) for group in groups},
         rungs={rung: sum(one.rung == rung for one in healed) for rung in sorted({one.rung or "?" for one in healed})},
         without_model=sum(not is_model(one.rung or "") for one in healed),
-        reliability=reliability(entries),
+        reliability=reliability((one.confidence, one.heldout_correct) for one in entries),
     )
 
 
-def reliability(entries: Iterable[Entry]) -> list[Band]:
-    """How often the repairs in each confidence band are correct; the confidence is calibrated by this."""
-    judged = [(one.confidence, one.heldout_correct) for one in entries if one.confidence is not None]
-    known = [(sure, right) for sure, right in judged if right is not None]
+def reliability(judged: Iterable[tuple[float | None, bool | None]]) -> list[Band]:
+    """How often the repairs in each confidence band are correct. Repairs without a confidence or a judgement do not count."""
+    known = [(sure, right) for sure, right in judged if sure is not None and right is not None]
     bands = []
     for low, high in pairwise(BANDS):
         inside = [(sure, right) for sure, right in known if low <= sure < high or sure == high == BANDS[-1]]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.challenge.exercise import CallResult, Example, Observations, ObservedCall, Variant
 from agent.contract import words
@@ -26,23 +26,68 @@ class Challenged:
     objection: str = ""
     doubts: tuple[str, ...] = ()  # a clause each
     kept: int = 0  # docstring examples, and tests from the specification, that pass with the change
+    compared: int = 0  # calls whose results with other changes were compared
+    unlike: int = 0  # rivals that give another result for one of these calls
+    neighbours: int = 0  # mutations of the change itself that were tried
+    passing: int = 0  # how many of them pass the same tests
+    undecided: int = 0  # how many of these give another result for one of the calls
+    loose: str = ""  # a clause about the first of them
 
 
-def judge(seen: Observations) -> Challenged:
-    """The first change is the winner, the others are its rivals."""
+def judge(seen: Observations, rivals: int | None = None) -> Challenged:
+    """The first change is the winner, the next ones are its `rivals` (None: all others)."""
     base, winner = [*seen.variants, None, None][:2]
     if base is None or winner is None:
         return Challenged()
     kept = sum(example.outcome == "kept" for example in winner.examples)
     objecting, doubtful = _contradictions(base, winner)
-    rivals = [variant for variant in seen.variants[2:] if variant is not None]
+    known = [variant for variant in seen.variants[2 : None if rivals is None else 2 + rivals] if variant is not None]
     doubts = [
         *_described(doubtful),
         *_withdrawn(winner),
         *_differences(seen, base, winner),
-        *_disagreement(seen.calls, winner, rivals),
+        *_disagreement(seen.calls, winner, known),
     ]
-    return Challenged(next(iter(_described(objecting)), ""), tuple(doubts), kept)
+    unlike = sum(_unlike(winner, variant) is not None for variant in known)
+    compared = sum(answer.kind in ("value", "raised") for answer in winner.answers)
+    return Challenged(next(iter(_described(objecting)), ""), tuple(doubts), kept, compared, unlike)
+
+
+def with_neighbours(found: Challenged, seen: Observations, first: int, tried: int, titles: Sequence[str]) -> Challenged:
+    """Adds what is known about the mutations of the winner: of `tried` ones, those with these titles pass the same tests.
+
+    The first of them are among the variants, from the index `first`.
+    """
+    winner, variants = [*seen.variants, None, None][1], seen.variants[first:]
+    unlike = [
+        (title, at)
+        for title, variant in zip(titles, variants, strict=False)
+        if winner is not None and variant is not None and (at := _unlike(winner, variant)) is not None
+    ]
+    loose = ""
+    if unlike:
+        title, at = unlike[0]
+        call = seen.calls[at]
+        name = seen.functions[call.function] if 0 <= call.function < len(seen.functions) else ""
+        shown = _code(name + call.arguments, 120)
+        loose = f"the tests do not decide it: they also pass if {title}, which makes a difference for {shown}"
+    elif titles and not found.compared:
+        loose = f"the tests do not decide it: they also pass if {titles[0]}"
+    return replace(found, neighbours=tried, passing=len(titles), undecided=len(unlike), loose=loose)
+
+
+def _unlike(winner: Variant, other: Variant) -> int | None:
+    """The index of the first call that gives another result; None if there is none."""
+    pairs = enumerate(zip(winner.answers, other.answers, strict=False))
+    decided = ("value", "raised")
+    return next(
+        (
+            at
+            for at, (one, two) in pairs
+            if one.kind in decided and two.kind in decided and (one.kind, one.text) != (two.kind, two.text)
+        ),
+        None,
+    )
 
 
 def objections(seen: Observations) -> list[str]:

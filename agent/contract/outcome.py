@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
@@ -108,6 +109,8 @@ class Repair:
     log: ReflectionLog
     alternatives: int = 0  # other candidates that passed the failing tests
     doubts: tuple[str, ...] = ()  # why the confidence is not higher, a clause each
+    choices: tuple[str, ...] = ()  # titles of other changes that pass too
+    signals: Mapping[str, float] = field(default_factory=dict)  # from which the confidence is computed
 
 
 Chance = Literal["order", "time", "randomness", "network", "concurrency", "unknown"]
@@ -135,3 +138,4 @@ class NoRepair:
     log: ReflectionLog
     flakiness: Flakiness | None = None
     culprit: Culprit | None = None  # what broke the tests, if the last good commit is known
+    suspects: tuple[Repair, ...] = ()  # verified changes that are too unsure to be published, the likeliest first

@@ -27,6 +27,7 @@ class Policy:
     allow_reversals: bool = False  # a repair may take back what the last change did
     rungs: tuple[str, ...] = ("tools", "history", "patterns", "model")
     autonomy: Autonomy = "full"
+    min_confidence: float = 0.7  # 0..1; a verified change below it is shown as a suspect, not published
     guidance: str = ""  # the repository's hints for repairs: shown to models as data, never as instructions
 
 

@@ -115,3 +115,7 @@ def location(span: Span) -> str:
     """ "`parse` in src/a.py, lines 3 to 9"."""
     lines = f"line {span.first_line}" if span.first_line == span.last_line else f"lines {span.first_line} to {span.last_line}"
     return f"`{span.name}` in {span.path}, {lines}" if span.name else f"{span.path}, {lines}"
+
+
+def percent(value: float) -> str:
+    return f"{max(0.0, min(1.0, value)):.0%}"

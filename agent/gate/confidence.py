@@ -1,49 +1,95 @@
-"""Estimates how likely a repair is correct, beyond passing the tests, and lists the doubts. Pure.
+"""Estimates how likely a repair is correct, beyond passing the tests, and lists the doubts.
 
-A logistic function with few, rounded coefficients. The first five were fitted on 133 repairs that mutation search found for
-HumanEvalFix (even half, each half of the tests once as oracle) and that the challenge accepted; 123 of them passed the held-out
-tests. The last three are estimates: those repairs were all small, and no model proposed any of them.
+A logistic function of a few signals, with coefficients of its own for each kind of rung. `confidence.json` has them, with a
+description of the data that they were fitted on; `selfheal bench fit` fits them anew. Rungs without data have estimates, and
+are never "very sure".
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+
+import msgspec
 
 from agent.challenge.judgement import Challenged
 from agent.contract.outcome import VERY_SURE
-from agent.contract.proposal import Candidate, is_model
+from agent.contract.proposal import Candidate, rung_kind
 from agent.edits.changes import changed_lines
 
 SURE = 0.6  # below this, the pull request shows a warning
-
-START = 2.7
-ALTERNATIVES = -0.3  # for each doubling of the number of plausible changes
-KEPT = 0.4  # if a docstring example, or a test from the specification, passes
-DOUBT = -1.5  # for each doubt of the challenge, at most two
-PRIOR = 0.6  # times the proposer's estimate, 0..1, which is lower for two mutations than for one
-MODEL = -1.2  # for a model's change: alternatives were not searched
-TEN_LINES = -0.25  # for every ten changed lines
 MANY = 3  # other plausible changes: from then on, the tests leave a choice, and none of the changes is "very sure"
-DEGRADED = -0.4  # for each step that fell back to something weaker
+OTHER = "other"  # the rungs of extensions
+
+
+class Coefficients(msgspec.Struct, frozen=True):
+    """Of one kind of rung. `weights` are added for each unit of a signal, to the log odds of being right."""
+
+    data: str  # what they were fitted on, or that they are estimates
+    date: str
+    start: float
+    weights: Mapping[str, float]
+    very_sure: bool = False  # at least 95 % of at least 60 such repairs were right, in repositories not used for fitting
 
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
     value: float  # 0..1
     doubts: tuple[str, ...]  # reasons against it, a clause each
+    signals: Mapping[str, float] = field(default_factory=dict)
 
 
-def estimate(candidate: Candidate, alternatives: int, degraded: Sequence[str], challenged: Challenged) -> Confidence:
-    """`alternatives` counts the other plausible changes; `degraded` may name a step more than once."""
-    lines, fallen = changed_lines(candidate.edits), tuple(dict.fromkeys(degraded))
-    odds = START + ALTERNATIVES * math.log2(1 + max(0, alternatives)) + PRIOR * candidate.prior
-    odds += KEPT * (challenged.kept > 0) + DOUBT * min(2, len(challenged.doubts))
-    odds += MODEL * is_model(candidate.rung) + TEN_LINES * lines / 10 + DEGRADED * len(fallen)
-    doubts = list(challenged.doubts)
-    if lines > 20:
+@functools.cache
+def coefficients() -> Mapping[str, Coefficients]:
+    """By the kind of rung: "patterns", "model", …"""
+    text = files("agent.gate").joinpath("confidence.json").read_bytes()
+    return msgspec.json.decode(text, type=dict[str, Coefficients])
+
+
+def signals(
+    candidate: Candidate, alternatives: int, degraded: Sequence[str], challenged: Challenged, failing: int
+) -> dict[str, float]:
+    """What the confidence is computed from: each between 0 and about 5, where 0 is nothing special."""
+    return {
+        "prior": candidate.prior,
+        "alternatives": math.log2(1 + max(0, alternatives)),
+        "unlike": math.log2(1 + challenged.unlike),
+        "passing": math.log2(1 + challenged.passing),
+        "undecided": math.log2(1 + challenged.undecided),
+        "pinned": float(challenged.neighbours >= 3 and not challenged.passing),
+        "kept": float(challenged.kept > 0),
+        "compared": float(challenged.compared > 0),
+        "doubts": float(min(2, len(challenged.doubts))),
+        "failing": math.log2(max(1, min(64, failing))),
+        "lines": min(5.0, changed_lines(candidate.edits) / 10),
+        "degraded": float(len(set(degraded))),
+    }
+
+
+def confidence_of(known: Coefficients, found: Mapping[str, float]) -> float:
+    """0..1, from the signals of a change. It is "very sure" only where that was earned, and where the tests leave no choice."""
+    odds = known.start + sum(weight * found.get(name, 0.0) for name, weight in known.weights.items())
+    value = round(1 / (1 + math.exp(-max(-5.0, min(5.0, odds)))), 2)
+    choice = found.get("alternatives", 0.0) >= math.log2(1 + MANY)
+    return min(value, round(VERY_SURE - 0.01, 2)) if choice or not known.very_sure else value
+
+
+def estimate(
+    candidate: Candidate, alternatives: int, degraded: Sequence[str], challenged: Challenged, failing: int = 1
+) -> Confidence:
+    """`alternatives` counts the other plausible changes; `degraded` may name a step more than once; `failing` counts the
+    verdicts that turn green."""
+    found = signals(candidate, alternatives, degraded, challenged, failing)
+    known = coefficients()
+    value = confidence_of(known.get(rung_kind(candidate.rung), known[OTHER]), found)
+    return Confidence(value, (*_doubts(candidate, degraded, challenged),), found)
+
+
+def _doubts(candidate: Candidate, degraded: Sequence[str], challenged: Challenged) -> list[str]:
+    doubts = [*challenged.doubts, *([challenged.loose] if challenged.loose else [])]
+    if (lines := changed_lines(candidate.edits)) > 20:
         doubts.append(f"it changes {lines} lines")
-    doubts += [f"the step `{step}` could not run in full" for step in fallen]
-    value = round(1 / (1 + math.exp(-max(-5.0, odds))), 2)
-    return Confidence(min(value, VERY_SURE - 0.01) if alternatives >= MANY else value, tuple(doubts))
+    return doubts + [f"the step `{step}` could not run in full" for step in dict.fromkeys(degraded)]

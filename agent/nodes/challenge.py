@@ -1,7 +1,7 @@
 """Challenges the proven winner beyond the test suite: do the changed functions behave as documented?
 
-Strange behaviour is only a doubt, which lowers the confidence. A model writes tests only if there is a specification whose
-examples do not settle the matter.
+Strange behaviour is only a doubt, which lowers the confidence; so are mutations of the change itself that pass the same tests
+and behave differently. A model writes tests only if there is a specification whose examples do not settle the matter.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from agent.challenge import generated_tests
 from agent.challenge.exercise import exercise
-from agent.challenge.judgement import Challenged, judge, objections
+from agent.challenge.judgement import Challenged, judge, objections, with_neighbours
 from agent.challenge.specification import failing_tests, specification
 from agent.challenge.touched import touched
 from agent.checks.oracle import Verification
@@ -23,8 +23,11 @@ from agent.contract.proposal import Candidate, Edits, is_model
 from agent.contract.verdicts import Check, CheckRun, Oracle
 from agent.edits.changes import changed_lines, diff, read_text
 from agent.models.values import ModelError
+from agent.nodes.propose import situation_of
+from agent.proposers.patterns.pinning import pinning
 from agent.state import Contest, Objection, State, Work, fell_back, pack
 
+NEIGHBOURS = 5  # mutations of the winner that pass too and with which behaviour is compared
 RIVALS = 5  # other candidates of the round with which behaviour is compared
 MOST_FILES = 3  # files with failing tests that a model is shown
 LONGEST_DIFF = 4_000  # characters of the change that a model is shown
@@ -37,16 +40,19 @@ async def challenge(state: State, work: Work) -> Contest:
     candidate = await context.recall(Candidate, state["winner"][0])
     oracle = await context.recall(Oracle, state["oracle_ref"])
     rivals = await _rivals(state, work, candidate)
-    changes = [candidate.edits, *rivals.values()]
-    functions = await asyncio.to_thread(touched, changes)
     check = red_check(oracle)
     found, update = Challenged(), Contest()
+    pinned = await pinning(await situation_of(state, work, with_change=False), candidate.edits)
+    near = [each.edits for each in pinned.passing[:NEIGHBOURS]]
+    changes = [candidate.edits, *rivals.values(), *near]
+    functions = await asyncio.to_thread(touched, changes)
     if check is not None and functions.functions:
         base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
         seen = await exercise(work.task.sandbox, work.runner, oracle, base, functions, changes)
         if seen.unavailable:
             update = await fell_back(work, "challenge", f"The patch could not be tested beyond the suite: {seen.unavailable}.")
-        found = judge(seen)
+        titles = [each.title for each in pinned.passing]
+        found = with_neighbours(judge(seen, len(rivals)), seen, len(changes) - len(near) + 1, pinned.tried, titles)
         if found.objection:
             update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(seen)[1:], strict=False) if why})
         if not found.objection and (found.doubts or not found.kept) and check.reader == "pytest":

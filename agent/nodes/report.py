@@ -6,24 +6,22 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agent.challenge.judgement import Challenged
-from agent.checks.oracle import Verification
 from agent.contract import words
 from agent.contract.budget import RungCost
 from agent.contract.events import Ended
 from agent.contract.last_good import Culprit, Regression
 from agent.contract.memory import Recollection, signature, worth_keeping
-from agent.contract.outcome import Evidence, NoRepair, Outcome, Repair
-from agent.contract.proposal import Candidate, Diagnosis, Span
-from agent.contract.verdicts import Failure, Oracle, VerdictId
+from agent.contract.outcome import NoRepair, Outcome, Repair
+from agent.contract.proposal import Diagnosis, Span
+from agent.contract.verdicts import Failure, VerdictId
 from agent.diagnosis import evidence
-from agent.edits.changes import diff, digest
+from agent.edits.changes import diff
 from agent.edits.reversals import taken_back
-from agent.gate import confidence
-from agent.guard import reversals, rules
+from agent.guard import rules
+from agent.nodes.weigh import repair_of
 from agent.report import endings
 from agent.report.endings import Ending
-from agent.report.reflection import iteration_of, log_of
+from agent.report.reflection import log_of
 from agent.state import End, State, Work, red_of, spent, unpack
 
 MEMORABLE = 8_000  # most characters of a repair's diff in the memory
@@ -38,59 +36,43 @@ async def report(state: State, work: Work) -> End:
     known = await _known(state, work)
     suspects = await work.context.recall(tuple[Span, ...], state["suspects_ref"]) if "suspects_ref" in state else ()
     culprit = await work.context.recall(Culprit, state["culprit_ref"]) if "culprit_ref" in state else None
+    unsure = [await work.context.recall(Repair, ref) for ref in state.get("unsure_refs", [])]
+    unsure.sort(key=lambda each: -each.confidence)
     if "ending" in state:
         ending = unpack(Ending, state["ending"])
     elif culprit is not None:
         ending = await _broken_by(culprit, state, work, _ending(state, work, known, suspects))
+    elif unsure:
+        ending = endings.unsure(unsure[0], work.task.policy.min_confidence)
     else:
         ending = _ending(state, work, known, suspects)
     if known is not None and not state.get("diagnosis"):  # a model's diagnosis was already emitted
         await work.context.emit(evidence.event(known))
     log = await log_of(state, work.context, None, known)
     if "oracle_ref" in state:
-        told = ending.reason if culprit is not None or known is None else f"{ending.reason} {known.cause}"
+        told = ending.reason if culprit is not None or unsure or known is None else f"{ending.reason} {known.cause}"
         failing = _failing(await red_of(state, work.context), told)
         # A few lines that are known to be the cause say more than suspicions.
         places = () if culprit is not None and culprit.lines <= FEW else _places(suspects)
         log = replace(log, notes=(*failing, *places, *log.notes))
     log = replace(log, notes=(*log.notes, *work.task.approximated))
-    result = NoRepair(ending.outcome, ending.reason, ending.next_step, spent(state), log, ending.flakiness, culprit)
+    flaky = ending.flakiness
+    result = NoRepair(ending.outcome, ending.reason, ending.next_step, spent(state), log, flaky, culprit, tuple(unsure))
     await _keep_in_memory(state, work, Recollection(work.task.id, "", ending.outcome, log.lessons))
     await work.context.emit(Ended(text=ending.reason, outcome=ending.outcome, reason=ending.reason, next_step=ending.next_step))
     return {"result": ["no_repair", await work.context.keep(result)]}
 
 
 async def _repaired(state: State, work: Work) -> End:
-    ref, packed = state["winner"]
-    candidate, verification = await work.context.recall(Candidate, ref), unpack(Verification, packed)
+    result = await repair_of(state, work)
     believed = unpack(Diagnosis, state["diagnosis"]) if state.get("diagnosis") else None
-    known = evidence.of_repair(await red_of(state, work.context), candidate, believed)
-    if believed is None or evidence.event(known) != evidence.event(believed):
-        await work.context.emit(evidence.event(known))
-    shown = await asyncio.to_thread(diff, candidate.edits)
-    last = await iteration_of(candidate, verification, state["iteration"])
-    alternatives = max(state.get("alternatives", 0), await _others(state, work, candidate))
-    challenged = unpack(Challenged, state["challenged"]) if state.get("challenged") else Challenged()
-    beside = rules.doubts(candidate, await work.context.recall(Oracle, state["oracle_ref"]))
-    challenged = replace(challenged, doubts=(*challenged.doubts, *beside, *await _reversed(state, work, candidate)))
-    sure = confidence.estimate(candidate, alternatives, state.get("degraded", []), challenged)
-    log = await log_of(state, work.context, last, known)
-    environment, approximated = state.get("proven_in") or (work.task.environment, work.task.approximated)
-    result = Repair(
-        edits=candidate.edits,
-        title=candidate.title,
-        diagnosis=known,
-        evidence=Evidence(verification.evidence, environment, tuple(approximated)),
-        confidence=sure.value,
-        usage=spent(state),
-        log=log,
-        alternatives=alternatives,
-        doubts=sure.doubts,
-    )
+    if believed is None or evidence.event(result.diagnosis) != evidence.event(believed):
+        await work.context.emit(evidence.event(result.diagnosis))
+    shown = await asyncio.to_thread(diff, result.edits)
     await _keep_in_memory(
-        state, work, Recollection(work.task.id, "", Outcome.HEALED, log.lessons, candidate.title, shown[:MEMORABLE])
+        state, work, Recollection(work.task.id, "", Outcome.HEALED, result.log.lessons, result.title, shown[:MEMORABLE])
     )
-    reason = f"Verified: {candidate.title}"
+    reason = f"Verified: {result.title}"
     await work.context.emit(
         Ended(text=reason, outcome=Outcome.HEALED, reason=reason, next_step="Review the change and merge it.")
     )
@@ -113,19 +95,6 @@ async def _broken_by(culprit: Culprit, state: State, work: Work, plain: Ending) 
     if plain.outcome is Outcome.OUT_OF_BUDGET:
         return replace(ending, outcome=plain.outcome, reason=f"{plain.reason} {ending.reason}")
     return ending
-
-
-async def _reversed(state: State, work: Work, candidate: Candidate) -> tuple[str, ...]:
-    """The doubt that a repair takes back part of the last change."""
-    if not (ref := state.get("regression_ref")):
-        return ()
-    return await asyncio.to_thread(reversals.doubt, candidate, await work.context.recall(Regression, ref))
-
-
-async def _others(state: State, work: Work, winner: Candidate) -> int:
-    """How many other patches passed and were not selected."""
-    green = [await work.context.recall(Candidate, ref) for ref, _ in state.get("passed", [])]
-    return len({digest(each.edits) for each in green} - {digest(winner.edits)})
 
 
 async def _keep_in_memory(state: State, work: Work, recollection: Recollection) -> None:

@@ -10,7 +10,7 @@ from agent.checks.oracle import Round
 from agent.contract import words
 from agent.contract.budget import RungCost, Usage
 from agent.contract.last_good import Culprit, LastGood
-from agent.contract.outcome import Chance, Flakiness, Outcome
+from agent.contract.outcome import Chance, Flakiness, Outcome, Repair
 from agent.contract.proposal import Span, is_model
 from agent.contract.verdicts import CheckRun, Failure, VerdictId
 from agent.contract.words import named
@@ -56,6 +56,17 @@ def all_skipped(base: Round, absent: Sequence[str]) -> Ending:
         Outcome.INFRASTRUCTURE,
         f"No test of {_checks(base)} could run: {counted} skipped, and the sandbox lacks {named(absent)}.",
         f"{what_now}, or set `test:` in `.github/selfheal.yml` to tests that do not need it.",
+    )
+
+
+def unsure(suspect: Repair, least: float) -> Ending:
+    """For a change with which the tests pass, but which may not be the right one."""
+    choices = f", and {words.counted(len(suspect.choices), 'other change')} would pass too" if suspect.choices else ""
+    return Ending(
+        Outcome.GAVE_UP,
+        f"The failing tests pass with a change that may not be the right one ({words.percent(suspect.confidence)} sure, and a "
+        f"pull request needs {words.percent(least)}{choices}): {suspect.title}.",
+        "Is the suspect change right? If so, apply it. If not, a test that fails with it helps the next attempt.",
     )
 
 

@@ -97,6 +97,12 @@ def fix(
     max_iterations: Annotated[
         int | None, typer.Option("--max-iterations", min=1, help="Maximum number of iterations (propose, verify, reflect).")
     ] = None,
+    min_confidence: Annotated[
+        float | None,
+        typer.Option(
+            "--min-confidence", min=0, max=1, help="Confidence that a repair needs; less sure changes are shown as suspects."
+        ),
+    ] = None,
     apply: Annotated[
         bool, typer.Option("--apply", help="Write the verified repair to the checkout. Default: change nothing.")
     ] = False,
@@ -121,7 +127,7 @@ def fix(
     from app.cli.checkout.last_good import NoSuchRevision
     from app.cli.checkout.workflow_jobs import NoSuchJob
 
-    given = {"model": model, "max_iterations": max_iterations}
+    given = {"model": model, "max_iterations": max_iterations, "min_confidence": min_confidence}
     settings = load_settings(env_file=None, **{name: value for name, value in given.items() if value is not None})
     allowed = fixing.Allowed(flaky=flaky, reversals=allow_reversals)
     fixed = fixing.run(path, settings, selection=selection, allowed=allowed, apply=apply, json=json)

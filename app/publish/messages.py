@@ -11,10 +11,11 @@ from datetime import date
 from agent.contract import words
 from agent.contract.outcome import Evidence, NoRepair, Outcome, ReflectionLog, Repair
 from agent.contract.question import Question
+from agent.edits.changes import diff
 from agent.report.endings import ON_REQUEST
 from app.publish import culprit, proof
 from app.publish.markdown import Quoter, link, shortened, uncommanded
-from app.publish.outcomes import FOUND, OUTCOME_TEXTS
+from app.publish.outcomes import OUTCOME_TEXTS, said
 from app.publish.proof import headline, log_markdown, size, spent, tried_markdown
 
 BODY_LIMIT = 65_536
@@ -195,10 +196,9 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
     If a repair would have to change a test, the diagnosis is what the test demands: people decide between it and the change.
     """
     quote = quoter(publication)
-    ending, log = OUTCOME_TEXTS[result.outcome], result.log
-    sentence = FOUND if result.culprit is not None else ending.sentence
+    log = result.log
     parts = [
-        sentence,
+        said(result),
         f"**Why:** {quote.prose(result.reason, 1000)}",
         f"**Next:** {_next_step(quote, result, 600)}",
     ]
@@ -209,6 +209,8 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
     if result.culprit is not None:
         heading = "### What the change did" if disagree else "### What broke it"
         parts += [heading, *culprit.markdown(result.culprit, quote, _BROKEN[0])]
+    if result.suspects:
+        parts += ["### The suspect change", *_suspect(result.suspects[0], quote, _BROKEN[0])]
     if tried := tried_markdown(log, quote):
         parts += ["### Changes tried, and why they failed", tried]
     if log.notes:
@@ -223,18 +225,28 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
 def no_repair_comment(publication: Publication, result: NoRepair) -> str:
     """The reply to a `/heal` comment."""
     quote = quoter(publication)
-    ending = OUTCOME_TEXTS[result.outcome]
     parts = [
         comment_marker(publication.attempt_id),
-        f"{ending.sentence} {quote.prose(result.reason, 600)}",
+        f"{said(result)} {quote.prose(result.reason, 600)}",
     ]
     if result.log.diagnosis is not None:
         parts.append(f"**Best diagnosis so far:** {quote.prose(result.log.diagnosis.cause, 600)}")
     if result.culprit is not None:
-        said, *shown = culprit.markdown(result.culprit, quote, _BROKEN[1])
-        parts += [f"**What broke it:** {said}", *shown]
+        told, *shown = culprit.markdown(result.culprit, quote, _BROKEN[1])
+        parts += [f"**What broke it:** {told}", *shown]
+    if result.suspects:
+        parts += ["**The suspect change:**", *_suspect(result.suspects[0], quote, _BROKEN[1])]
     parts.append(f"**Next:** {_next_step(quote, result, 400)}")
     return uncommanded("\n\n".join(parts))
+
+
+def _suspect(suspect: Repair, quote: Quoter, limit: int) -> list[str]:
+    """The diff of a change that is too unsure for a pull request, the doubts, and other changes that pass."""
+    parts = [quote.fence(diff(suspect.edits), limit, "diff"), "\n".join(proof.doubts(suspect, quote))]
+    if suspect.choices:
+        titles = "\n".join(f"- {quote.prose(title, 200)}" for title in suspect.choices)
+        parts.append(f"Other changes that pass the same tests:\n\n{titles}")
+    return [part for part in parts if part]
 
 
 def healed_comment(publication: Publication, number: int, pull_url: str) -> str:

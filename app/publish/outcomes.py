@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from agent.contract.outcome import Outcome
+from agent.contract.outcome import NoRepair, Outcome
 
 if TYPE_CHECKING:  # keeps GitHub's client out of `selfheal fix`
     from app.github.types import Conclusion
@@ -27,6 +27,7 @@ class OutcomeText:
 
 
 FOUND = "Selfheal found what broke the tests. A person must decide whether the change or the test is right."
+UNSURE = "Selfheal found a change that passes all checks, but is not sure that it is right. A person must decide."
 NOTHING_TO_HEAL = "No failure that this change caused was found here."  # on a checkout, where no CI reported one
 
 OUTCOME_TEXTS: Mapping[Outcome, OutcomeText] = MappingProxyType(
@@ -95,3 +96,10 @@ OUTCOME_TEXTS: Mapping[Outcome, OutcomeText] = MappingProxyType(
         ),
     }
 )
+
+
+def said(result: NoRepair) -> str:
+    """What an attempt without a repair found, in one sentence."""
+    if result.culprit is not None:
+        return FOUND
+    return UNSURE if result.suspects else OUTCOME_TEXTS[result.outcome].sentence

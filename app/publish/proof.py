@@ -44,7 +44,7 @@ def sureness(repair: Repair) -> str:
     else:
         count = "one other change passes" if repair.alternatives == 1 else f"{repair.alternatives} other changes pass"
         others = f"{count} too{', so the tests alone do not decide; review carefully' if confidence < VERY_SURE else ''}"
-    return f"{grade} ({percent(confidence)}): {others}"
+    return f"{grade} ({words.percent(confidence)}): {others}"
 
 
 def doubts(repair: Repair, quote: Quoter) -> list[str]:
@@ -73,7 +73,7 @@ def source(by: str) -> str:
 def likely(category: str, confidence: float) -> str:
     """ "Likely type error (70%)"; untrusted text if the category is unknown."""
     kind = "Unclassified" if category == "other" else f"Likely {CATEGORIES.get(category, category)}"
-    return f"{kind} ({percent(confidence)})"
+    return f"{kind} ({words.percent(confidence)})"
 
 
 def failing_ids(evidence: Evidence, quote: Quoter, ids: int) -> list[str]:
@@ -128,10 +128,6 @@ def table(evidence: Evidence, quote: Quoter) -> str:
 
 def more(count: int, noun: str) -> list[str]:
     return [f"… and {count} more {noun}{'s' if count > 1 else ''}."] if count > 0 else []
-
-
-def percent(value: float) -> str:
-    return f"{max(0.0, min(1.0, value)):.0%}"
 
 
 _SHRINK = (2000, 600, 0)

@@ -23,7 +23,7 @@ from agent.state import Context
 from tests.agent.workbench import CALC, PYTEST, RIGHT, SAMPLE, TESTS, WRONG, Bench, Scripted, change, sandbox_with
 
 pytestmark = pytest.mark.usefixtures("remembered_runs")
-JUDGED = ["guard", "verify", "select", "prove", "challenge", "review", "approve", "report"]
+JUDGED = ["guard", "verify", "select", "prove", "challenge", "review", "weigh", "approve", "report"]
 
 
 @pytest.fixture

@@ -90,6 +90,7 @@ class Configuration(_Strict):
     protected: tuple[_Name, ...] = ()
     rungs: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,50}$")], ...] | None = None
     autonomy: Autonomy | None = None  # never more than the operator allows
+    min_confidence: float | None = Field(default=None, ge=0, le=1)  # never less than the operator demands
     budget: Narrowed = Narrowed()
     quota: Quota = Quota()
     branches: Branches = Branches()
@@ -151,6 +152,7 @@ class Configuration(_Strict):
                 protected=policy.protected + self.protected,
                 rungs=rungs,
                 guidance=self.guidance,
+                min_confidence=max(policy.min_confidence, self.min_confidence or 0.0),
                 autonomy=max(policy.autonomy, self.autonomy or policy.autonomy, key=get_args(Autonomy).index),
             ),
             replace(budget, **limits),

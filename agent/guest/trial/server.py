@@ -185,8 +185,10 @@ class SearchServer:
         self._prepare_batch()
         best, rest = order[:BEST], order[BEST:]
         half = time.monotonic() + (self.until - time.monotonic()) / 2
-        done = self.first_order(best) and self.second_order(best, half if rest else self.until)
-        done = done and self.first_order(rest) and self.last_resort(order)
+        done = self.first_order(best)
+        if not self.plan.get("all_alone"):
+            done = done and self.second_order(best, half if rest else self.until)
+            done = done and self.first_order(rest) and self.last_resort(order)
         self.report_progress(0.0)
         self.write(["done", done])
 

@@ -24,8 +24,8 @@ ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _Unit = ast.expr | ast.stmt
 
 
-def naturally(source: Source, node: ast.AST) -> Callable[[Rewrite], bool]:
-    """Tells which rewrites of the node somebody could have written."""
+def naturally(source: Source, node: ast.AST, *, may_forget: bool = False) -> Callable[[Rewrite], bool]:
+    """Tells which rewrites of the node somebody could have written; with `may_forget`, a parameter may become unused."""
 
     def is_natural(rewrite: Rewrite) -> bool:
         unit = _unit(source, node, rewrite)
@@ -35,7 +35,9 @@ def naturally(source: Source, node: ast.AST) -> Callable[[Rewrite], bool]:
         after = _parsed(source, unit, source.text[start : rewrite.start] + rewrite.text + source.text[rewrite.end : end])
         if after is None:
             return True
-        return not (_offences(after) - source.once(_own_offences, unit)) and not _forgets_a_parameter(source, unit, after)
+        if _offences(after) - source.once(_own_offences, unit):
+            return False
+        return may_forget or not _forgets_a_parameter(source, unit, after)
 
     return is_natural
 

@@ -187,13 +187,17 @@ class SearchEvent(msgspec.Struct):
     fresh: tuple[int, float] = (0, 0.0)  # for changes tried in a fork each that imports everything again
 
 
-async def search(situation: Situation, check: Check, found: Sequence[Change]) -> list[SearchEvent]:
-    """Try the changes; events identify them by their index in `found`. Raises `SandboxError` if the sandbox is lost."""
+async def search(situation: Situation, check: Check, found: Sequence[Change], *, all_alone: bool = False) -> list[SearchEvent]:
+    """Try the changes; events identify them by their index in `found`. Raises `SandboxError` if the sandbox is lost.
+
+    With `all_alone`, every change is tried, however many pass, and none together with another.
+    """
     seconds = min(situation.seconds, LONGEST)
     plan = {
         **guest_request(check, situation.oracle, run_of(check, situation.red), red=None, green=RELATED),
         "seconds": max(1.0, seconds - MARGIN),
-        "after_hit": AFTER_HIT,
+        "after_hit": seconds if all_alone else AFTER_HIT,
+        "all_alone": all_alone,
     }
     requests = [
         {

@@ -21,12 +21,23 @@ if TYPE_CHECKING:
 
 bench = typer.Typer(help="Measure fix rate, correctness by held-out tests, time and cost on a benchmark.", no_args_is_help=True)
 
+DEFAULT_LEAST = 0.7  # as `agent.contract.task.Policy`
+
 Ids = Annotated[str | None, typer.Option("--task-ids", metavar="A,B", help="Only these tasks.")]
 Jobs = Annotated[int, typer.Option("--jobs", min=1, max=64, help="Number of tasks to run at once.")]
 Seconds = Annotated[float, typer.Option("--budget", min=1, metavar="SECONDS", help="Time limit of one task.")]
 Resume = Annotated[
     Path | None,
     typer.Option("--resume", metavar="FILE", help="Save results to this file; a rerun skips finished tasks."),
+]
+Least = Annotated[
+    float,
+    typer.Option(
+        "--min-confidence",
+        min=0,
+        max=1,
+        help="Confidence that a repair needs. With 1, all verified changes are collected and judged, for `fit`.",
+    ),
 ]
 Model = Annotated[str, typer.Option("--model", metavar="NAME", help="LiteLLM name of the model, or `none` to use no model.")]
 Oracle = Annotated[
@@ -43,6 +54,7 @@ def humanevalfix(
     budget: Seconds = 60.0,
     resume: Resume = None,
     model: Model = "none",
+    min_confidence: Least = DEFAULT_LEAST,
     json: Json = False,
 ) -> None:
     """Single functions with one bug each, scored by held-out tests or by comparison with the reference."""
@@ -52,7 +64,7 @@ def humanevalfix(
 
         return humanevalfix.load(data, oracle)
 
-    _measure(load, task_ids, jobs, budget, resume, model, json)
+    _measure(load, task_ids, jobs, budget, resume, model, min_confidence, json)
 
 
 @bench.command()
@@ -64,6 +76,7 @@ def quixbugs(
     budget: Seconds = 60.0,
     resume: Resume = None,
     model: Model = "none",
+    min_confidence: Least = DEFAULT_LEAST,
     json: Json = False,
 ) -> None:
     """Small algorithms, each with a bug on one line."""
@@ -73,7 +86,7 @@ def quixbugs(
 
         return quixbugs.load(path, oracle)
 
-    _measure(load, task_ids, jobs, budget, resume, model, json)
+    _measure(load, task_ids, jobs, budget, resume, model, min_confidence, json)
 
 
 @bench.command()
@@ -84,6 +97,7 @@ def packages(
     budget: Seconds = 300.0,
     resume: Resume = None,
     model: Model = "none",
+    min_confidence: Least = DEFAULT_LEAST,
     json: Json = False,
 ) -> None:
     """Real bugs of published packages, scored by the full test suite and compared with the authors' fix."""
@@ -95,7 +109,7 @@ def packages(
 
         return packages.load(manifest, user_cache_path("selfheal") / "releases")
 
-    _measure(load, task_ids, jobs, budget, resume, model, json)
+    _measure(load, task_ids, jobs, budget, resume, model, min_confidence, json)
 
 
 @bench.command()
@@ -107,6 +121,7 @@ def repo(
     budget: Seconds = 300.0,
     resume: Resume = None,
     model: Model = "none",
+    min_confidence: Least = DEFAULT_LEAST,
     json: Json = False,
 ) -> None:
     """Bugs from your repository's history: Selfheal tries to repair the commit before each fix."""
@@ -118,7 +133,7 @@ def repo(
 
         return asyncio.run(history.load(path.resolve(), last))
 
-    _measure(load, task_ids, jobs, budget, resume, model, json)
+    _measure(load, task_ids, jobs, budget, resume, model, min_confidence, json)
 
 
 @bench.command()
@@ -131,11 +146,16 @@ def breaks(
     without: Annotated[
         str | None, typer.Option("--without", metavar="RUNG[,RUNG]", help="Sources of patches that are not used.")
     ] = None,
+    allow_reversals: Annotated[
+        bool,
+        typer.Option("--allow-reversals", help="Repairs may take back what the commit did: here, the breaks are mistakes."),
+    ] = False,
     task_ids: Ids = None,
     jobs: Jobs = 1,
     budget: Seconds = 300.0,
     resume: Resume = None,
     model: Model = "none",
+    min_confidence: Least = DEFAULT_LEAST,
     json: Json = False,
 ) -> None:
     """Realistic breaks of your own code: what would Selfheal do for your repository?"""
@@ -147,7 +167,7 @@ def breaks(
 
         return asyncio.run(tasks.load(path.resolve(), count, seed))
 
-    _measure(load, task_ids, jobs, budget, resume, model, json, without)
+    _measure(load, task_ids, jobs, budget, resume, model, min_confidence, json, without, allow_reversals)
 
 
 @bench.command()
@@ -159,6 +179,7 @@ def stale(
     budget: Seconds = 300.0,
     resume: Resume = None,
     model: Model = "none",
+    min_confidence: Least = DEFAULT_LEAST,
     json: Json = False,
 ) -> None:
     """Intended changes of your history with the tests from before: does Selfheal undo the authors' work?"""
@@ -170,7 +191,32 @@ def stale(
 
         return asyncio.run(stale.load(path.resolve(), count))
 
-    _measure(load, task_ids, jobs, budget, resume, model, json)
+    _measure(load, task_ids, jobs, budget, resume, model, min_confidence, json)
+
+
+@bench.command()
+def fit(
+    results: Annotated[list[Path], typer.Argument(metavar="RESULTS…", help="Files that `--resume` wrote, one per repository.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Write the coefficients to this file (agent/gate/confidence.json)."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Fit the confidence in repairs on saved results, and test it on repositories that it was not fitted on."""
+    from agent.bench.lab import BadInput
+    from app.cli.bench import fitted
+
+    try:
+        fits = fitted.fit(results, out)
+    except BadInput as error:
+        end(str(error), 2)
+    if json:
+        typer.echo(fitted.as_json(fits))
+    else:
+        from app.cli import terminal
+
+        fitted.show(terminal.console(), fits)
 
 
 def _measure(
@@ -180,8 +226,10 @@ def _measure(
     budget: float,
     resume: Path | None,
     model: str,
+    min_confidence: float,
     json: bool,
     without: str | None = None,
+    allow_reversals: bool = False,
 ) -> NoReturn:
     """Run a benchmark until it ends or Ctrl-C is pressed, print the results and exit."""
     from agent.bench.lab import BadInput
@@ -192,11 +240,11 @@ def _measure(
     try:
         # Settings come from the environment only, as the current folder may not be trusted.
         configured = settings(model=model)
-        policy = _policy(without)
+        policy = replace(_policy(without), min_confidence=min_confidence, allow_reversals=allow_reversals)
         benchmark = load()
         ids = _chosen(benchmark, task_ids)
         wanted = benchmark.wanted if task_ids is None else None
-        conditions = {**benchmark.options, "budget": f"{budget:g}", "model": model, **({"without": without} if without else {})}
+        conditions = {**benchmark.options, "budget": f"{budget:g}", "model": model, **_unusual(policy)}
         state = open_results(resume, Header(benchmark.name, conditions))
     except (BadInput, SettingsError) as error:
         end(str(error), 2)
@@ -238,6 +286,19 @@ def _measure(
         screen.print(terminal.plain(said, "yellow"), soft_wrap=not screen.is_terminal)
     unmeasured = any(entry.error for entry in entries) or (wanted is not None and not posed)
     raise typer.Exit(130 if not complete else 1 if unmeasured else 0)
+
+
+def _unusual(policy: Policy) -> dict[str, str]:
+    """What is not as in the default policy, as it is stored with the results."""
+    from agent.contract.task import Policy
+
+    usual = Policy()
+    without = ",".join(rung for rung in usual.rungs if rung not in policy.rungs)
+    return {
+        **({"without": without} if without else {}),
+        **({"min_confidence": f"{policy.min_confidence:g}"} if policy.min_confidence != usual.min_confidence else {}),
+        **({"allow_reversals": "yes"} if policy.allow_reversals else {}),
+    }
 
 
 def _policy(without: str | None) -> Policy:

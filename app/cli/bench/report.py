@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from agent.bench.score import Entry, Share, Summary, summary
+from agent.bench.score import Band, Entry, Share, Summary, summary
 from app.cli.terminal import plain
 
 
@@ -55,46 +55,46 @@ def show(console: Console, entries: Sequence[Entry], figures: Mapping[str, Any],
     if figures:
         console.print(_own(figures))
     if total.reliability:
-        console.print(_reliability(total))
+        console.print(bands(total.reliability))
     for line in _sentences(total):
         console.print(plain(line))
 
 
 def _by_group(total: Summary) -> Table:
-    table = _table("", "tasks", "plausible", "95 %", "held-out correct", "95 %")
+    found = table("", "tasks", "plausible", "95 %", "held-out correct", "95 %")
     for group, shares in total.groups.items():
-        _add(table, group, shares)
-    table.add_section()
-    _add(table, "all", total.intervals)
-    return table
+        _add(found, group, shares)
+    found.add_section()
+    _add(found, "all", total.intervals)
+    return found
 
 
-def _add(table: Table, name: str, shares: Mapping[str, Share]) -> None:
+def _add(found: Table, name: str, shares: Mapping[str, Share]) -> None:
     plausible, correct = shares["plausible"], shares["heldout_correct"]
-    cells = (str(plausible.of), str(plausible.count), _interval(plausible), str(correct.count), _interval(correct))
-    table.add_row(plain(name), *cells)
+    cells = (str(plausible.of), str(plausible.count), interval(plausible), str(correct.count), interval(correct))
+    found.add_row(plain(name), *cells)
 
 
 def _own(figures: Mapping[str, Any]) -> Table:
     names = [name for name, count in figures.items() if isinstance(count, int)]
-    table = _table("", *names)
-    table.add_row("all", *(str(figures[name]) for name in names))
-    table.add_row("very sure", *(str(figures["very_sure"][name]) for name in names))
-    return table
+    found = table("", *names)
+    found.add_row("all", *(str(figures[name]) for name in names))
+    found.add_row("very sure", *(str(figures["very_sure"][name]) for name in names))
+    return found
 
 
-def _reliability(total: Summary) -> Table:
-    table = _table("confidence", "repairs judged", "mean confidence", "held-out correct", "95 %")
-    for band in total.reliability:
+def bands(reliability: Sequence[Band]) -> Table:
+    found = table("confidence", "repairs judged", "mean confidence", "held-out correct", "95 %")
+    for band in reliability:
         right = band.correct
         cells = (
             str(right.of),
             f"{band.mean_confidence:.2f}",
             f"{right.count} ({right.count / right.of:.0%})",
-            _interval(right),
+            interval(right),
         )
-        table.add_row(f"{band.low:.1f} to {band.high:.1f}", *cells)
-    return table
+        found.add_row(f"{band.low:.1f} to {band.high:.1f}", *cells)
+    return found
 
 
 def _sentences(total: Summary) -> list[str]:
@@ -113,11 +113,11 @@ def _sentences(total: Summary) -> list[str]:
     return lines
 
 
-def _interval(share: Share) -> str:
+def interval(share: Share) -> str:
     return f"{share.low:.0%} to {share.high:.0%}" if share.of else ""
 
 
-def _table(*columns: str) -> Table:
+def table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2))
     for at, column in enumerate(columns):
         table.add_column(column, justify="right" if at else "left")

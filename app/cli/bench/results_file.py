@@ -71,6 +71,18 @@ def open_results(file: Path | None, head: Header) -> ResultsFile:
     return ResultsFile(file, {entry.id: entry for line in lines[1:] if (entry := _entry(line)) is not None})
 
 
+def stored(file: Path) -> list[Entry]:
+    """The results that a benchmark saved, one per task. Raises `BadInput`."""
+    try:
+        head, *lines = file.read_bytes().split(b"\n")
+        msgspec.json.decode(head, type=Header)
+    except OSError as error:
+        raise BadInput(f"{file} cannot be read: {error.strerror}; pass a file that `--resume` wrote") from error
+    except msgspec.DecodeError as error:
+        raise BadInput(f"{file} is not a results file; pass a file that `--resume` wrote") from error
+    return list({entry.id: entry for line in lines if (entry := _entry(line)) is not None}.values())
+
+
 def _entry(line: bytes) -> Entry | None:
     try:
         entry = msgspec.json.decode(line, type=Entry)

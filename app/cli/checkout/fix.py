@@ -7,6 +7,7 @@ that `selfheal fix . | git apply` works. The checkout is never written unless `a
 from __future__ import annotations
 
 import json as jsonlib
+import math
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
@@ -31,7 +32,7 @@ from app.cli.checkout import checkout, local_engine
 from app.cli.checkout.local_engine import Screen
 from app.cli.checkout.workflow_jobs import JobSelection, job_of
 from app.cli.terminal import plain
-from app.publish.outcomes import FOUND, NOTHING_TO_HEAL, OUTCOME_TEXTS
+from app.publish.outcomes import NOTHING_TO_HEAL, OUTCOME_TEXTS, said
 from app.publish.proof import headline, spent, sureness
 from app.settings import Settings
 
@@ -59,7 +60,9 @@ async def run(path: Path, settings: Settings, *, selection: JobSelection, allowe
         engine = await local_engine.engine(settings, screen)
         # Nothing is published, so no approval is needed, whatever the repository's configuration says.
         reversals = allowed.reversals or case.configuration.allow_reversals
-        update = {"autonomy": None, "allow_reversals": reversals}
+        update: dict[str, Any] = {"autonomy": None, "allow_reversals": reversals}
+        if "min_confidence" in settings.model_fields_set:
+            update["min_confidence"] = None
         case = replace(case, configuration=case.configuration.model_copy(update=update), heals_flakiness=allowed.flaky)
         result = await engine.heal(case, blobs=MemoryBlobs(), emit=screen.emit)
         assert not isinstance(result, Waiting), "no approval is requested, as nothing is published"
@@ -111,6 +114,7 @@ def _as_json(result: Repair | NoRepair, applied: bool, problem: str | None) -> d
         "evidence": asdict(repair.evidence) if repair else None,
         "confidence": repair.confidence if repair else None,
         "alternatives": repair.alternatives if repair else None,
+        "suspect": _suspect(ended.suspects[0]) if ended and ended.suspects else None,
         "applied": applied,
         "problem": problem,
         "usage": asdict(result.usage),
@@ -133,6 +137,17 @@ def _culprit(culprit: Culprit) -> dict[str, Any]:
     }
 
 
+def _suspect(suspect: Repair) -> dict[str, Any]:
+    """A verified change that is too unsure to be the result."""
+    return {
+        "title": suspect.title,
+        "diff": diff(suspect.edits),
+        "confidence": suspect.confidence,
+        "doubts": list(suspect.doubts),
+        "choices": list(suspect.choices),
+    }
+
+
 def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: str | None, *, shown: bool) -> None:
     """Print the result, most important facts first, and the patch if `shown`."""
     console.print()
@@ -144,9 +159,7 @@ def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: s
     _say(console, "Confidence", f"{sureness(result)}.")
     console.print()
     if shown:
-        from rich.syntax import Syntax  # loads all of pygments
-
-        console.print(Syntax(plain(diff(result.edits)).plain, "diff", background_color="default"))
+        _show_diff(console, diff(result.edits))
     console.print(_evidence(result))
     for note in result.evidence.approximated:
         _say(console, "Unlike CI", note, "dim")
@@ -163,16 +176,21 @@ def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: s
 
 def _show_no_repair(console: Console, result: NoRepair) -> None:
     log = result.log
-    label, sentence = "Not healed", FOUND if result.culprit is not None else OUTCOME_TEXTS[result.outcome].sentence
+    label, sentence = "Not healed", said(result)
     if result.outcome is Outcome.NOT_REPRODUCED:
         label, sentence = "No repair", NOTHING_TO_HEAL
     _say(console, label, f"{sentence} ({result.outcome})", "bold yellow")
     _say(console, "Why", result.reason)
     if result.culprit is not None:
-        from rich.syntax import Syntax  # loads all of pygments
-
         _say(console, "Broke it", "This part of the change, as it was made:")
-        console.print(Syntax(plain(culprits.change(result.culprit)).plain, "diff", background_color="default"))
+        _show_diff(console, culprits.change(result.culprit))
+    for suspect in result.suspects[:1]:
+        _say(console, "Suspect", headline(suspect))
+        _show_diff(console, diff(suspect.edits))
+        for doubt in suspect.doubts:
+            _say(console, "Doubt", f"{words.capitalized(doubt)}.")
+        for choice in suspect.choices:
+            _say(console, "Or", f"{choice}, which passes too.")
     if log.diagnosis is not None and (result.culprit is None or log.diagnosis.by != BY_VERDICTS):  # the reason says the rest
         _say(console, "Diagnosis", log.diagnosis.cause)
     _show_tried(console, log)
@@ -180,7 +198,21 @@ def _show_no_repair(console: Console, result: NoRepair) -> None:
         _say(console, "Note", note, "dim")
     if result.usage.calls:
         _say(console, "Cost", f"{spent(result.usage)}.", "dim")
-    _say(console, "Next", result.next_step or OUTCOME_TEXTS[result.outcome].next_step, "bold")
+    _say(console, "Next", _next_step(result), "bold")
+
+
+def _next_step(result: NoRepair) -> str:
+    if result.suspects and result.culprit is None:
+        least = math.floor(result.suspects[0].confidence * 100) / 100
+        apply = f"run the command again with --min-confidence {least:g} --apply"
+        return f"If the suspect change is right, {apply}. If not, a test that fails with it helps the next attempt."
+    return result.next_step or OUTCOME_TEXTS[result.outcome].next_step
+
+
+def _show_diff(console: Console, text: str) -> None:
+    from rich.syntax import Syntax  # loads all of pygments
+
+    console.print(Syntax(plain(text).plain, "diff", background_color="default"))
 
 
 def _show_tried(console: Console, log: ReflectionLog) -> None:

@@ -24,6 +24,7 @@ from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, Conf
 from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.contract.events import AnyEvent, Degraded, Ended, StepStarted
 from agent.contract.outcome import NoRepair, Outcome
+from agent.contract.task import Policy
 from agent.engine import Engine
 from app.assembly import budget_of, extensions_of, limits_of, models_of, sandboxes_in
 from app.cli.checkout.checkout import CheckoutUnreadable, commit, list_files, packed
@@ -123,6 +124,7 @@ async def engine(settings: Settings, screen: Screen) -> Engine:
         checkpointer=None,
         budget=budget_of(settings),
         limits=limits_of(settings),
+        policy=Policy(min_confidence=settings.min_confidence),
         extensions=extensions,
     )
 

@@ -82,7 +82,8 @@ def test_quantiles_lie_between_neighbours() -> None:
 
 def test_the_reliability_table_sets_confidence_beside_what_was_right() -> None:
     entries = [healed("a", 1, True, 0.95), healed("b", 1, True, 1.0), healed("c", 1, False, 0.92), healed("d", 1, False, 0.3)]
-    low, high = reliability([*entries, healed("e", 1, None, 0.95), ended("f", Outcome.GAVE_UP)])
+    entries += [healed("e", 1, None, 0.95), ended("f", Outcome.GAVE_UP)]
+    low, high = reliability((one.confidence, one.heldout_correct) for one in entries)
     assert (low.low, low.high, low.correct.count, low.correct.of) == (0.0, 0.5, 0, 1)
     assert (high.low, high.high, high.correct.count, high.correct.of) == (0.9, 1.0, 2, 3)
     assert high.mean_confidence == pytest.approx((0.95 + 1.0 + 0.92) / 3, abs=1e-4)

@@ -1,7 +1,7 @@
 """What counts against a change and what is only strange."""
 
 from agent.challenge.exercise import CallResult, Example, Observations, ObservedCall, Variant
-from agent.challenge.judgement import judge
+from agent.challenge.judgement import Challenged, judge, with_neighbours
 
 KEPT, BROKEN = Example("f", "f(1)", "kept", "1"), Example("f", "f(2)", "broken", "3")
 CALLS = [ObservedCall(0, f"({n})", passing=True, mild=n > 0) for n in range(10)]
@@ -118,3 +118,34 @@ def test_a_docstring_that_tests_contradict_is_only_a_doubt() -> None:
     assert not found.objection
     assert "`f(1)`" in found.doubts[0]
     assert judge(played(Variant([KEPT, BROKEN]), Variant([overruled, Example("g", "g(1)", "broken", "0")]))).objection
+
+
+def beside(*texts: str, titles: tuple[str, ...] = ("`1` becomes `2`", "`<` becomes `<=`"), tried: int = 7) -> Challenged:
+    """A winner that answers 1, 2, 3, and neighbours that pass the same tests."""
+    seen = played(Variant([]), Variant([], answers("1", "2", "3")), *(Variant([], answers(*text.split())) for text in texts))
+    return with_neighbours(judge(seen, 0), seen, 2, tried, titles)
+
+
+def test_a_neighbour_that_passes_and_behaves_otherwise_is_told_with_the_call() -> None:
+    found = beside("1 2 3", "1 2 9")
+    assert (found.neighbours, found.passing, found.undecided, found.compared) == (7, 2, 1, 3)
+    said = "the tests do not decide it: they also pass if `<` becomes `<=`, which makes a difference for `f(2)`"
+    assert found.loose == said
+
+
+def test_a_neighbour_that_behaves_the_same_is_no_doubt() -> None:
+    found = beside("1 2 3", "1 2 3")
+    assert (found.passing, found.undecided, found.loose) == (2, 0, "")
+
+
+def test_where_no_call_was_seen_a_neighbour_that_passes_is_told_as_it_is() -> None:
+    seen = played(Variant([]), Variant([]))
+    found = with_neighbours(judge(seen), seen, 2, 7, ("`1` becomes `2`",))
+    assert found.loose == "the tests do not decide it: they also pass if `1` becomes `2`"
+
+
+def test_neighbours_are_no_rivals() -> None:
+    seen = played(Variant([]), Variant([], answers("1")), Variant([], answers("2")), Variant([], answers("3")))
+    assert judge(seen, 0).unlike == 0
+    assert judge(seen, 1).unlike == 1
+    assert judge(seen).unlike == 2

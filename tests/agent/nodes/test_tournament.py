@@ -11,6 +11,7 @@ import pytest
 from agent.contract import events
 from agent.contract.outcome import Repair
 from agent.contract.proposal import Candidate, Edits, FileChange
+from agent.contract.task import Policy
 from agent.contract.verdicts import Check
 from agent.proposer import Proposal, Situation
 from tests.agent.workbench import CALC, PYTEST, RIGHT, SAMPLE, TESTS, WRONG, Bench, Scripted, change
@@ -114,7 +115,7 @@ def test_luck():
 
 async def test_a_check_that_is_no_test_is_judged_the_same_way(bench: Bench) -> None:
     check = Check("step", f"{sys.executable} -c 'import calc; assert calc.add(2, 3) == 5'", "exit", timeout=30)
-    result = await bench.heal(InSeveralWays({"one": LONG, "two": RIGHT}), checks=(check,))
+    result = await bench.heal(InSeveralWays({"one": LONG, "two": RIGHT}), checks=(check,), policy=Policy(min_confidence=0.5))
     assert isinstance(result, Repair), result
     assert result.edits == RIGHT
 

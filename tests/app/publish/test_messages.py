@@ -114,6 +114,27 @@ def test_the_body_tells_the_whole_story() -> None:
         assert words in body, words
 
 
+def test_an_unsure_change_is_shown_as_a_question_with_its_doubts_and_the_other_choices() -> None:
+    doubts = ("the tests do not decide it: they also pass if `3` becomes `4`",)
+    suspect = repair(confidence=0.55, doubts=doubts, choices=("`<` becomes `!=`", EVIL))
+    unsure = no_repair(suspects=(suspect,), next_step="Is the suspect change right?")
+    for text in (messages.no_repair_summary(publication(), unsure), messages.no_repair_comment(publication(), unsure)):
+        assert "a change that passes all checks, but is not sure that it is right" in text
+        assert "-a < b\n+a <= b" in text
+        assert "they also pass if `3` becomes `4`" in text
+        assert "Other changes that pass the same tests" in text
+        assert "`<` becomes `!=`" in text
+        assert "Is the suspect change right?" in text
+        assert not set(tags(text)) - {messages.comment_marker("att_1"), "<details>", "<summary>", "</summary>", "</details>"}
+        assert not any(secret in text for secret in SECRETS)
+
+
+def test_what_broke_the_tests_comes_before_an_unsure_change() -> None:
+    text = messages.no_repair_summary(publication(), no_repair(culprit=culprit(), suspects=(repair(confidence=0.5),)))
+    assert text.startswith("Selfheal found what broke the tests.")
+    assert text.index("### What broke it") < text.index("### The suspect change")
+
+
 def test_alternatives_and_an_unknown_price_are_said() -> None:
     body = messages.pull_body(publication(), repair(alternatives=3, confidence=0.5, usage=Usage(1, 1, 1, None)))
     assert "unsure (50%): 3 other changes pass too, so the tests alone do not decide" in body

@@ -115,6 +115,12 @@ def test_a_repository_can_only_ask_for_more_review(operator: Autonomy, wish: str
     assert policy.autonomy == asked
 
 
+@pytest.mark.parametrize(("operator", "wish", "least"), [(0.7, "", 0.7), (0.7, "0.9", 0.9), (0.7, "0.2", 0.7), (0.0, "0", 0.0)])
+def test_a_repository_can_only_ask_for_more_confidence(operator: float, wish: str, least: float) -> None:
+    policy, _ = read(f"min_confidence: {wish}" if wish else "").narrow(Policy(min_confidence=operator), Budget())
+    assert policy.min_confidence == least
+
+
 def test_an_unknown_autonomy_and_a_rung_that_is_no_name_are_problems() -> None:
     for text, words in (("autonomy: never", "autonomy"), ("rungs: [Patterns!]", "rungs.0")):
         problem = read_configuration(text)

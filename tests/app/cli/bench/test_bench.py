@@ -160,6 +160,39 @@ def test_tasks_are_healed_scored_kept_and_not_done_twice(cache: Path, tmp_path: 
     assert "pass another file to --resume" in said
 
 
+def test_unsure_changes_are_judged_and_the_confidence_is_fitted_on_them(cache: Path, tmp_path: Path) -> None:
+    state, out_file = tmp_path / "small.jsonl", tmp_path / "confidence.json"
+    options = ("--data", tasks(tmp_path, HEALABLE), "--budget", "20", "--resume", str(state), "--min-confidence", "1", "--json")
+    code, out, said = bench(cache, "humanevalfix", *options)
+    assert code == 0, said
+    (entry,) = json.loads(out)["results"]
+    assert (entry["outcome"], entry["plausible"], entry["details"]["withheld"]) == ("gave_up", False, True)
+    assert True in [each["right"] for each in entry["details"]["verified"]]
+    assert all(each["signals"] and each["rung"] == "patterns" for each in entry["details"]["verified"])
+
+    code, out, said = bench(cache, "fit", str(state), "--out", str(out_file), "--json")
+    assert code == 0, said
+    assert json.loads(out)["patterns"]["observations"] == len(entry["details"]["verified"])
+    assert set(json.loads(out_file.read_text())) == {"patterns", "history", "tools", "model", "other"}
+    code, out, said = bench(cache, "fit", str(state))
+    assert (code, "judged changes are too few to fit it" in out) == (0, True), said
+
+
+def test_files_that_cannot_be_fitted_on_are_named(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    other = tmp_path / "b" / "tasks.jsonl"
+    other.write_text('{"benchmark": "breaks", "options": {}}\n')
+    for files, problem in (
+        ((str(tmp_path / "none.jsonl"),), "none.jsonl cannot be read: No such file or directory"),
+        ((tasks(tmp_path, HEALABLE),), "tasks.jsonl is not a results file; pass a file that `--resume` wrote"),
+        ((str(other),), "no file has a verified change that was judged"),
+        ((str(other), str(tmp_path / "tasks.jsonl")), "two files are called 'tasks'"),
+    ):
+        code, out, said = bench(cache, "fit", *files)
+        assert (code, out) == (2, ""), said
+        assert problem in said.replace("\n", " ")
+
+
 @pytest.mark.long
 def test_what_cannot_be_measured_is_an_entry_and_the_exit_code_says_so(cache: Path, tmp_path: Path) -> None:
     broken = {**HEALABLE, "task_id": "T/4", "test": "nothing to check"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -149,6 +150,29 @@ def test_applied_the_checkout_is_green_and_json_is_one_object(cache: Path, check
     assert (checkout / "shelf.py").read_bytes() == SOURCE.replace("<", "<=").encode()
     subprocess.run([sys.executable, "-m", "pytest", "-q"], cwd=checkout, check=True, capture_output=True)
     git(checkout, "apply", "--reverse", "--check", "-", input=told["diff"])
+
+
+def test_an_unsure_change_is_shown_and_not_written(cache: Path, checkout: Path) -> None:
+    before = fingerprint(checkout)
+    code, out, said = fix(cache, checkout, "--apply", "--json", "--min-confidence", "1")
+    assert code == 1, said
+    told = json.loads(out)
+    assert (told["outcome"], told["applied"], told["diff"]) == ("gave_up", False, None)
+    assert told["suspect"]["confidence"] < 1
+    git(checkout, "apply", "--check", "-", input=told["suspect"]["diff"])
+    assert fingerprint(checkout) == before
+
+
+@pytest.mark.long
+def test_people_see_an_unsure_change_and_how_to_apply_it(cache: Path, checkout: Path) -> None:
+    code, patch, said = fix(cache, checkout, "--min-confidence", "1")
+    assert (code, patch) == (1, b""), said
+    assert "Not healed: Selfheal found a change that passes all checks, but is not sure that it is right." in said
+    assert "Suspect: " in said
+    least = re.search(r"--min-confidence (0\.\d+) --apply", said)
+    assert least, said
+    code, _, said = fix(cache, checkout, "--min-confidence", least[1], "--apply")
+    assert code == 0, said
 
 
 @pytest.mark.long

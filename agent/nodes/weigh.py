@@ -1,0 +1,93 @@
+"""Weighs the proven winner: a change that is too unsure is not published. The next candidate or rung gets its turn.
+
+If none is sure enough, the report shows the likeliest of them as the suspect change, and asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from agent.challenge.judgement import Challenged
+from agent.checks.oracle import Verification
+from agent.contract import words
+from agent.contract.events import Opined
+from agent.contract.last_good import Regression
+from agent.contract.outcome import Evidence, Repair
+from agent.contract.proposal import Candidate, Diagnosis
+from agent.contract.verdicts import Oracle
+from agent.diagnosis import evidence
+from agent.edits.changes import digest
+from agent.gate import confidence
+from agent.guard import reversals, rules
+from agent.report.reflection import iteration_of, log_of
+from agent.state import Contest, Objection, State, Work, pack, red_of, spent, unpack
+
+MOST_UNSURE = 3  # unsure changes of one search that are proven, before the others are dropped
+MOST_CHOICES = 5  # titles of other changes that pass
+
+
+async def weigh(state: State, work: Work) -> Contest:
+    """Objects to a winner that is less sure than the policy demands."""
+    found = await repair_of(state, work)
+    least = work.task.policy.min_confidence
+    if found.confidence >= least:
+        return {}
+    context = work.context
+    reason = f"it is less sure than {words.percent(least)}: {words.percent(found.confidence)}"
+    opined = Opined(text=f"Not published because {reason}: {found.title}", step="weigh", title=found.title, accepted=False,
+                    reasons=[reason, *found.doubts])  # fmt: skip
+    await context.emit(opined)
+    update: Contest = {"objection": pack(Objection("weigh", reason)), "opinions": [pack(opined)]}
+    update["unsure_refs"] = [*state.get("unsure_refs", []), await context.keep(found)]
+    count = state.get("unsure", 0) + 1
+    if count >= MOST_UNSURE:
+        return {**update, "unsure": 0, "allowed": [], "passed": []}
+    return {**update, "unsure": count}
+
+
+async def repair_of(state: State, work: Work) -> Repair:
+    """The winner as a repair, with its evidence and its confidence."""
+    ref, packed = state["winner"]
+    candidate, verification = await work.context.recall(Candidate, ref), unpack(Verification, packed)
+    believed = unpack(Diagnosis, state["diagnosis"]) if state.get("diagnosis") else None
+    known = evidence.of_repair(await red_of(state, work.context), candidate, believed)
+    last = await iteration_of(candidate, verification, state["iteration"])
+    others = await _others(state, work, candidate)
+    alternatives = max(state.get("alternatives", 0), len(others))
+    oracle = await work.context.recall(Oracle, state["oracle_ref"])
+    challenged = unpack(Challenged, state["challenged"]) if state.get("challenged") else Challenged()
+    beside = (*rules.doubts(candidate, oracle), *await _reversed(state, work, candidate))
+    challenged = replace(challenged, doubts=(*challenged.doubts, *beside))
+    failing = sum(map(len, oracle.must_turn.values()))
+    sure = confidence.estimate(candidate, alternatives, state.get("degraded", []), challenged, failing)
+    environment, approximated = state.get("proven_in") or (work.task.environment, work.task.approximated)
+    return Repair(
+        edits=candidate.edits,
+        title=candidate.title,
+        diagnosis=known,
+        evidence=Evidence(verification.evidence, environment, tuple(approximated)),
+        confidence=sure.value,
+        usage=spent(state),
+        log=await log_of(state, work.context, last, known),
+        alternatives=alternatives,
+        doubts=sure.doubts,
+        choices=tuple(others.values())[:MOST_CHOICES],
+        signals=sure.signals,
+    )
+
+
+async def _others(state: State, work: Work, winner: Candidate) -> dict[str, str]:
+    """The titles of other patches that passed, by their digests: those that were too unsure, and the winner's rivals."""
+    refs = [*(ref for ref, _ in state.get("passed", [])), *state.get("allowed", [])]
+    unsure = [await work.context.recall(Repair, ref) for ref in state.get("unsure_refs", [])]
+    found = [(each.edits, each.title) for each in unsure]
+    found += [(each.edits, each.title) for each in [await work.context.recall(Candidate, ref) for ref in refs]]
+    return {digest(edits): title for edits, title in found if edits != winner.edits}
+
+
+async def _reversed(state: State, work: Work, candidate: Candidate) -> tuple[str, ...]:
+    """The doubt that a repair takes back part of the last change."""
+    if not (ref := state.get("regression_ref")):
+        return ()
+    return await asyncio.to_thread(reversals.doubt, candidate, await work.context.recall(Regression, ref))

@@ -1,0 +1,102 @@
+"""A proven change that is too unsure is not published: the next one gets its turn, and people are shown the likeliest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from agent.contract import events
+from agent.contract.outcome import NoRepair, Outcome, Repair
+from agent.contract.proposal import Candidate, Edits
+from agent.contract.task import Policy
+from agent.nodes.weigh import MOST_UNSURE
+from agent.proposer import Proposal, Situation
+from tests.agent.workbench import RIGHT, SAMPLE, Bench, Scripted, change
+
+DEMANDING = Policy(min_confidence=1.0)
+RIGHT_TITLE = "changes calc.py"
+NATURAL = change("a - b", "b + a")
+SUMS = tuple(change("a - b", text) for text in ("sum((a, b))", "a - -b", "b - -a", "sum([a, b])", "sum([b, a])"))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+@dataclass
+class WithPriors:
+    """A rung that believes in its changes to different degrees."""
+
+    priors: dict[float, Edits]
+    rung: str = "patterns"
+    seen: list[Situation] = field(default_factory=list)
+
+    def can_help(self, situation: Situation) -> str | None:
+        return None if situation.round == 1 else "nothing more"
+
+    async def propose(self, situation: Situation) -> Proposal:
+        made = tuple(Candidate(self.rung, edits, f"prior {prior}", prior=prior) for prior, edits in self.priors.items())
+        return Proposal(made, len(made), len(made))
+
+
+async def test_an_unsure_change_is_shown_and_not_published(bench: Bench) -> None:
+    result = await bench.heal(Scripted([(RIGHT,)]), policy=DEMANDING)
+    assert isinstance(result, NoRepair)
+    assert result.outcome is Outcome.GAVE_UP
+    (suspect,) = result.suspects
+    assert suspect.edits == RIGHT
+    assert suspect.evidence.checks, "it is proven like one that is published"
+    assert "(89% sure, and a pull request needs 100%): changes calc.py" in result.reason
+    assert result.next_step
+    (opinion,) = [each for each in bench.of(events.Opined) if each.step == "weigh"]
+    assert not opinion.accepted
+    assert bench.steps().count("prove") == 1
+
+
+async def test_a_change_that_is_sure_enough_is_published(bench: Bench) -> None:
+    result = await bench.heal(Scripted([(RIGHT,)]))
+    assert isinstance(result, Repair)
+    assert result.confidence >= Policy().min_confidence
+    assert result.signals["lines"] > 0
+
+
+async def test_a_later_rung_gets_its_turn_after_an_unsure_change(bench: Bench) -> None:
+    asked = Scripted([(NATURAL,)], rung="model:scripted")
+    result = await bench.heal(Scripted([(RIGHT,)]), asked, policy=DEMANDING)
+    assert isinstance(result, NoRepair)
+    assert len(asked.seen) == 1
+    assert {each.edits for each in result.suspects} == {RIGHT, NATURAL}
+
+
+async def test_an_unsure_change_counts_as_another_that_passes(bench: Bench) -> None:
+    result = await bench.heal(Scripted([(RIGHT,)]), Scripted([(NATURAL,)], rung="model:m"), policy=DEMANDING)
+    assert isinstance(result, NoRepair)
+    first, second = sorted(result.suspects, key=lambda each: each.alternatives)
+    assert (first.edits, first.alternatives, first.choices) == (RIGHT, 0, ())
+    assert (second.edits, second.alternatives, second.choices) == (NATURAL, 1, (RIGHT_TITLE,))
+
+
+async def test_the_likeliest_suspect_comes_first(bench: Bench) -> None:
+    result = await bench.heal(
+        WithPriors({0.1: RIGHT}, rung="model:m"), WithPriors({0.9: NATURAL}, rung="tools"), policy=DEMANDING
+    )
+    assert isinstance(result, NoRepair)
+    sure = [each.confidence for each in result.suspects]
+    assert sure == sorted(sure, reverse=True)
+    assert result.suspects[0].edits == NATURAL
+
+
+async def test_only_some_unsure_changes_of_a_search_are_proven(bench: Bench) -> None:
+    result = await bench.heal(Scripted([SUMS]), files=SAMPLE, policy=DEMANDING)
+    assert isinstance(result, NoRepair)
+    assert len(result.suspects) == MOST_UNSURE < len(SUMS)
+    assert bench.steps().count("prove") == MOST_UNSURE
+
+
+async def test_other_changes_that_pass_are_named_as_a_choice(bench: Bench) -> None:
+    result = await bench.heal(WithPriors({0.9: RIGHT, 0.1: NATURAL}), policy=DEMANDING)
+    assert isinstance(result, NoRepair)
+    assert result.suspects[0].choices == ("prior 0.1",)
