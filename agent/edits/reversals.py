@@ -29,7 +29,7 @@ def inverted(edits: Edits) -> Edits:
 
 
 def ranges_of(reversal: Edits) -> dict[str, list[LineRange]]:
-    """The lines that the earlier change touched, by file, in the text with the change."""
+    """The lines that the earlier change touched, by file, in the text with the change. For other edits: those they replace."""
     return {
         edit.path: [(first + 1, end) for first, end, _, _ in changed_ranges(edit)]
         for edit in reversal
@@ -68,6 +68,17 @@ def _code(path: str, text: str | None) -> Counter[str]:
             for at in range(node.lineno - 1, min(node.end_lineno or node.lineno, len(kept))):
                 kept[at] = ""
     return Counter(line for line in kept if line and not line.startswith(_COMMENTS))
+
+
+def touches(edits: Edits, reversal: Edits) -> bool:
+    """Does the patch change a line that the earlier change touched, or one beside it?"""
+    earlier = ranges_of(reversal)
+    return any(
+        first <= at_last + 1 and at_first <= last + 1
+        for path, ranges in ranges_of(edits).items()
+        for first, last in ranges
+        for at_first, at_last in earlier.get(path, ())
+    )
 
 
 def is_same(edits: Edits, others: Edits) -> bool:

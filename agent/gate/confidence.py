@@ -10,14 +10,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 
 import msgspec
 
 from agent.challenge.judgement import Challenged
 from agent.contract.outcome import VERY_SURE
-from agent.contract.proposal import Candidate, rung_kind
+from agent.contract.proposal import Candidate, is_model, rung_kind
 from agent.edits.changes import changed_lines
 
 SURE = 0.6  # below this, the pull request shows a warning
@@ -50,7 +50,7 @@ def coefficients() -> Mapping[str, Coefficients]:
 
 
 def signals(
-    candidate: Candidate, alternatives: int, degraded: Sequence[str], challenged: Challenged, failing: int
+    candidate: Candidate, alternatives: int, degraded: Sequence[str], challenged: Challenged, failing: int, elsewhere: str = ""
 ) -> dict[str, float]:
     """What the confidence is computed from: each between 0 and about 5, where 0 is nothing special."""
     return {
@@ -62,6 +62,7 @@ def signals(
         "pinned": float(challenged.neighbours >= 3 and not challenged.passing),
         "kept": float(challenged.kept > 0),
         "compared": float(challenged.compared > 0),
+        "elsewhere": float(bool(elsewhere)),
         "doubts": float(min(2, len(challenged.doubts))),
         "failing": math.log2(max(1, min(64, failing))),
         "lines": min(5.0, changed_lines(candidate.edits) / 10),
@@ -78,14 +79,28 @@ def confidence_of(known: Coefficients, found: Mapping[str, float]) -> float:
 
 
 def estimate(
-    candidate: Candidate, alternatives: int, degraded: Sequence[str], challenged: Challenged, failing: int = 1
+    candidate: Candidate,
+    alternatives: int,
+    degraded: Sequence[str],
+    challenged: Challenged,
+    failing: int = 1,
+    *,
+    reversal: str = "",
+    elsewhere: str = "",
 ) -> Confidence:
     """`alternatives` counts the other plausible changes; `degraded` may name a step more than once; `failing` counts the
-    verdicts that turn green."""
-    found = signals(candidate, alternatives, degraded, challenged, failing)
-    known = coefficients()
-    value = confidence_of(known.get(rung_kind(candidate.rung), known[OTHER]), found)
-    return Confidence(value, (*_doubts(candidate, degraded, challenged),), found)
+    verdicts that turn green. If the last change is known, `reversal` and `elsewhere` are clauses of `agent.guard.reversals`.
+
+    Without a model, only what stood there before can take back a change, and other rules decide whether it may: then `reversal`
+    tells people, and says nothing against the repair.
+    """
+    if reversal and is_model(candidate.rung):
+        challenged = replace(challenged, doubts=(*challenged.doubts, reversal))
+        reversal = ""
+    found = signals(candidate, alternatives, degraded, challenged, failing, elsewhere)
+    value = confidence_of(coefficients().get(rung_kind(candidate.rung), coefficients()[OTHER]), found)
+    beside = [clause for clause in (reversal, elsewhere) if clause]
+    return Confidence(value, (*_doubts(candidate, degraded, challenged), *beside), found)
 
 
 def _doubts(candidate: Candidate, degraded: Sequence[str], challenged: Challenged) -> list[str]:

@@ -29,7 +29,7 @@ ESTIMATED = "an estimate: no data"
 _TRUST_START, _TRUST_WEIGHTS = 0.25, 2.0  # precisions of the priors around the estimates
 _STEPS = 50
 _WEIGHTS = {"prior": 0.6, "kept": 0.4, "pinned": 0.3, "alternatives": -0.3, "unlike": -0.2, "passing": -0.1, "undecided": -0.5,
-            "lines": -0.25, "degraded": -0.4}  # fmt: skip
+            "elsewhere": -1.5, "lines": -0.25, "degraded": -0.4}  # fmt: skip
 _ESTIMATES = {"patterns": (2.2, -1.2), "history": (2.2, -1.2), "tools": (2.2, -0.6), "model": (1.7, -0.9), OTHER: (1.7, -1.2)}
 
 ESTIMATES: Mapping[str, Coefficients] = MappingProxyType(

@@ -11,7 +11,7 @@ from agent.contract import words
 from agent.contract.last_good import Culprit, Regression
 from agent.contract.proposal import Candidate, is_model
 from agent.edits.changes import removed
-from agent.edits.reversals import is_same, lost_names, taken_back
+from agent.edits.reversals import is_same, lost_names, taken_back, touches
 from agent.source.test_files import is_prose
 
 REVERSAL = "reversal"  # the rule's name
@@ -66,9 +66,14 @@ def _is_a_slip(candidate: Candidate, regression: Regression, culprit: Culprit | 
     return is_same(candidate.edits, culprit.reversal)
 
 
-def doubt(candidate: Candidate, regression: Regression) -> tuple[str, ...]:
-    """A clause if the patch takes back part of the change."""
+def doubt(candidate: Candidate, regression: Regression) -> str:
+    """A clause if the patch takes back part of the change; "" if it does not."""
     lines, of = taken_back(candidate.edits, regression.reversal)
-    if not lines:
-        return ()
-    return (f"it takes back {lines} of the {words.counted(of, 'added or removed line')} of code {regression.since}",)
+    return (
+        f"it takes back {lines} of the {words.counted(of, 'added or removed line')} of code {regression.since}" if lines else ""
+    )
+
+
+def elsewhere(candidate: Candidate, regression: Regression) -> str:
+    """A clause if the patch changes other lines than those that the change touched; "" if it does not."""
+    return "" if touches(candidate.edits, regression.reversal) else f"it changes no line that changed {regression.since}"

@@ -14,16 +14,21 @@ from agent.contract.proposal import Candidate
 from agent.contract.verdicts import Oracle
 from agent.edits.changes import digest
 from agent.edits.hunks import merge
+from agent.edits.reversals import touches
 from agent.guard import reversals, rules
 from agent.state import Candidates, State, StrategyResult, Work, pack, red_of, unpack
 
 
 async def guard(state: State, work: Work) -> Candidates:
-    """Send allowed candidates to `verify` and refused ones to `reflect`. Equal proposals are judged once."""
+    """Send allowed candidates to `verify` and refused ones to `reflect`. Equal proposals are judged once.
+
+    Patches of the lines that changed since the last good commit, if it is known, are judged first.
+    """
     context = work.context
     tried = set(state.get("tried", []))
     support = dict(state.get("support", {}))
-    allowed, failed, refused, taken = [], [], [], []
+    changed = await context.recall(Regression, state["regression_ref"]) if state.get("regression_ref") else None
+    near, apart, failed, refused, taken = [], [], [], [], []
     for ref in state.get("proposed", []):
         candidate = await context.recall(Candidate, ref)
         if (whole := await _on_the_groundwork(candidate, state, work)) is not None:
@@ -37,7 +42,8 @@ async def guard(state: State, work: Work) -> Candidates:
         tried.add(name)
         refusal = await refusal_of(candidate, state, work)
         if refusal is None:
-            allowed.append(ref)
+            is_near = changed is None or await asyncio.to_thread(touches, candidate.edits, changed.reversal)
+            (near if is_near else apart).append(ref)
             continue
         text = f"Refused by policy because {refusal.sentence}: {candidate.title}"
         await context.emit(Guarded(text=text, title=candidate.title, rule=refusal.rule))
@@ -47,7 +53,7 @@ async def guard(state: State, work: Work) -> Candidates:
     return {
         "proposed": Overwrite([]),  # type: ignore[typeddict-item]
         "support": support,
-        "allowed": allowed,
+        "allowed": near + apart,
         "failed": failed,
         "refused": refused,
         "tried": taken,

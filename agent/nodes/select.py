@@ -1,6 +1,7 @@
 """Selects the best candidate that passed. The smallest wins, and every hunk that it does not need is dropped.
 
-Ties go to the patch without new lint, then to the one that most strategies proposed, then to its proposer's prior.
+If it is known what changed since the last good commit, patches of these lines come first. Ties go to the patch without new
+lint, then to the one that most strategies proposed, then to its proposer's prior.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from langgraph.types import Overwrite
 from agent.checks.findings import read_findings
 from agent.checks.oracle import Verification
 from agent.contract.events import Selected
+from agent.contract.last_good import Regression
 from agent.contract.proposal import Candidate, Edits
 from agent.contract.verdicts import Oracle
 from agent.edits.changes import apply, changed_lines, diff, digest
 from agent.edits.hunks import depends_on_others, hunks, without_hunk
+from agent.edits.reversals import touches
 from agent.gate import gate
 from agent.nodes.guard import refusal_of
 from agent.state import Contest, State, Work, base_runs, pack, unpack
@@ -43,13 +46,15 @@ async def select(state: State, work: Work) -> Contest:
     if not green:
         return update
     contest = []
+    changed = await context.recall(Regression, ref) if (ref := state.get("regression_ref")) else None
     for ref, packed in green:
         candidate = await context.recall(Candidate, ref)
         size = await asyncio.to_thread(changed_lines, candidate.edits)
         lint = await _new_findings(work.task.sandbox, candidate.edits) if len(green) > 1 else 0
         support = state.get("support", {}).get(digest(candidate.edits), 1)
-        contest.append(((size, lint, -support, -candidate.prior), candidate, unpack(Verification, packed), ref))
-    (size, *_), proposed, verification, ref = min(contest, key=lambda entry: entry[0])
+        apart = changed is not None and not await asyncio.to_thread(touches, candidate.edits, changed.reversal)
+        contest.append(((apart, size, lint, -support, -candidate.prior), candidate, unpack(Verification, packed), ref))
+    (_, size, *_), proposed, verification, ref = min(contest, key=lambda entry: entry[0])
     winner, verification = await _smallest(state, work, proposed, verification)
     update["tried"] = [digest(proposed.edits)]
     update["winner"] = [await context.keep(winner), pack(verification)]

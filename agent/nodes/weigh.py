@@ -57,10 +57,11 @@ async def repair_of(state: State, work: Work) -> Repair:
     alternatives = max(state.get("alternatives", 0), len(others))
     oracle = await work.context.recall(Oracle, state["oracle_ref"])
     challenged = unpack(Challenged, state["challenged"]) if state.get("challenged") else Challenged()
-    beside = (*rules.doubts(candidate, oracle), *await _reversed(state, work, candidate))
-    challenged = replace(challenged, doubts=(*challenged.doubts, *beside))
+    challenged = replace(challenged, doubts=(*challenged.doubts, *rules.doubts(candidate, oracle)))
     failing = sum(map(len, oracle.must_turn.values()))
-    sure = confidence.estimate(candidate, alternatives, state.get("degraded", []), challenged, failing)
+    reversal, elsewhere = await _beside_the_change(state, work, candidate)
+    degraded = state.get("degraded", [])
+    sure = confidence.estimate(candidate, alternatives, degraded, challenged, failing, reversal=reversal, elsewhere=elsewhere)
     environment, approximated = state.get("proven_in") or (work.task.environment, work.task.approximated)
     return Repair(
         edits=candidate.edits,
@@ -86,8 +87,10 @@ async def _others(state: State, work: Work, winner: Candidate) -> dict[str, str]
     return {digest(edits): title for edits, title in found if edits != winner.edits}
 
 
-async def _reversed(state: State, work: Work, candidate: Candidate) -> tuple[str, ...]:
-    """The doubt that a repair takes back part of the last change."""
+async def _beside_the_change(state: State, work: Work, candidate: Candidate) -> tuple[str, str]:
+    """What is to be said of a repair beside the change since the last good commit, if that is known: two clauses or ""."""
     if not (ref := state.get("regression_ref")):
-        return ()
-    return await asyncio.to_thread(reversals.doubt, candidate, await work.context.recall(Regression, ref))
+        return "", ""
+    regression = await work.context.recall(Regression, ref)
+    reversal = await asyncio.to_thread(reversals.doubt, candidate, regression)
+    return reversal, await asyncio.to_thread(reversals.elsewhere, candidate, regression)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.contract.proposal import FileChange
-from agent.edits.reversals import is_same, lost_names, ranges_of, taken_back
+from agent.edits.reversals import is_same, lost_names, ranges_of, taken_back, touches
 
 GOOD = "a = 1\nb = 2\nc = 3\nd = 4\n"
 NOW = "a = 1\nb = 20\nc = 3\nd = 4\ne = 5\n"  # one line edited, one added
@@ -36,6 +36,27 @@ def test_a_file_that_the_change_added_is_taken_back_by_removing_it() -> None:
 
 def test_the_touched_lines_are_those_of_the_text_with_the_change() -> None:
     assert ranges_of(REVERSAL) == {"m.py": [(2, 2), (5, 5)]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NOW.replace("20", "21"),
+        NOW.replace("c = 3", "c = 4"),  # beside an edited line
+        NOW.replace("b = 20\n", "b = 20\nx = 1\n"),
+        NOW.replace("b = 20\n", ""),
+        GOOD,
+    ],
+)
+def test_a_patch_of_a_changed_line_or_one_beside_it_touches_the_change(text: str) -> None:
+    assert touches(patched(text), REVERSAL)
+
+
+def test_a_patch_of_other_lines_or_files_does_not() -> None:
+    now = "".join(f"x{n} = {n}\n" for n in range(20))
+    reversal = (FileChange("m.py", now, now.replace("x3 = 3", "x3 = 30")),)
+    assert not touches((FileChange("m.py", now, now.replace("x10 = 10", "x10 = 0")),), reversal)
+    assert not touches((FileChange("n.py", now, now.replace("x3 = 3", "x3 = 30")),), reversal)
 
 
 def test_the_same_program_in_another_layout_is_the_same() -> None:

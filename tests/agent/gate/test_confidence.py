@@ -49,6 +49,22 @@ def test_a_pinned_change_is_surer() -> None:
     assert value(challenged=Challenged(neighbours=5, doubts=("odd",))) > value(challenged=Challenged(doubts=("odd",)))
 
 
+def test_a_change_of_other_lines_than_the_last_change_touched_is_less_sure_and_says_so() -> None:
+    clause = "it changes no line that changed since the parent commit"
+    apart = estimate(SMALL, 0, (), NOTHING, elsewhere=clause)
+    assert apart.value < estimate(SMALL, 0, (), NOTHING).value
+    assert apart.doubts == (clause,)
+
+
+def test_taking_back_a_change_is_told_and_counts_only_against_a_model() -> None:
+    clause = "it takes back 2 of the 4 added or removed lines of code"
+    by_model = Candidate("model:m", SMALL.edits, "by a model")
+    for candidate, counts in ((SMALL, False), (by_model, True)):
+        back = estimate(candidate, 0, (), NOTHING, reversal=clause)
+        assert back.doubts == (clause,)
+        assert (back.value < estimate(candidate, 0, (), NOTHING).value) is counts
+
+
 def test_more_alternatives_never_make_it_surer() -> None:
     values = [value(alternatives=count) for count in (0, 1, 2, 5, 20, 1000, -1)]
     assert values[:-1] == sorted(values[:-1], reverse=True)

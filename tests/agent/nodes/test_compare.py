@@ -393,3 +393,15 @@ async def test_two_failures_that_two_commits_caused_are_not_blamed_on_one(bench:
     (compared,) = bench.of(events.Compared)
     assert compared.text.endswith("pass at commit 0000000003 (3 commits ago)")
     assert compared.left == []
+
+
+@pytest.mark.parametrize("near_too", [True, False], ids=["preferred", "doubted"])
+async def test_a_patch_of_the_changed_lines_is_preferred_and_another_is_doubted(bench: Bench, near_too: bool) -> None:
+    code = "SIGN = 1\n\n\n" + CALC.replace("a - b", "a - b * SIGN")
+    apart, near = change("SIGN = 1", "SIGN = -1", source=code), change("a - b", "a + b", source=code)
+    files, good = {**SAMPLE, "calc.py": code}, (at(near[0].after or ""),)
+    rung = Scripted([(apart, near) if near_too else (apart,)])
+    result = await bench.heal(rung, files=files, good=good, policy=Policy(allow_reversals=True, min_confidence=0))
+    assert isinstance(result, Repair), result
+    assert result.edits == (near if near_too else apart)
+    assert ("it changes no line that changed since the parent commit 3f2a91c0de" in result.doubts) is not near_too
