@@ -25,7 +25,7 @@ from .trial.forks import Fork, TimeLimit, Write, bound_memory
 from .trial.server import affordable, attempt, outcome_of, serve
 
 IMPORTING = 10.0  # seconds of wall time for collecting in a fresh process
-DOUBTED = 5  # factor for the remaining search time after a hit that breaks examples in docstrings
+DOUBTED = 5  # factor for the remaining search after a hit that breaks examples in docstrings
 BETTER = 5.0  # seconds at most for waiting changes with a higher score, once something was found
 INSIDE = 30  # tests to run in files that could not be collected before
 
@@ -78,6 +78,7 @@ class Driver:
         self.forked: list[float] = [0, 0.0]
         self.fresh, self.fresh_seconds = 0, 0.0
         self.best: float | None = None  # score of the best hit
+        self.enough: float | None = None  # number of tried changes at which the search ends after a hit
 
     def report(self, event: dict[str, Any]) -> None:
         os.write(self.output, (json.dumps(event) + "\n").encode())
@@ -110,7 +111,7 @@ class Driver:
         is_over, exhausted = False, False
         if ready["event"] == "ready" and self.red and not ready["missing"]:
             exhausted = True
-            while (time.monotonic() < self.deadline or self.is_better_waiting()) and not (is_over and not self.waiting):
+            while (self.goes_on() or self.is_better_waiting()) and not (is_over and not self.waiting):
                 due = bool(self.waiting) and (is_over or self.waiting[0]["score"] >= self.frontier)
                 if not is_over:
                     message = server.receive(time.monotonic() if due else min(self.deadline, time.monotonic() + 0.5))
@@ -127,6 +128,13 @@ class Driver:
             exhausted = exhausted and is_over and not self.waiting
         server.end()
         self.report_done(exhausted)
+
+    def tried(self) -> int:
+        return int(self.batched[0] + self.forked[0] + self.fresh)
+
+    def goes_on(self) -> bool:
+        """After a hit, the work decides: a slow machine tries as many more changes as a quick one."""
+        return time.monotonic() < self.deadline and (self.enough is None or self.tried() < self.enough)
 
     def is_better_waiting(self) -> bool:
         """Whether something was found but a change with a higher score still waits for its import."""
@@ -147,8 +155,10 @@ class Driver:
                      "kept": kept[0], "promised": kept[1], "seconds": self.elapsed()})  # fmt: skip
         # If it breaks an example, a better change probably comes later.
         self.best = max(self.best or 0.0, self.candidates[ids[0]]["score"])
-        patience = self.plan["after_hit"] * (1 if kept[0] == kept[1] else DOUBTED)
-        self.deadline = min(self.deadline, time.monotonic() + patience)
+        factor = 1 if kept[0] == kept[1] else DOUBTED
+        enough = self.tried() + self.plan["after_hit"] * factor
+        self.enough = enough if self.enough is None else min(self.enough, enough)
+        self.deadline = min(self.deadline, time.monotonic() + self.plan["after_hit_seconds"] * factor)
 
     def try_fresh_import(self, candidate: dict[str, Any]) -> None:
         started = time.monotonic()
@@ -163,7 +173,7 @@ class Driver:
             self.report_hit([candidate["id"]], len(self.needed), kept)
 
     def report_done(self, exhausted: bool) -> None:
-        self.report({"event": "done", "tried": self.batched[0] + self.forked[0] + self.fresh, "exhausted": exhausted,
+        self.report({"event": "done", "tried": self.tried(), "exhausted": exhausted,
                      "batched": self.batched, "forked": self.forked, "fresh": [self.fresh, round(self.fresh_seconds, 3)],
                      "seconds": self.elapsed()})  # fmt: skip
 

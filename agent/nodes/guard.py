@@ -28,7 +28,9 @@ async def guard(state: State, work: Work) -> Candidates:
     tried = set(state.get("tried", []))
     support = dict(state.get("support", {}))
     changed = await context.recall(Regression, state["regression_ref"]) if state.get("regression_ref") else None
-    near, apart, failed, refused, taken = [], [], [], [], []
+    near: list[str] = []
+    apart: list[str] = []
+    failed, refused, taken = [], [], []
     for ref in state.get("proposed", []):
         candidate = await context.recall(Candidate, ref)
         if (whole := await _on_the_groundwork(candidate, state, work)) is not None:

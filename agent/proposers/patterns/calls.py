@@ -58,6 +58,7 @@ METHODS = _families(
     group groups groupdict
     read readline readlines
     put get
+    get setdefault pop
     encode decode
     sort reverse
     removeprefix removesuffix lstrip rstrip

@@ -15,9 +15,9 @@ from functools import partial
 from itertools import pairwise
 
 from agent.contract.proposal import Span
-from agent.proposers.patterns import calls, conditions, missing, names, operators, ordering, statements, terms, values
+from agent.proposers.patterns import calls, conditions, missing, names, operators, ordering, siblings, statements, terms, values
 from agent.proposers.patterns.natural import naturally
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, Unreadable, names_in
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, Unreadable, called_name, names_in
 from agent.source.outline import parse
 
 Pattern = Callable[[Source, ast.AST], Iterator[Rewrite]]
@@ -72,9 +72,14 @@ PATTERNS: tuple[Pattern, ...] = (
     missing.early_exits,
     missing.arguments_taken_raw,
     missing.mutable_defaults,
+    siblings.keys,
+    siblings.exceptions,
+    siblings.guards,
+    siblings.returned,
 )
 FRESH_IMPORT = 0.7  # factor: each trial of a change outside function bodies needs a fresh import
 WORDS = 500  # strings taken from tests
+RAISING = ("raises", "assertRaises", "assertRaisesRegex")
 OUTSIDE = 0.1  # suspiciousness of untraced code at module or class level
 READ = 0.8  # share of the readers' suspiciousness that an assignment at module or class level gets
 
@@ -157,7 +162,7 @@ def _locations(source: Source, spans: Sequence[Span]) -> Iterator[tuple[float, i
     for node in source.parents:
         around = [node, *source.above(node)]
         anchor = _anchor(node)
-        if anchor is None or _is_ignored(around):
+        if anchor is None or _is_ignored(source, around):
             continue
         function = source.outermost_function(node)
         part = next((child for child, parent in pairwise(around) if parent is function), node)  # of the function
@@ -203,14 +208,28 @@ def _anchor(node: ast.AST) -> ast.expr | ast.stmt | None:
     return node if isinstance(node, ast.expr | ast.stmt) else None
 
 
-def _is_ignored(around: Sequence[ast.AST]) -> bool:
-    """Annotations have no effect; before Python 3.12, nodes inside f-strings have no positions."""
+def _is_ignored(source: Source, around: Sequence[ast.AST]) -> bool:
+    """Annotations have no effect. The texts in f-strings have no positions of their own."""
+    if isinstance(around[0], ast.FormattedValue):
+        return True
     for child, parent in pairwise(around):
-        if isinstance(parent, ast.JoinedStr) or child in (getattr(parent, "annotation", 0), getattr(parent, "returns", 0)):
+        if isinstance(parent, ast.JoinedStr) and not isinstance(child, ast.FormattedValue):
+            return True
+        if isinstance(parent, ast.FormattedValue) and child is parent.value and not source.once(_has_place, parent.value):
+            return True
+        if child in (getattr(parent, "annotation", 0), getattr(parent, "returns", 0)):
             return True
         if isinstance(parent, ast.stmt):
             return False
     return False
+
+
+def _has_place(source: Source, node: ast.expr) -> bool:
+    """Does an expression in an f-string stand where its position says? Some Pythons before 3.12 give others."""
+    try:
+        return ast.dump(ast.parse(f"({source.segment(node)})", mode="eval").body) == ast.dump(node)
+    except (SyntaxError, ValueError, IndexError, RecursionError):
+        return False
 
 
 def still_parses(before: str, after: str) -> bool:
@@ -225,7 +244,12 @@ def still_parses(before: str, after: str) -> bool:
 
 
 def words(tests: Iterable[str]) -> tuple[str, ...]:
-    """String literals of these tests."""
+    """The names of the exceptions that these tests expect, and their string literals."""
     trees = [tree for text in tests if (tree := parse(text.removeprefix("\ufeff"))) is not None]
-    constants = (node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant))
-    return tuple(dict.fromkeys(value for value in constants if isinstance(value, str) and 0 < len(value) <= 60))[:WORDS]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    expected = [node.args[0] for node in nodes if isinstance(node, ast.Call) and called_name(node) in RAISING and node.args]
+    named = [each for part in expected for each in ast.walk(part) if isinstance(each, ast.Name | ast.Attribute)]
+    names = [each.id if isinstance(each, ast.Name) else each.attr for each in named]
+    constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    texts = [value for value in constants if isinstance(value, str) and 0 < len(value) <= 60]
+    return tuple(dict.fromkeys([*names, *texts]))[:WORDS]

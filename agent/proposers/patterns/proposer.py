@@ -30,7 +30,8 @@ CHANGES = 12_000  # that are tried at most
 MAX_CANDIDATES = 5
 LISTING, LISTING_SHARE = 10.0, 0.25  # seconds for listing the changes, and their share of the call's time
 LONGEST = 60.0  # seconds of one search: most hits are found early, and a model can take over
-AFTER_HIT = 0.8  # seconds to look for alternatives after the first change that passes
+AFTER_HIT = 2_000  # changes that are tried after the first one that passes, to find better ones,
+AFTER_HIT_SECONDS = 6.0  # within this time
 RELATED = 150  # passing tests to run with the failing ones
 PAIR = 0.3  # factor on the prior for a second change: few passing pairs are right
 MARGIN = 2.0  # seconds reserved for starting and ending the search
@@ -196,7 +197,8 @@ async def search(situation: Situation, check: Check, found: Sequence[Change], *,
     plan = {
         **guest_request(check, situation.oracle, run_of(check, situation.red), red=None, green=RELATED),
         "seconds": max(1.0, seconds - MARGIN),
-        "after_hit": seconds if all_alone else AFTER_HIT,
+        "after_hit": len(found) if all_alone else AFTER_HIT,
+        "after_hit_seconds": seconds if all_alone else AFTER_HIT_SECONDS,
         "all_alone": all_alone,
     }
     requests = [

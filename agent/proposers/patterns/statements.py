@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, first_statement, names_in, quoted, short
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, called_name, first_statement, names_in, quoted, short
 
 Simple = ast.Assign | ast.AugAssign | ast.Expr
 Leaving = ast.Return | ast.Break | ast.Continue | ast.Raise
@@ -45,21 +45,38 @@ def flow(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         yield Rewrite(source.span(node)[0], source.span(node.value)[0], "yield ", quoted("yield from", "yield"), 0.6)
     elif isinstance(node, ast.Call) and isinstance(source.function(node), ast.AsyncFunctionDef):
         if not isinstance(source.parents[node], ast.Await | ast.Expr):
-            yield source.replaced(node, "await " + source.segment(node), 0.5, compound=True)
+            known = called_name(node) in source.once(_coroutines, source.tree)
+            yield source.replaced(node, "await " + source.segment(node), 0.8 if known else 0.5, compound=True)
     elif isinstance(node, ast.Tuple | ast.List) and 2 <= len(node.elts) <= 5:
         for i, one in enumerate(node.elts):
             for other in node.elts[i + 1 :]:
                 a, b = source.segment(one), source.segment(other)
                 title = quoted(f"{a}, {b}", f"{b}, {a}")
                 yield from source.exchanged(one, other, title, 0.6 if len(node.elts) == 2 else 0.5)
-    elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-        end, value = source.span(node.targets[0])[1], source.span(node.value)[0]
-        gap = source.text[end:value]
-        for op in ("+", "-", "*") if gap.strip() == "=" else ():
-            title = quoted(source.segment(node), f"{node.targets[0].id} {op}= …")
-            yield Rewrite(end, value, gap.replace("=", op + "="), title, 0.35)
+    elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+        yield from _augmented(source, node, node.targets[0])
     elif isinstance(node, ast.If):
         yield from _elif(source, node)
+
+
+def _augmented(source: Source, node: ast.Assign, target: ast.expr) -> Iterator[Rewrite]:
+    """`=` becomes `+=` and the like: where the target has a value already, and likelier in a loop."""
+    if not isinstance(target, ast.Name | ast.Attribute | ast.Subscript):
+        return
+    end, value = source.span(target)[1], source.span(node.value)[0]
+    gap = source.text[end:value]
+    repeated = any(isinstance(each, ast.For | ast.While | ast.AsyncFor) for each in source.above(node))
+    kept = not isinstance(target, ast.Name)  # an attribute or an item outlives the call
+    for op, less in (("+", 0.0), ("-", 0.1), ("*", 0.1), ("|", 0.15)) if gap.strip() == "=" else ():
+        title = quoted(source.segment(node), f"{source.segment(target)} {op}= …")
+        yield Rewrite(end, value, gap.replace("=", op + "="), title, (0.55 if repeated or kept else 0.35) - less)
+
+
+def _coroutines(source: Source, tree: ast.Module) -> set[str]:
+    """The names of the file's coroutine functions and methods, and of those that it awaits."""
+    found = {node.name for node in source.parents if isinstance(node, ast.AsyncFunctionDef)}
+    awaited = (node.value for node in source.parents if isinstance(node, ast.Await))
+    return found | {called_name(node) for node in awaited if isinstance(node, ast.Call)}
 
 
 def _answering(source: Source, node: ast.Expr) -> Iterator[Rewrite]:
@@ -69,7 +86,8 @@ def _answering(source: Source, node: ast.Expr) -> Iterator[Rewrite]:
     if function is not None and any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(function)):
         found.append(("yield from ", 0.6))
     if isinstance(function, ast.AsyncFunctionDef):
-        found.append(("await ", 0.7))
+        known = isinstance(node.value, ast.Call) and called_name(node.value) in source.once(_coroutines, source.tree)
+        found.append(("await ", 0.85 if known else 0.7))
     match node.value:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name))):
             found.append((f"{name} = ", 0.35))

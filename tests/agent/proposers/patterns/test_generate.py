@@ -50,6 +50,12 @@ def all_changes(text: str, path: str = "m.py") -> list[str]:
         ("yield f(a)", "yield from f(a)"),
         ("return a", "return abs(a)"),
         ("return a", "return a.lower()"),
+        ("self.total = a", "self.total += a"),
+        ("for x in a:\n        b[x] = c", "for x in a:\n        b[x] += c"),
+        ("b = a.get('k', [])\n    b.append(c)", "b = a.setdefault('k', [])\n    b.append(c)"),
+        ("return f'{a - 1}: {b!r:>{c}}'", "return f'{a + 1}: {b!r:>{c}}'"),
+        ("return f'{a[0]}'\\\n        f'{b[1]}'", "return f'{a[0]}'\\\n        f'{b[0]}'"),
+        ("return f'{a:>{c - 1}}'", "return f'{a:>{c + 1}}'"),
         ("return a == b", "return set(a) == set(b)"),
         ("for x in a:\n        b += x", "for x in a:\n        if x:\n            b += x"),
         ("if a:\n        return True\n    return False", "if a:\n        return False\n    return True"),
@@ -374,3 +380,84 @@ def test_a_term_is_dropped_and_not_made_idle() -> None:
     found = all_changes("def f(a):\n    return len(a) - 1 + a[0] % 1.0\n")
     assert "def f(a):\n    return len(a) + a[0] % 1.0\n" in found
     assert not [text for text in found if " - 0" in text or "* 1.0" in text or "** 1.0" in text]
+
+
+SHOP = """\
+import json
+from errors import Refused
+
+
+class NoStock(Exception):
+    pass
+
+
+def price(item, rates):
+    if item is None:
+        raise Refused(item)
+    return item["price"] * rates.get("standard", 1)
+
+
+def discount(item, rates):
+    if rates.get("reduced") is None:
+        return 0
+    return item["price"] * item["discount"]
+
+
+def net(item, rates):
+    return item["discount"] - rates.get("standard", 0)
+
+
+async def fetch(item):
+    return item
+
+
+async def stock(item):
+    found = await fetch(item)
+    return found["stock"]
+
+
+def total(items):
+    found = 0
+    for item in items:
+        found += item["price"]
+    return found
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('item["price"] * item["discount"]', 'item["price"] * item["stock"]'),
+        ('rates.get("standard", 1)', 'rates.get("reduced", 1)'),
+        ("raise Refused(item)", "raise NoStock(item)"),
+        ("    found = await fetch(item)\n", "    found = fetch(item)\n"),
+        ("def discount(item, rates):\n", "def discount(item, rates):\n    if item is None:\n        raise Refused(item)\n"),
+        ("        found += item", "        found = item"),
+        ('        found += item["price"]\n    return found\n', '        found += item["price"]\n'),
+    ],
+    ids=["key of the file", "key of the mapping", "exception of the file", "await", "guard of a sibling", "= for +=", "return"],
+)
+def test_what_other_code_of_the_file_does_is_tried(before: str, after: str) -> None:
+    """Either side may be the slip, except where the other one is only found from the right code."""
+    assert before in SHOP
+    broken = SHOP.replace(before, after)
+    if "if item is None" in after:
+        assert broken in all_changes(SHOP)
+    else:
+        assert SHOP in all_changes(broken)
+
+
+def test_an_exception_that_the_tests_name_comes_first() -> None:
+    tests = (
+        "import pytest\nimport shop\n\ndef test_it():\n    with pytest.raises(shop.NoStock):\n        shop.price(None, {})\n"
+    )
+    text = SHOP.replace("class NoStock(Exception):", "class Odd(Exception):\n    pass\n\n\nclass NoStock(Exception):")
+    span = Span("m.py", 1, text.count("\n"), 1.0, "")
+    found, _ = changes({"m.py": text}, [span], 10_000, words([tests]))
+    raised = [c.rewrite.text for c in found if text[c.rewrite.start : c.rewrite.end] == "Refused" and c.line > 5]
+    assert raised[0] == "NoStock"
+    assert "Odd" in raised
+
+
+def test_a_guard_that_reads_what_is_not_known_here_is_not_copied() -> None:
+    assert not [text for text in all_changes(SHOP) if "def total(items):\n    if item is None" in text]
