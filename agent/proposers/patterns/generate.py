@@ -15,7 +15,19 @@ from functools import partial
 from itertools import pairwise
 
 from agent.contract.proposal import Span
-from agent.proposers.patterns import calls, conditions, missing, names, operators, ordering, siblings, statements, terms, values
+from agent.proposers.patterns import (
+    calls,
+    conditions,
+    forgotten,
+    missing,
+    names,
+    operators,
+    ordering,
+    siblings,
+    statements,
+    terms,
+    values,
+)
 from agent.proposers.patterns.natural import naturally
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, Unreadable, called_name, names_in
 from agent.source.outline import parse
@@ -72,6 +84,10 @@ PATTERNS: tuple[Pattern, ...] = (
     missing.early_exits,
     missing.arguments_taken_raw,
     missing.mutable_defaults,
+    forgotten.keywords,
+    forgotten.inherited,
+    forgotten.conditions,
+    forgotten.delegated,
     siblings.keys,
     siblings.exceptions,
     siblings.guards,

@@ -461,3 +461,43 @@ def test_an_exception_that_the_tests_name_comes_first() -> None:
 
 def test_a_guard_that_reads_what_is_not_known_here_is_not_copied() -> None:
     assert not [text for text in all_changes(SHOP) if "def total(items):\n    if item is None" in text]
+
+
+STORE = """\
+class Base:
+    def __init__(self, name, size=1):
+        self.name = name
+
+
+class Store(Base):
+    def __init__(self, name, size):
+        super().__init__(name, size)
+        self.items = []
+
+    def load(self, text):
+        return self.codec.load(text)
+
+    def find(self, key, fallback):
+        found = self.lookup(key, fallback=fallback, **self.options)
+        if found is None:
+            raise KeyError(key)
+        return found.value
+
+    def lookup(self, key, fallback=None):
+        return fallback
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "broken"),
+    [
+        ("        super().__init__(name, size)\n", ""),
+        ("self.codec.load(text)", "self.codec.dump(text)"),
+        ("fallback=fallback, ", ""),
+        ("        if found is None:\n            raise KeyError(key)\n", "        raise KeyError(key)\n"),
+    ],
+    ids=["base class", "delegate", "keyword", "condition"],
+)
+def test_what_was_forgotten_beside_code_that_stands_is_tried(right: str, broken: str) -> None:
+    assert right in STORE
+    assert STORE in all_changes(STORE.replace(right, broken, 1))
