@@ -43,7 +43,7 @@ from agent.nodes.compare import compare
 from agent.nodes.guard import guard
 from agent.nodes.localize import localize
 from agent.nodes.probe import probe
-from agent.nodes.propose import diagnose, propose
+from agent.nodes.propose import COLLECT, diagnose, propose
 from agent.nodes.prove import prove
 from agent.nodes.recall import recall
 from agent.nodes.reflect import reflect
@@ -136,13 +136,15 @@ def is_this_change(state: State) -> Literal["localize", "report"]:
 
 def who_is_asked(state: State, runtime: Runtime[Work]) -> str | list[Send]:
     """A person if the autonomy setting requires it, otherwise the rung; `report` when the ladder or the budget ends."""
-    is_asking = state["strategies"] and asks_before(state, runtime.context.task.policy.autonomy)
+    is_asking = state["strategies"] not in ([], [COLLECT]) and asks_before(state, runtime.context.task.policy.autonomy)
     return "approve_round" if is_asking else who_proposes(state, runtime)
 
 
 def who_proposes(state: State, runtime: Runtime[Work]) -> str | list[Send]:
     if not state["strategies"] or "ending" in state:
         return "report"
+    if state["strategies"] == [COLLECT]:
+        return in_every_strategy(state)
     is_sought = (
         is_model(_work(state, runtime).ladder[state["rung"]].rung)
         and not state.get("diagnosis")
@@ -165,7 +167,7 @@ def what_is_left(state: State, runtime: Runtime[Work]) -> str | list[Send]:
             return "select"
         if allowed := state.get("allowed"):
             together = [ref for ref in allowed if ref not in state.get("alone", [])][:ABREAST]
-            is_parallel = is_model(work.ladder[state["rung"]].rung) and state.get("is_brief")
+            is_parallel = state.get("is_brief") and any(is_model(each.rung) for each in work.ladder[state["rung"] :][:1])
             judged = together if is_parallel and together else allowed[:1]
             return [Send("verify", {**state, "judging": ref, "beside": len(judged) - 1}) for ref in judged]
     return "climb"
@@ -260,7 +262,10 @@ async def _run(run: Work, graph: Flow, saver: BaseCheckpointSaver[str], reply: R
             return waiting
         start = Command(resume=pack(reply))
     await run.runner.prepare()
-    await graph.ainvoke(start, config, context=run, durability="sync")
+    try:
+        await graph.ainvoke(start, config, context=run, durability="sync")
+    finally:
+        await run.background.stop()
     snapshot = await graph.aget_state(config)
     return _waiting(snapshot) or await _result(snapshot.values, context)  # type: ignore[arg-type]
 

@@ -5,8 +5,11 @@ A rung only proposes. Every candidate goes through the same steps: guard, verify
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from agent.contract.budget import Usage
 from agent.contract.events import Emit
@@ -83,3 +86,39 @@ class Strategist(Protocol):
 
     def strategies(self, situation: Situation) -> tuple[str, ...]:
         """At least one name; each becomes a call of `propose` with `Situation.strategy` set."""
+
+
+class BackgroundSearch:
+    """A search that goes on while a model is asked: at most one at a time.
+
+    It is a task beside the steps of the graph and not part of their checkpoint. After a kill it is lost, and starts again when
+    its result is wanted.
+    """
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Proposal] | None = None
+        self.began = 0.0  # `Context.monotonic` when it was started
+
+    def start(self, search: Coroutine[Any, Any, Proposal], now: float) -> None:
+        self._task, self.began = asyncio.create_task(search), now
+
+    def has_ended(self) -> bool:
+        return self._task is not None and self._task.done()
+
+    async def result(self, seconds: float | None = None) -> Proposal | None:
+        """None if there is none within this time, or if the search was lost. Raises what the search raised."""
+        if self._task is None:
+            return None
+        done, _ = await asyncio.wait({self._task}, timeout=seconds)
+        if not done:
+            return None
+        task, self._task = self._task, None
+        return task.result()
+
+    async def stop(self) -> None:
+        """End it, and wait until its processes are gone."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):  # nobody wants its result, whatever it was
+                await task

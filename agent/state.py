@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar
 
 import msgspec
@@ -24,7 +24,7 @@ from agent.contract.proposal import rung_kind
 from agent.contract.task import Task
 from agent.contract.verdicts import Check, CheckRun, Failure, Oracle
 from agent.diagnosis.evidence import is_similar
-from agent.proposer import Proposer
+from agent.proposer import BackgroundSearch, Proposer
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -74,6 +74,7 @@ class Work:
     context: Context
     runner: Runner
     ledger: Ledger
+    background: BackgroundSearch = field(default_factory=BackgroundSearch)
 
     def patience(self, check: Check) -> float:
         """Seconds for one run of a check: its own limit, within the attempt's remaining time."""
@@ -123,6 +124,7 @@ class Turn(Bookkeeping, total=False):
     iteration: int
     round: int  # of the current rung
     fruitless: int  # rounds of the current rung, in a row, without anything new to judge
+    searching: int  # 1 + the index of the rung whose search goes on while a model is asked; 0: none
     rounds: Annotated[list[Any], operator.add]  # packed `StrategyResult`, one for each strategy, until `climb` has read them
     rungs: Annotated[list[Any], operator.add]  # packed `RungCost`, one for each strategy
     refused_behind: int  # how many refusals concern earlier rungs

@@ -39,7 +39,7 @@ def budget_of(settings: Settings) -> Budget:
 
 
 def policy_of(settings: Settings) -> Policy:
-    return Policy(autonomy=settings.autonomy, min_confidence=settings.min_confidence)
+    return Policy(autonomy=settings.autonomy, min_confidence=settings.min_confidence, head_start=settings.search_head_start)
 
 
 def limits_of(settings: Settings) -> Limits:

@@ -150,6 +150,12 @@ class Settings(BaseSettings):
         "(`review_publish`), also before each later iteration (`review_repairs`), also before the first "
         "proposal (`review_all`). A repository can only make this stricter.",
     )
+    search_head_start: float = Field(
+        5.0,
+        ge=0,
+        description="Seconds of search without a model before a model is asked too, while the search goes on. Four times as "
+        "long for a local model on a machine with fewer than eight cores.",
+    )
     min_confidence: float = Field(
         0.7,
         ge=0,

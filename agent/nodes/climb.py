@@ -8,7 +8,7 @@ from agent.contract import words
 from agent.contract.budget import RungCost, Usage
 from agent.contract.proposal import is_model
 from agent.guard import rules
-from agent.nodes.propose import situation_of
+from agent.nodes.propose import COLLECT, situation_of
 from agent.proposer import Strategist
 from agent.report.recording import report_cost
 from agent.state import Direction, State, StrategyResult, Work, fell_back, pack, remember, unpack
@@ -34,6 +34,8 @@ async def climb(state: State, work: Work) -> Direction:
             rung, fruitless = names.index(wanted), 0
         else:
             update |= await fell_back(work, "climb", f"`{wanted}` was requested, but is not an enabled source of patches")
+    if state.get("searching") and work.background.has_ended():
+        return {**update, "rung": rung, "fruitless": fruitless, "strategies": [COLLECT], "iteration": state["iteration"] + 1}
     costs = []
     while rung < len(work.ladder) and work.ledger.spent_up() is None:
         proposer = work.ladder[rung]
@@ -53,6 +55,8 @@ async def climb(state: State, work: Work) -> Direction:
         await report_cost(work, costs[-1])
         rung, fruitless = rung + 1, 0
     update |= {"rung": rung, "fruitless": fruitless, "rungs": [pack(cost) for cost in costs]}
+    if not update["strategies"] and state.get("searching") and work.ledger.spent_up() is None:
+        update["strategies"] = [COLLECT]
     if update["strategies"]:
         update["iteration"] = state.get("iteration", 0) + 1
     return update
@@ -62,7 +66,7 @@ def is_left_to_a_model(state: State, work: Work) -> bool:
     """Does the review keep rejecting a search's patches although they pass the tests, while a model can still be asked?"""
     if state.get("rejected", 0) < REJECTIONS or work.ledger.spent_up() or work.ledger.model_spent_up():
         return False
-    (rung, *later) = work.ladder[state["rung"] :]
+    rung, *later = work.ladder[state["rung"] :] or work.ladder[-1:]
     return not is_model(rung.rung) and any(is_model(each.rung) for each in later)
 
 
@@ -70,7 +74,7 @@ def _after_the_round(state: State) -> tuple[int, int, list[str]]:
     """Rung, fruitless rounds and lessons after the last round, if there was one."""
     rung, fruitless, lessons = state.get("rung", 0), state.get("fruitless", 0), state.get("lessons", [])
     rounds = [unpack(StrategyResult, packed) for packed in state.get("rounds", [])]
-    if not rounds:
+    if not rounds or state["strategies"] == [COLLECT]:
         return rung, fruitless, lessons
     for each in rounds:
         if each.repeated:

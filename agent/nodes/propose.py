@@ -1,13 +1,17 @@
-"""Asks the current rung: a model first for its diagnosis, then every rung for patches, with all its strategies in parallel."""
+"""Asks the current rung: a model first for its diagnosis, then every rung for patches, with all its strategies in parallel.
+
+A search that finds nothing within its head start goes on while the next rung, a model, is asked.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import replace
 
 from agent.contract import words
 from agent.contract.budget import RungCost, Usage
-from agent.contract.events import AnyEvent, Degraded, ModelCalled, Proposed
+from agent.contract.events import AnyEvent, Degraded, ModelCalled, Proposed, RungSpent
 from agent.contract.last_good import Culprit, Regression
 from agent.contract.memory import Recollection
 from agent.contract.outcome import Iteration
@@ -24,18 +28,46 @@ from agent.report.recording import report_cost
 from agent.state import Direction, Proposals, State, StrategyResult, Work, fell_back, pack, red_of, unpack
 from sandbox.base import DeadlinePassed, LimitExceeded
 
+SEARCH = "patterns"  # the rung that can go on in the background
+COLLECT = "collect"  # the strategy that takes the result of the search that went on
+CROWDED, SPACIOUS = 4, 8  # factor on the head start beside a model on this machine, unless it has that many cores
 EARLIER = 2  # failed patches that a rung sees
 GRACE = 20.0  # seconds beyond its time limit, after which a rung is stopped
 
 
 async def propose(state: State, work: Work) -> Proposals:
     """A model's error is recorded as a note and counts as a fruitless round. Raises `SandboxError` when the sandbox is lost."""
-    context, proposer = work.context, work.ladder[state["rung"]]
-    situation = replace(await situation_of(state, work), strategy=state["strategy"])
-    began = context.monotonic()
-    proposal = await _ask(work, state["rung"], situation)
-    seconds = context.monotonic() - began
-    cost = RungCost(proposer.rung, seconds, proposal.tried, proposal.plausible, proposal.usage, proposal.note)
+    context = work.context
+    collects = state["strategy"] == COLLECT
+    at = state["searching"] - 1 if collects else state["rung"]
+    proposer = work.ladder[at]
+    situation = await situation_of({**state, "rung": at}, work)
+    situation = replace(situation, strategy="" if collects else state["strategy"])
+    began = work.background.began if collects else context.monotonic()
+    found = await _collected(work, at, situation) if collects else await _asked(work, at, situation)
+    if found is None:
+        seconds, note = context.monotonic() - began, "it goes on while a model is asked"
+        text = f"Nothing found in {words.took(seconds)}: the search goes on while a model is asked"
+        spent = RungSpent(text=text, rung=proposer.rung, seconds=seconds, tried=0, passed=0, tokens=0, cost=0.0, note=note)
+        await context.emit(spent)
+        return {"searching": at + 1, "proposed": [], "rounds": [pack(StrategyResult(0, 0, True, False, ""))]}
+    update = await _proposed(work, proposer.rung, found, context.monotonic() - began, situation)
+    if collects:
+        return {**update, "searching": 0}
+    if state.get("searching") and (ended := await work.background.result(0)) is not None:
+        # What the search has found meanwhile is judged beside the model's change: their rank decides.
+        searched = work.ladder[state["searching"] - 1].rung
+        seconds = context.monotonic() - work.background.began
+        beside = await _proposed(work, searched, ended, seconds, situation)
+        joined = {name: [*beside[name], *update[name]] for name in ("proposed", "rungs", "usage")}
+        return {**update, **joined, "searching": 0}  # type: ignore[typeddict-item]
+    return update
+
+
+async def _proposed(work: Work, rung: str, proposal: Proposal, seconds: float, situation: Situation) -> Proposals:
+    """The update by one answer, which is told."""
+    context = work.context
+    cost = RungCost(rung, seconds, proposal.tried, proposal.plausible, proposal.usage, proposal.note)
     await report_cost(work, cost)
     fresh = [candidate for candidate in proposal.candidates if digest(candidate.edits) not in situation.tried]
     for candidate in fresh:
@@ -44,11 +76,11 @@ async def propose(state: State, work: Work) -> Proposals:
         await context.emit(
             Proposed(text=text, rung=candidate.rung, title=candidate.title, diff=shown, iteration=situation.iteration)
         )
-    repeated = bool(proposal.candidates) and not fresh
     update: Proposals = {}
     if proposal.culprit is not None:
         await context.emit(await asyncio.to_thread(culprits.event, proposal.culprit))
         update["culprit_ref"] = await context.keep(proposal.culprit)
+    repeated = bool(proposal.candidates) and not fresh
     return {
         **update,
         "proposed": [await context.keep(candidate) for candidate in fresh],
@@ -56,6 +88,34 @@ async def propose(state: State, work: Work) -> Proposals:
         "rungs": [pack(cost)],
         "usage": [pack(proposal.usage)],
     }
+
+
+async def _asked(work: Work, at: int, situation: Situation) -> Proposal | None:
+    """The rung's answer; None if it is a search that goes on in the background, as a model can be asked meanwhile."""
+    if not _leaves_room(work, at):
+        return await _ask(work, at, situation)
+    work.background.start(_ask(work, at, situation), work.context.monotonic())
+    return await work.background.result(work.task.policy.head_start * (1 if _is_spacious(work, at) else CROWDED))
+
+
+async def _collected(work: Work, at: int, situation: Situation) -> Proposal:
+    """The result of the search that went on. If it was lost, it is made again."""
+    found = await work.background.result()
+    return found if found is not None else await _ask(work, at, situation)
+
+
+def _leaves_room(work: Work, at: int) -> bool:
+    """Is this rung a search, and a model next, which may be asked without a person's approval?"""
+    rung, following = work.ladder[at].rung, work.ladder[at + 1 :][:1]
+    is_next = any(is_model(each.rung) for each in following) and work.ledger.model_spent_up() is None
+    return is_next and rung == SEARCH and work.task.policy.autonomy in ("full", "review_publish")
+
+
+def _is_spacious(work: Work, at: int) -> bool:
+    """A model on this machine needs the cores that the search uses."""
+    models = work.context.models
+    is_local = models is not None and models.settings("repair", model_name(work.ladder[at + 1].rung)).is_local
+    return not is_local or (os.cpu_count() or 1) >= SPACIOUS
 
 
 async def situation_of(state: State, work: Work, *, with_change: bool = True) -> Situation:

@@ -1,4 +1,4 @@
-"""Patterns on what was forgotten beside code that stands: a keyword argument, a call of the base class, a condition of an exit."""
+"""Patterns on what was forgotten beside code that stands: a keyword argument, a base's method, a condition of an exit."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
@@ -24,9 +24,8 @@ from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, Conf
 from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.contract.events import AnyEvent, Degraded, Ended, StepStarted
 from agent.contract.outcome import NoRepair, Outcome
-from agent.contract.task import Policy
 from agent.engine import Engine
-from app.assembly import budget_of, extensions_of, limits_of, models_of, sandboxes_in
+from app.assembly import budget_of, extensions_of, limits_of, models_of, policy_of, sandboxes_in
 from app.cli.checkout.checkout import CheckoutUnreadable, commit, list_files, packed
 from app.cli.checkout.last_good import last_good
 from app.cli.checkout.workflow_jobs import JobSelection
@@ -124,7 +123,7 @@ async def engine(settings: Settings, screen: Screen) -> Engine:
         checkpointer=None,
         budget=budget_of(settings),
         limits=limits_of(settings),
-        policy=Policy(min_confidence=settings.min_confidence),
+        policy=replace(policy_of(settings), autonomy="full"),
         extensions=extensions,
     )
 

@@ -1,0 +1,151 @@
+"""A search that finds nothing within its head start goes on while a model is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from agent.contract import events
+from agent.contract.outcome import NoRepair, Repair
+from agent.contract.proposal import Candidate, Edits
+from agent.contract.task import Policy
+from agent.proposer import Proposal, Situation
+from sandbox.base import SandboxLost
+from tests.agent.workbench import RIGHT, WRONG, Bench, Scripted, change
+
+QUICK = Policy(head_start=0.1)
+LONG = change("a - b", "sum((a, b))")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+@dataclass
+class Searching:
+    """A search that takes its time, and tells how it ended."""
+
+    found: tuple[Edits, ...] = ()
+    seconds: float = 60.0
+    error: Exception | None = None
+    rung: str = "patterns"
+    ends: list[str] = field(default_factory=list)
+
+    def can_help(self, situation: Situation) -> str | None:
+        return None
+
+    async def propose(self, situation: Situation) -> Proposal:
+        try:
+            await asyncio.sleep(self.seconds)
+        except asyncio.CancelledError:
+            self.ends.append("stopped")
+            raise
+        self.ends.append("ended")
+        if self.error is not None:
+            raise self.error
+        made = tuple(Candidate(self.rung, edits, f"found {at}") for at, edits in enumerate(self.found))
+        return Proposal(made, 7, len(made), note="searched")
+
+
+def model(*rounds: tuple[Edits, ...]) -> Scripted:
+    return Scripted(list(rounds), rung="model:scripted")
+
+
+async def test_the_model_does_not_wait_and_the_search_is_stopped_when_it_heals(bench: Bench) -> None:
+    search = Searching()
+    async with asyncio.timeout(30):
+        result = await bench.heal(search, model((RIGHT,)), policy=QUICK)
+    assert isinstance(result, Repair), result
+    assert search.ends == ["stopped"]
+    (told,) = [event for event in bench.of(events.RungSpent) if event.rung == "patterns"]
+    assert "the search goes on while a model is asked" in told.text
+
+
+async def test_what_the_search_finds_meanwhile_is_judged_after_the_models_failure(bench: Bench) -> None:
+    search = Searching((RIGHT,), seconds=1.0)
+    result = await bench.heal(search, model((WRONG,), (WRONG,), (WRONG,), (WRONG,)), policy=QUICK)
+    assert isinstance(result, Repair), result
+    assert search.ends == ["ended"]
+    assert result.log.iterations[-1].rung == "patterns"
+    assert [cost.tried for cost in result.log.rungs if cost.rung == "patterns"] == [7]
+
+
+async def test_what_the_search_finds_while_the_model_answers_is_judged_beside_its_change(bench: Bench) -> None:
+    class Slow(Scripted):
+        async def propose(self, situation: Situation) -> Proposal:
+            await asyncio.sleep(1.5)
+            return await super().propose(situation)
+
+    two_lines = change("    return a - b", "    total = a\n    return total + b")
+    search, asked = Searching((RIGHT,), seconds=0.5), Slow([(two_lines,)], rung="model:scripted")
+    result = await bench.heal(search, asked, policy=QUICK)
+    assert isinstance(result, Repair), result
+    assert result.edits == RIGHT, "the smaller change, although the model's was asked for"
+    assert result.choices == ("changes calc.py",)
+    assert [cost.rung for cost in result.log.rungs] == ["patterns", "model:scripted"]
+
+
+async def test_when_the_model_is_at_its_end_the_search_is_waited_for(bench: Bench) -> None:
+    search = Searching((RIGHT,), seconds=3.0)
+    result = await bench.heal(search, model((WRONG,)), policy=QUICK)
+    assert isinstance(result, Repair), result
+    assert result.log.iterations[-1].rung == "patterns"
+
+
+async def test_the_model_goes_on_after_a_search_that_found_nothing(bench: Bench) -> None:
+    asked = model((WRONG,), (RIGHT,))
+    result = await bench.heal(Searching(seconds=0.3), asked, policy=QUICK)
+    assert isinstance(result, Repair), result
+    assert result.log.iterations[-1].rung == "model:scripted"
+    assert len(asked.seen) == 2
+
+
+async def test_within_its_head_start_a_search_is_alone(bench: Bench) -> None:
+    asked = model((LONG,))
+    result = await bench.heal(Searching((RIGHT,), seconds=0.1), asked, policy=Policy(head_start=20))
+    assert isinstance(result, Repair), result
+    assert not asked.seen
+
+
+@pytest.mark.parametrize("following", [(), (Scripted([(RIGHT,)], rung="codemod"),)], ids=["nothing", "no model"])
+async def test_without_a_model_next_the_search_is_waited_for(bench: Bench, following: tuple[Scripted, ...]) -> None:
+    search = Searching(seconds=0.4)
+    await bench.heal(search, *following, policy=Policy(head_start=0.1, rungs=("patterns", "codemod")))
+    assert search.ends == ["ended"]
+
+
+async def test_a_person_who_approves_rounds_is_not_passed_over(bench: Bench) -> None:
+    search = Searching(seconds=0.4)
+    asked = model((RIGHT,))
+    await bench.heal(search, asked, policy=Policy(head_start=0.1, autonomy="review_repairs"))
+    assert search.ends == ["ended"]
+    assert not asked.seen, "the question comes first"
+
+
+async def test_a_lost_sandbox_is_not_hidden_by_the_background(bench: Bench) -> None:
+    with pytest.raises(SandboxLost):
+        await bench.heal(Searching(seconds=0.3, error=SandboxLost("gone")), model((WRONG,)), policy=QUICK)
+
+
+async def test_a_search_that_was_lost_with_its_process_is_made_again(bench: Bench) -> None:
+    """The process dies between two steps: the checkpoint stays, the task does not."""
+
+    class Dying(Scripted):
+        async def propose(self, situation: Situation) -> Proposal:
+            if not self.seen:
+                self.seen.append(situation)
+                raise SandboxLost("the process died")
+            return await super().propose(situation)
+
+    search, asked = Searching((RIGHT,), seconds=1.0), Dying([(WRONG,)], rung="model:scripted")
+    with pytest.raises(SandboxLost):
+        await bench.heal(search, asked, policy=QUICK)
+    assert search.ends == ["stopped"]
+    result = await bench.heal(search, asked, policy=QUICK)
+    assert isinstance(result, Repair), result
+    assert search.ends == ["stopped", "ended"]
+    assert not isinstance(result, NoRepair)
