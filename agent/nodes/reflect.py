@@ -11,6 +11,7 @@ import re
 from langgraph.types import Overwrite
 
 from agent.checks.oracle import Verification
+from agent.contract import words
 from agent.contract.events import Reflected
 from agent.contract.outcome import Iteration
 from agent.contract.proposal import Candidate, Diagnosis, FileChange
@@ -32,9 +33,11 @@ async def reflect(state: State, work: Work) -> Reflection:
     earlier = state.get("iterations", [])
     stuck, before = state.get("stuck", 0), (await context.recall(Iteration, earlier[-1])).result if earlier else ""
     doubted, refuted = list(state.get("doubted", [])), list(state.get("refuted", []))
+    oracle = await context.recall(Oracle, state["oracle_ref"])
+    wanted = sum(map(len, oracle.must_turn.values()))
     for ref, packed in failed:
         candidate, verification = await context.recall(Candidate, ref), unpack(Verification, packed)
-        advice = _advice(verification)
+        advice = _advice(verification, wanted)
         lesson = await asyncio.to_thread(_lesson, candidate, verification, advice)
         lessons = remember(lessons, lesson)
         iteration = await iteration_of(candidate, verification, state["iteration"], advice)
@@ -83,13 +86,18 @@ async def _is_groundwork(ref: str, verification: Verification, state: State, con
     return len(verification.still_red) < sum(map(len, oracle.must_turn.values()))
 
 
-def _advice(verification: Verification) -> str:
+def _advice(verification: Verification, wanted: int) -> str:
+    """`wanted` counts the results that have to turn green."""
     if verification.judge == "guard":
         return "Stay within the policy."
     if verification.judge in ("opinion", "person"):
         return "Address the objection; passing checks are not enough."
     if verification.newly_red:
         return "Find how the failing tests' input differs from the broken tests' input; change it for the former only."
+    if 0 < (left := len(verification.still_red)) < wanted:
+        return (
+            f"{wanted - left} of {words.counted(wanted, 'failing result')} now pass: keep this part, and repair what is left."
+        )
     if verification.still_red:
         return "The cause lies elsewhere, or the change does not go far enough."
     return "Propose something that can be verified."

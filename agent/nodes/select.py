@@ -1,4 +1,4 @@
-"""Selects the best candidate that passed. The smallest wins, and every hunk that it does not need is dropped.
+"""Selects the best candidate that passed. The smallest wins, and without a model every hunk that it does not need is dropped.
 
 If it is known what changed since the last good commit, patches of these lines come first. Ties go to the patch without new
 lint, then to the one that most strategies proposed, then to its proposer's prior.
@@ -16,7 +16,7 @@ from agent.checks.findings import read_findings
 from agent.checks.oracle import Verification
 from agent.contract.events import Selected
 from agent.contract.last_good import Regression
-from agent.contract.proposal import Candidate, Edits
+from agent.contract.proposal import Candidate, Edits, is_model
 from agent.contract.verdicts import Oracle
 from agent.edits.changes import apply, changed_lines, diff, digest
 from agent.edits.hunks import depends_on_others, hunks, without_hunk
@@ -74,7 +74,12 @@ async def select(state: State, work: Work) -> Contest:
 async def _smallest(
     state: State, work: Work, candidate: Candidate, verification: Verification
 ) -> tuple[Candidate, Verification]:
-    """The candidate without the hunks that it does not need. Leaves enough time for the proof."""
+    """The candidate without the hunks that it does not need. Leaves enough time for the proof.
+
+    A model's change stays whole: a part of it may be right although no test asks for it.
+    """
+    if is_model(candidate.rung):
+        return candidate, verification
     oracle = await work.context.recall(Oracle, state["oracle_ref"])
     base = await base_runs(state, work.context)
     spare = replace(work, ledger=replace(work.ledger, seconds=work.ledger.seconds + gate.proof_seconds(base)))

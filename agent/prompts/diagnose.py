@@ -45,18 +45,14 @@ class Shown:
         )
 
 
-async def repair(situation: Situation, room: int, cause: str, asked: Sequence[str] = ()) -> Shown:
-    """`room` is the prompt's limit in tokens; `cause` is what the change should fix, or "".
-
-    `asked` are locations that the previous answer asked for: they come first, and little else is shown.
-    """
-    values, found = await _values(situation, room, asked)
+async def repair(situation: Situation, room: int, cause: str) -> Shown:
+    """`room` is the prompt's limit in tokens; `cause` is what the change should fix, or ""."""
+    values, found = await _values(situation, room)
     prompt = render(
         "repair",
         **values,
         others=_by_file(found.others),
         cause=cause,
-        asked=bool(asked),
         guidance=situation.policy.guidance,
         strategy=situation.strategy.partition(":")[0],
     )
@@ -92,12 +88,12 @@ async def diagnose(situation: Situation, room: int, *, has_history: bool, steps:
     )
 
 
-async def _values(situation: Situation, room: int, asked: Sequence[str] = ()) -> tuple[dict[str, object], View]:
+async def _values(situation: Situation, room: int) -> tuple[dict[str, object], View]:
     """The values that both prompts share."""
     room -= 1_200  # the template, and one more exchange
     code = CODE if situation.round == 1 else CODE_AFTER_FAILURE
     failures = failing.as_text(failing.red(situation), max(100, min(FAILURES, room // 4)))
-    found = await excerpts.view(situation, max(100, min(code, room // 2)), asked)
+    found = await excerpts.view(situation, max(100, min(code, room // 2)))
     tried = tuple(each.title[:160] for each in situation.earlier if each.title)
     return {
         "failures": failures,

@@ -39,17 +39,14 @@ class View:
     others: tuple[str, ...] = ()  # suspicious functions that did not fit, best first, in the same format
 
 
-async def view(situation: Situation, tokens: int, asked: Sequence[str] = ()) -> View:
-    """About `tokens` of code; always includes the first failing test and the likeliest function.
-
-    `asked` locations (as for `at`) come first, else those of the diagnosis.
-    """
+async def view(situation: Situation, tokens: int) -> View:
+    """About `tokens` of code, the diagnosis' locations first. Includes the first failing test and the likeliest function."""
     sources = Sources(situation.sandbox.base)
     failing = red(situation)
     tests = await _tests(failing, sources)
     frames = await _frames(failing, sources)
     raised = [place for place in frames if not is_test(place.module.path)]
-    leading, is_sure = await _leading(situation, asked, sources)
+    leading, is_sure = await _leading(situation, sources)
     sure = [*leading, *raised, *await _named(_places(situation.lessons), "changed by an earlier try", sources)]
     likely = await suspects(situation, sources, tests, sure) or await _imported(tests, sources)
     related = await _related([test for test in tests if family(test.module.path)], sources)
@@ -69,10 +66,8 @@ async def view(situation: Situation, tokens: int, asked: Sequence[str] = ()) -> 
     return View(found, frozenset(_names(passages.places)), tuple(others)[:OTHERS])
 
 
-async def _leading(situation: Situation, asked: Sequence[str], sources: Sources) -> tuple[list[Location], bool]:
+async def _leading(situation: Situation, sources: Sources) -> tuple[list[Location], bool]:
     """The locations that come first, and whether little else is needed."""
-    if asked:
-        return await _named(tuple(asked), "asked for", sources), True
     known = situation.diagnosis
     if known is None:
         return [], False

@@ -1,8 +1,9 @@
 """The language model's rung: asks for changes with several strategies, using the diagnosis and the lessons of earlier rounds.
 
-The first round is one direct call if there is a suspect or a useful traceback. If it fails, the debugger runs first
-(`agent/debugger`). If the diagnosis is unsure, each of its hypotheses is tried. If it is confident, several strategies are
-tried, each at a higher temperature than the last (best of N: running the checks judges every change).
+The first two rounds are one direct call each if there is a suspect or a useful traceback; the second one sees how the first
+change failed. If both fail, the debugger runs first (`agent/debugger`). If the diagnosis is unsure, each of its hypotheses is
+tried. If it is confident, several strategies are tried, each at a higher temperature than the last (best of N: running the
+checks judges every change).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _FUNCTION = re.compile(r"::(?:\w+\.)*_*[a-z]\w*(?:\(\))?$")  # a diagnosed locat
 _DEFINED = re.compile(r"\s*(?:async )?def (\w+)")
 LONGEST_TITLE = 140  # characters
 MAX_PARALLEL = 3
+DIRECT_ROUNDS = 2  # before a diagnosis: it costs a call that repeats most of the prompt
 SURE = 0.8  # a diagnosis of at least this confidence starts with one strategy; others follow only if it fails
 
 
@@ -52,8 +54,8 @@ class ModelProposer:
         """`DIAGNOSED` alone means that a diagnosis is needed first; the engine then calls this again."""
         known = situation.diagnosis
         if known is None:
-            is_first = situation.round == 1 and not situation.refuted
-            return (DIRECT,) if is_first and _stands_out(situation) else (DIAGNOSED,)
+            is_early = situation.round <= DIRECT_ROUNDS
+            return (DIRECT,) if is_early and _stands_out(situation) else (DIAGNOSED,)
         causes = (known.cause, *(known.hypotheses if known.confidence < UNSURE else ()))
         left = [at for at, cause in enumerate(causes) if not any(is_similar(cause, each) for each in situation.refuted)]
         if len(causes) > 1 and left:
@@ -127,19 +129,19 @@ class _Exchange:
             unseen = [] if asked else _unseen(changes, shown, is_useless)
             if self.situation.calls < 2 or not (asked or unseen or is_useless):
                 return edits, answer.text
+            more, paths = await diagnose.more(self.situation, asked or unseen)
+            if not (more or isinstance(edits, EditProblem)):
+                return edits, answer.text
             if asked:
-                shown = await diagnose.repair(self.situation, room, self.cause, asked)
-                again = shown.prompt
+                problem = f"{more or 'There is no such code.'}\n\n"
             else:
-                more, paths = await diagnose.more(self.situation, unseen)
-                if not (more or isinstance(edits, EditProblem)):
-                    return edits, answer.text
                 problem = f"{more}\n\nYou had not seen this code yet. " if more else ""
                 problem += f"Your answer could not be used: {edits.sentence} " if isinstance(edits, EditProblem) else ""
-                again = shown.prompt.then(
-                    answer.text[:room] or "(nothing)", f"{problem}Answer again with a change, in the described form."
-                )
-                shown = replace(shown, paths=tuple(dict.fromkeys((*shown.paths, *paths))))
+            again = shown.prompt.then(
+                answer.text[:room] or "(nothing)",
+                f"{problem}Answer {'' if asked else 'again '}with a change, in the described form.",
+            )
+            shown = replace(shown, paths=tuple(dict.fromkeys((*shown.paths, *paths))))
         second = await self._ask(again, 0.4)
         return (await _edits(second.text, self.situation, shown.paths))[0], second.text
 

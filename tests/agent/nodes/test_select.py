@@ -47,8 +47,15 @@ async def test_what_was_proposed_is_not_judged_again_after_its_smaller_self_was_
         return {"objection": pack(Objection("taste", "no"))}
 
     bench, proposed = Bench(tmp_path), with_a_note(CALC, "a - b", "a + b")
-    model = Scripted([(proposed,), (proposed,), ()], rung="model:scripted")
-    result = await bench.heal(model, opinions=(Opinion("taste", object_to),))
+    rung = Scripted([(proposed,), (proposed,), ()])
+    result = await bench.heal(rung, opinions=(Opinion("taste", object_to),))
     assert isinstance(result, NoRepair)
-    assert {digest(proposed), digest(RIGHT)} <= model.seen[-1].tried
+    assert {digest(proposed), digest(RIGHT)} <= rung.seen[-1].tried
     assert len(bench.of(events.Verified)) == 1
+
+
+async def test_a_part_of_a_models_change_that_no_test_asks_for_stays(tmp_path: Path) -> None:
+    proposed = with_a_note(CALC, "a - b", "a + b")
+    result = await Bench(tmp_path).heal(Scripted([(proposed,)], rung="model:scripted"))
+    assert isinstance(result, Repair), result
+    assert result.edits == proposed

@@ -174,7 +174,8 @@ async def test_a_failure_without_anything_to_go_by_is_diagnosed_first(tmp_path: 
     sure = Diagnosis("a", "logic", 0.9, "model:m")
     assert hosted.strategies(now) == ("direct",)
     assert hosted.strategies(lost) == ("diagnosed",)
-    assert hosted.strategies(replace(now, refuted=("x",))) == ("diagnosed",)
+    assert hosted.strategies(replace(now, refuted=("x",), round=2)) == ("direct",)
+    assert hosted.strategies(replace(now, round=3)) == ("diagnosed",)
     assert hosted.strategies(replace(now, diagnosis=unsure)) == ("hypothesis:0", "hypothesis:1", "hypothesis:2")
     assert hosted.strategies(replace(now, diagnosis=unsure, refuted=("a",))) == ("hypothesis:1", "hypothesis:2", "hypothesis:3")
     assert hosted.strategies(replace(now, diagnosis=unsure, calls=2)) == ("hypothesis:0",), "each may take a second asking"

@@ -91,22 +91,33 @@ def by_role(*repairs: Reply, diagnosis: Reply = DIAGNOSIS, review: Reply = ACCEP
     return answer
 
 
-async def test_what_failed_teaches_and_is_diagnosed_before_the_next_try(tmp_path: Path) -> None:
+async def test_after_a_first_failed_change_no_diagnosis_is_asked_for(tmp_path: Path) -> None:
     async with bench_with(tmp_path, by_role(WRONG, FIX)) as bench:
         result = await bench.heal_by_model()
     assert isinstance(result, Repair), result
+    first, second = [asked.prompt for asked in bench.server.asked if "You review" not in asked.prompt]
+    assert "calc.py\n-    return a - b\n+    return a * b\n=> " in second.partition("# The last changes that failed")[2]
+    assert "assert 6 == 5" in second
+    assert "The last changes that failed" not in first
+
+
+async def test_what_failed_twice_teaches_and_is_diagnosed_before_the_next_try(tmp_path: Path) -> None:
+    other = Reply((WRONG.content or "").replace("return a * b", "return a * b + 9"))
+    async with bench_with(tmp_path, by_role(other, WRONG, FIX)) as bench:
+        result = await bench.heal_by_model()
+    assert isinstance(result, Repair), result
     assert result.diagnosis.cause == "add subtracts"
-    direct, looked, *ways = [asked for asked in bench.server.asked if "You review" not in asked.prompt]
+    direct, _, looked, *ways = [asked for asked in bench.server.asked if "You review" not in asked.prompt]
     assert "You find out" in looked.prompt
     assert "assert 6 == 5" in looked.prompt
-    assert len(ways) == 2, "a second round is worth two ways"
+    assert len(ways) == 3, "a third round is worth three ways"
     assert all("assert 6 == 5" in way.prompt and "add subtracts" in way.prompt for way in ways)
     assert any("rewriting the one faulty function" in way.prompt for way in ways)
     tried = [way.prompt.partition("# The last changes that failed")[2] for way in ways]
     assert all("calc.py\n-    return a - b\n+    return a * b\n=> " in told for told in tried), "its own change, and its end"
     assert all(way.prompt.count("assert 6 == 5") == 1 for way in ways), "no lesson says it again"
     assert all(way.body["temperature"] > direct.body["temperature"] for way in ways)
-    assert len(bench.of(events.Verified)) == 2, "what both ways proposed alike is judged once"
+    assert len(bench.of(events.Verified)) == 3, "what all ways proposed alike is judged once"
 
 
 UNSURE = Reply(
@@ -117,7 +128,7 @@ UNSURE = Reply(
 async def test_an_unsure_diagnosis_has_each_of_its_causes_tried_and_refuted_ones_never_again(tmp_path: Path) -> None:
     again = Reply('{"cause": "B is wrong.", "confidence": 0.9}')
     same = "FUNCTION calc.py::add\n```python\ndef add(a, b):\n    return a - b  # {}\n```\n"
-    useless = [Reply(same.format(n)) for n in range(5)]
+    useless = [WRONG, *(Reply(same.format(n)) for n in range(5))]
     diagnoses = [UNSURE, again, again]
 
     def answer(asked: Asked) -> Reply:
@@ -126,12 +137,12 @@ async def test_an_unsure_diagnosis_has_each_of_its_causes_tried_and_refuted_ones
         return diagnoses.pop(0)
 
     async with bench_with(tmp_path, answer) as bench:
-        result = await bench.heal_by_model(Budget(iterations=3))
+        result = await bench.heal_by_model(Budget(iterations=4))
     assert isinstance(result, NoRepair)
     repairs = [asked.prompt for asked in bench.server.asked if "You repair" in asked.prompt]
     believed = ("a is wrong", "b is wrong", "double is wrong")
-    assert [sum(cause in prompt.partition("Not the cause")[0] for cause in believed) for prompt in repairs[1:4]] == [1, 1, 1]
-    assert not any("believed to be wrong\n```text\nB is wrong" in prompt for prompt in repairs[4:]), "it was refuted"
+    assert [sum(cause in prompt.partition("Not the cause")[0] for cause in believed) for prompt in repairs[2:5]] == [1, 1, 1]
+    assert not any("believed to be wrong\n```text\nB is wrong" in prompt for prompt in repairs[5:]), "it was refuted"
     looked = [asked.prompt for asked in bench.server.asked if "You find out" in asked.prompt]
     assert "b is wrong" in looked[1].partition("Not the cause")[2]
     assert "is refuted" in looked[2]
@@ -292,8 +303,9 @@ async def test_code_that_is_not_shown_can_be_asked_for_once(tmp_path: Path) -> N
     async with bench_with(tmp_path, asking, FIX, ACCEPTED) as bench:
         result = await bench.heal_by_model()
     assert isinstance(result, Repair), result
-    second = bench.server.asked[1].prompt
-    assert "`double`, asked for" in second
-    assert "could not be used" not in second
-    assert "You asked for code" in second
-    assert second.count("def test_add():") == 1, "what was shown is not sent twice"
+    first, asked, shown = (message["content"] for message in bench.server.asked[1].messages[-3:])
+    assert first == bench.server.asked[0].messages[-1]["content"], "the conversation goes on"
+    assert asked == asking.content
+    assert "`double`, asked for" in shown
+    assert "could not be used" not in shown
+    assert "def test_add():" not in shown, "what was shown is not sent twice"
