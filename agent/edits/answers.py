@@ -9,8 +9,8 @@
 
 An empty SEARCH creates a file. Weak models write a unified diff, JSON, a whole file, or a function without its path instead:
 these are accepted if they are unambiguous, and so are blocks with a fence inside, without the last marker, or with the markers
-of other tools. Anything else is an `EditProblem`, whose sentence goes back to the model once. The block's format is Aider's
-("diff"). `agent/edits/placement.py` applies the changes to files.
+or tags of other tools. Anything else is an `EditProblem`, whose sentence goes back to the model once. The block's format is
+Aider's ("diff"). `agent/edits/placement.py` applies the changes to files.
 """
 
 from __future__ import annotations
@@ -37,11 +37,13 @@ _REPLACE = re.compile(r"\s{0,12}(>{5,9} ?(REPLACE|UPDATED)?|[>+]{3,9} ?(REPLACE|
 _FUNCTION = re.compile(r"[#*`\s]*FUNCTION:?\s+`?(?:(?P<path>[^:`\s]+)::)?(?P<name>[\w.]+)(?:\(\))?[`*:\s]*$")
 _FENCE = re.compile(r"\s*(?P<ticks>`{3,}|~{3,})[\w+-]*\s*$")
 _FILE = re.compile(r"(---|\+\+\+) (?P<path>[^\t\n]+)")
+_PATCHED = re.compile(r"\*\*\* (?P<how>Update|Add|Delete) File: (?P<path>[^\n]{1,300})")
 _JSON_KEYS = (
     ("path", "file", "filename", "file_path", "filepath"),
     ("search", "old", "old_string", "old_text", "old_str", "original", "find", "before"),
     ("replace", "new", "new_string", "new_text", "new_str", "replacement", "updated", "after"),
 )
+_TAG = re.compile(rf"<(?P<end>/?)(?P<name>{'|'.join(key for keys in _JSON_KEYS for key in keys)})>")
 _QUOTES = re.compile(r"\"\"\"|'''")
 _NUMBERED = re.compile(r"\s*(?P<number>\d+)\s?[:|] ?(?P<line>.*)$")
 _NONE = "/dev/null"
@@ -83,8 +85,9 @@ def parse(answer: str) -> tuple[Change, ...] | EditProblem:
         return EditProblem("The answer was empty.")
     if len(answer) > LONGEST:
         return EditProblem(f"The answer is longer than {LONGEST // 1024} KiB; answer with only the changed lines.")
-    rest = [line.removesuffix("\r") for line in answer.split("\n")]
-    for read in (_as_prompted, _as_diff, _as_json, _as_fences):
+    said = answer.rpartition("</think>")[2] or answer  # what a model thinks aloud is no answer
+    rest = [line.removesuffix("\r") for line in said.split("\n")]
+    for read in (_as_prompted, _as_diff, _as_json, _as_tags, _as_fences):
         changes = read(rest)
         if isinstance(changes, EditProblem):
             return changes
@@ -137,7 +140,16 @@ def _as_diff(rest: list[str]) -> list[Change] | EditProblem:
     for line, following in zip(rest, [*rest[1:], ""], strict=True):
         is_fence = bool(_FENCE.match(line)) and not (in_hunk and line[:1] == " ")  # else it is a line of the file
         in_fence ^= is_fence
-        if line.startswith("--- ") and following.startswith("+++ "):
+        if named := _PATCHED.match(line):  # the patch format of OpenAI's tools
+            close()
+            in_hunk, path = False, named["path"].strip()
+            if named["how"] == "Delete":
+                return EditProblem(f"An answer cannot remove {path}; empty it instead.")
+            in_hunk = named["how"] == "Add"
+        elif line.startswith("*** "):
+            close()
+            in_hunk = False
+        elif line.startswith("--- ") and following.startswith("+++ "):
             close()
             in_hunk, path = False, _diff_path(line, following)
             if _diff_path(following, following) == _NONE:
@@ -190,6 +202,25 @@ def _json_block(entry: dict[str, object]) -> Block | None:
     return Block(path, tuple(old.removesuffix("\n").split("\n")), tuple(new.removesuffix("\n").split("\n")) if new else ())
 
 
+def _as_tags(rest: list[str]) -> list[Change] | EditProblem:
+    """XML-like elements: a path, the old text and the new text, in this order."""
+    text, changes = "\n".join(rest), list[Change]()
+    tags = list(_TAG.finditer(text))
+    elements = [
+        (one["name"], text[one.end() : other.start()])
+        for one, other in pairwise(tags)
+        if not one["end"] and other["end"] and one["name"] == other["name"]
+    ]
+    path, known = "", [next((at for at, keys in enumerate(_JSON_KEYS) if name in keys), -1) for name, _ in elements]
+    for at, (_, content) in enumerate(elements[: MOST * 3]):
+        if known[at] == 0:
+            path = content.strip()
+        elif known[at] == 1 and known[at + 1 : at + 2] == [2]:
+            old, new = (each.removeprefix("\n").removesuffix("\n") for each in (content, elements[at + 1][1]))
+            changes.append(Block(path, tuple(old.split("\n")), tuple(new.split("\n")) if new else ()))
+    return changes
+
+
 def _as_fences(rest: list[str]) -> list[Change] | EditProblem:
     """Code blocks below their file's path, or with one whole function."""
     changes: list[Change] = []
@@ -205,7 +236,7 @@ def _as_fences(rest: list[str]) -> list[Change] | EditProblem:
             changes.append(WholeFunction(file, defined, text))
         elif path:
             changes.append(WholeFile(path, text))
-        elif (name := _only_definition(text)) is not None:
+        elif (name := only_definition(text)) is not None:
             changes.append(WholeFunction("", name, text))
         at = after
     return changes
@@ -236,7 +267,7 @@ def _python(text: Sequence[str]) -> ast.Module | None:
     return parse_python("\n".join(line.removeprefix(margin) for line in text))
 
 
-def _only_definition(text: tuple[str, ...]) -> str | None:
+def only_definition(text: tuple[str, ...]) -> str | None:
     tree = _python(text)
     match tree.body if tree else []:
         case [ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name)]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 
 from agent.contract.proposal import Edits, FileChange
-from agent.edits.answers import Block, Change, WholeFile, WholeFunction, clean_path, readings
+from agent.edits.answers import Block, Change, WholeFile, WholeFunction, clean_path, only_definition, readings
 from agent.edits.changes import EditProblem, lines
 from agent.source.outline import Definition, Module, parse
+
+_ELISION = re.compile(
+    r"\s*(?:\.\.\.|#.{0,80}(?:\.\.\.|…|\b(?:unchanged|existing code|rest of|remains? the same)\b).{0,80})\s*$", re.IGNORECASE
+)
 
 
 def resolve(changes: tuple[Change, ...], sources: Mapping[str, str | None], shown: Sequence[str] = ()) -> Edits | EditProblem:
@@ -162,11 +167,15 @@ def _replace_file(change: WholeFile, path: str, text: str | None) -> str | EditP
         return EditProblem(f"There is no file {path}; a new one is a block with an empty SEARCH.")
     body = "\n".join(change.text)
     before, after = parse(text), parse(body)
+    if before is not None and after is None and (name := only_definition(change.text)) is not None:  # an indented method
+        return _replace_function(WholeFunction(path, name, change.text), path, text)
     if before is None or after is None:
         return EditProblem(f"The code block for {path} cannot be placed; use a SEARCH/REPLACE block.")
     names, given = ({each.name for each in Module(path, source).definitions} for source in (text, body))
     missing = (names | _bound(before.body)) - (given | _bound(after.body))
     if names and not missing:
+        if _leaves_out(body, text):
+            return _elided(f"The code block for {path}")
         return body + "\n" if text.endswith("\n") and not body.endswith("\n") else body
     if given and given <= names and all(getattr(node, "name", None) in given for node in after.body):
         return _replace_each(after.body, body, path, text, "")
@@ -212,6 +221,8 @@ def _replace_function(change: WholeFunction, path: str, text: str) -> str | Edit
     if methods:
         owner = old.name if old.is_class else old.name.rpartition(".")[0]
         return _replace_each(methods, "\n".join(plain), path, text, f"{owner}.")
+    if _leaves_out("\n".join(plain), "\n".join(text.split("\n")[old.first - 1 : old.last])):
+        return _elided(f"The code block of FUNCTION {path}::{change.name}")
     if holder is None or getattr(holder, "name", None) != change.name.rpartition(".")[2]:
         return EditProblem(f"The code block of FUNCTION {path}::{change.name} must be exactly one definition of that name.")
     is_decorated = bool(getattr(holder, "decorator_list", None))
@@ -219,6 +230,19 @@ def _replace_function(change: WholeFunction, path: str, text: str) -> str | Edit
     indent = " " * old.node.col_offset
     new = tuple(indent + line.removeprefix(margin) if line.strip() else "" for line in body)
     return _splice(text, start - 1, old.last, new)
+
+
+def _leaves_out(new: str, old: str) -> bool:
+    """Does the new code stand for more: with `...` as a statement, or a comment about the rest, that the old one lacks?"""
+
+    def signs(code: str) -> int:
+        return sum(bool(_ELISION.match(line)) for line in code.split("\n"))
+
+    return signs(new) > signs(old)
+
+
+def _elided(what: str) -> EditProblem:
+    return EditProblem(f"{what} leaves out code (`...`); write all of it, or use a SEARCH/REPLACE block.")
 
 
 def _methods(given: ast.ClassDef, old: Definition) -> list[ast.stmt] | str:

@@ -20,6 +20,42 @@ NEUTRAL = {ast.Add: 0, ast.Sub: 0, ast.BitOr: 0, ast.BitXor: 0, ast.LShift: 0, a
            ast.Mult: 1, ast.Div: 1, ast.FloorDiv: 1, ast.Mod: 1, ast.Pow: 1}  # fmt: skip
 NEUTRAL_LEFT = {ast.Add: 0, ast.BitOr: 0, ast.BitXor: 0, ast.Mult: 1}
 CANCELLING = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.BitXor, ast.BitAnd, ast.BitOr)
+ASKING = frozenset(
+    [
+        "get",
+        "keys",
+        "values",
+        "items",
+        "copy",
+        "lower",
+        "upper",
+        "strip",
+        "lstrip",
+        "rstrip",
+        "split",
+        "rsplit",
+        "startswith",
+        "endswith",
+        "find",
+        "rfind",
+        "index",
+        "count",
+        "join",
+        "replace",
+        "format",
+        "encode",
+        "decode",
+        "isdigit",
+        "isalpha",
+        "isalnum",
+        "title",
+        "capitalize",
+        "partition",
+        "union",
+        "intersection",
+        "difference",
+    ]
+)  # methods that only answer: their call alone is a statement without effect
 ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _Unit = ast.expr | ast.stmt
 
@@ -150,6 +186,8 @@ def _does_nothing(value: ast.expr) -> bool:
     """Docstrings and `...` do nothing either, but people write them."""
     if isinstance(value, ast.Constant):
         return not (value.value is Ellipsis or (isinstance(value.value, str) and len(value.value) > 10))
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in ASKING:
+        return True
     acting = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
     return not any(isinstance(node, acting) for node in ast.walk(value))
 

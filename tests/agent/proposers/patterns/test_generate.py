@@ -170,6 +170,8 @@ def test_each_family_lists_its_change(before: str, after: str) -> None:
         ("if a in b:\n        return c", "if b in b:\n        return c"),
         ("if a:\n        return c", "if True:\n        return c"),
         ("a += b", "a += 0"),
+        ("a.setdefault(b, c)", "a.get(b, c)"),
+        ("a.sort()", "a.copy()"),
     ],
 )
 def test_nobody_would_write_it(before: str, after: str) -> None:
@@ -190,6 +192,8 @@ def test_nobody_would_write_it(before: str, after: str) -> None:
         ("f(a)", "return f(a)"),
         ("if a:\n        f(a)", "if a is not None:\n        f(a)"),
         ("return b == c", "return c == b"),
+        ("b = a.setdefault(b, c)", "b = a.get(b, c)"),
+        ("a.append(b)", "a.extend(b)"),
     ],
 )
 def test_somebody_could_have_written_it(before: str, after: str) -> None:
