@@ -41,7 +41,7 @@ def neighbours(change: FileChange) -> list[Change]:
         for rewrite, title in _of_node(new, node, written):
             text = rewrite.apply(after)
             if text not in (before, after) and text not in found:
-                found[text] = _as_change(old, text, title, rewrite.prior)
+                found[text] = _as_change(old, text, title, rewrite.prior, after.count("\n", 0, rewrite.start) + 1)
     return sorted(found.values(), key=lambda each: -each.score)[:MOST]
 
 
@@ -81,8 +81,9 @@ def _common(one: str, other: str) -> tuple[int, int]:
     return head, tail
 
 
-def _as_change(old: Source, text: str, title: str, prior: float) -> Change:
-    """The new text as one change of the old one; it is swapped in if it lies in the body of one function."""
+def _as_change(old: Source, text: str, title: str, prior: float, line: int) -> Change:
+    """The new text as one change of the old one; it is swapped in if it lies in the body of one function. `line` is where the
+    mutation stands in the changed file."""
     head, tail = _common(old.text, text)
     start, end = head, len(old.text) - tail
     rewrite = Rewrite(start, end, text[head : len(text) - tail], title, prior)
@@ -92,7 +93,6 @@ def _as_change(old: Source, text: str, title: str, prior: float) -> Change:
         if isinstance(node, FunctionNode) and _offset(old, node.body[0]) <= start and end <= old.span(node)[1]
     ]
     outermost = max(around, key=lambda node: old.span(node)[1] - old.span(node)[0], default=None)
-    line = old.text.count("\n", 0, start) + 1
     return Change(old.path, rewrite, prior, outermost.lineno if outermost is not None else 0, line, "")
 
 

@@ -44,7 +44,9 @@ def show(console: Console, fits: Mapping[str, Fit]) -> None:
         known = found.coefficients
         console.print(plain(f"{kind}: {known.data}{'' if known.very_sure else '; never very sure'}", "bold"))
         if not found.reliability:
-            console.print(plain(f"  {found.observations} judged changes are too few to fit it."))
+            console.print(
+                plain(f"  {found.observations} judged changes from {len(found.repositories)} repositories: too few to fit it.")
+            )
             continue
         weights = ", ".join(f"{name} {weight:+.2f}" for name, weight in known.weights.items())
         console.print(plain(f"  start {known.start:+.2f}, {weights}"))

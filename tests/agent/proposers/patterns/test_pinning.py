@@ -38,6 +38,11 @@ def test_another_operand_is_tried() -> None:
     assert "return a * c" in tried(change("return 2", "return a * b", three))
 
 
+def test_a_neighbour_is_named_by_its_line_in_the_changed_file() -> None:
+    written = change("    return part / 10\n", "    result = 0\n    result += part / 100\n    return result\n")
+    assert {near.line for near in neighbours(written)} == {2, 3, 4}
+
+
 def test_what_the_change_left_alone_is_not_mutated() -> None:
     assert [line for line in tried(change("part / 10", "part / whole")) if "n" in line.replace("return", "").split()] == []
     assert [line for line in tried(change("10", "100")) if line == "return whole / 100"] == []

@@ -175,7 +175,7 @@ def test_unsure_changes_are_judged_and_the_confidence_is_fitted_on_them(cache: P
     assert json.loads(out)["patterns"]["observations"] == len(entry["details"]["verified"])
     assert set(json.loads(out_file.read_text())) == {"patterns", "history", "tools", "model", "other"}
     code, out, said = bench(cache, "fit", str(state))
-    assert (code, "judged changes are too few to fit it" in out) == (0, True), said
+    assert (code, "from 1 repositories: too few to fit it" in out) == (0, True), said
 
 
 def test_files_that_cannot_be_fitted_on_are_named(cache: Path, tmp_path: Path) -> None:
