@@ -190,7 +190,7 @@ class ProcessState:
     def __init__(self, root: str, paths: Collection[str | None]) -> None:
         self.containers: list[tuple[Any, Any, int]] = []
         self.caches: list[tuple[Any, int]] = []
-        self.spaces: list[tuple[Mapping[str, Any], list[int]]] = []
+        self.spaces: list[tuple[Mapping[str, Any], list[int], dict[str, Any]]] = []
         seen: set[int] = set()
         for module in list(sys.modules.values()):
             if hot_swap.repository_path(root, getattr(module, "__file__", None) or "") in paths:
@@ -202,7 +202,7 @@ class ProcessState:
         if id(space) in seen or len(seen) > MANY:
             return
         seen.add(id(space))
-        self.spaces.append((space, list(map(id, space.values()))))
+        self.spaces.append((space, list(map(id, space.values())), dict(space)))
         for name, value in list(space.items()):
             if not name.startswith("__"):  # in particular, not `__builtins__`
                 self._add(value, seen)
@@ -230,8 +230,8 @@ class ProcessState:
     def restore(self) -> bool:
         """Restore what was changed; returns False if that is impossible. Takes microseconds."""
         try:
-            for space, ids in self.spaces:
-                if len(space) != len(ids) or list(map(id, space.values())) != ids:
+            for space, ids, before in self.spaces:
+                if (len(space) != len(ids) or list(map(id, space.values())) != ids) and not _put_back(space, before):
                     return False
             for cache, size in self.caches:
                 if cache.cache_info().currsize != size:
@@ -245,6 +245,18 @@ class ProcessState:
             return self._global_state() == self.global_state
         except Exception:  # methods of the repository's containers, caches and values
             return False
+
+
+def _put_back(space: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Gives the names of a module or an object their values again, such as a logger's handlers; a class refuses that."""
+    if not isinstance(space, dict):
+        return False
+    for name in [name for name in space if name not in before]:
+        del space[name]
+    for name, value in before.items():
+        if space.get(name, space) is not value:
+            space[name] = value
+    return True
 
 
 def _same(container: Any, before: Any) -> bool:

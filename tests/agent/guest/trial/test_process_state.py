@@ -66,10 +66,23 @@ def test_small_changes_are_put_back(tmp_path: Path, module: ModuleType, change: 
     assert (module.registry.items, module.remember.__defaults__, module.doubled.cache_info().currsize) == ([1, 2], ([],), 0)
 
 
-def test_a_changed_name_ends_the_process(tmp_path: Path, module: ModuleType) -> None:
+def test_names_of_modules_and_objects_get_their_values_again(tmp_path: Path, module: ModuleType) -> None:
+    kept = keeper(tmp_path)
+    count, items = module.count, module.registry.items
+    module.count, module.more = 7, 8
+    module.registry.items, module.registry.other = [3], 4
+    del module.order
+    assert kept.restore()
+    assert (module.count, module.registry.items, module.order) == (count, items, [1, 2])
+    assert module.registry.items is items
+    assert not hasattr(module, "more")
+    assert not hasattr(module.registry, "other")
+
+
+def test_a_changed_name_of_a_class_ends_the_process(tmp_path: Path, module: ModuleType) -> None:
     kept = keeper(tmp_path)
     assert kept.restore()
-    module.count = 7
+    module.Registry.known = {}
     assert not kept.restore()
 
 
