@@ -20,42 +20,10 @@ NEUTRAL = {ast.Add: 0, ast.Sub: 0, ast.BitOr: 0, ast.BitXor: 0, ast.LShift: 0, a
            ast.Mult: 1, ast.Div: 1, ast.FloorDiv: 1, ast.Mod: 1, ast.Pow: 1}  # fmt: skip
 NEUTRAL_LEFT = {ast.Add: 0, ast.BitOr: 0, ast.BitXor: 0, ast.Mult: 1}
 CANCELLING = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.BitXor, ast.BitAnd, ast.BitOr)
-ASKING = frozenset(
-    [
-        "get",
-        "keys",
-        "values",
-        "items",
-        "copy",
-        "lower",
-        "upper",
-        "strip",
-        "lstrip",
-        "rstrip",
-        "split",
-        "rsplit",
-        "startswith",
-        "endswith",
-        "find",
-        "rfind",
-        "index",
-        "count",
-        "join",
-        "replace",
-        "format",
-        "encode",
-        "decode",
-        "isdigit",
-        "isalpha",
-        "isalnum",
-        "title",
-        "capitalize",
-        "partition",
-        "union",
-        "intersection",
-        "difference",
-    ]
-)  # methods that only answer: their call alone is a statement without effect
+# Methods that only answer: their call alone is a statement without effect.
+ASKING = frozenset({"get", "keys", "values", "items", "copy", "lower", "upper", "strip", "lstrip", "rstrip", "split", "rsplit",
+                    "startswith", "endswith", "find", "rfind", "index", "count", "join", "replace", "format", "encode", "decode",
+                    "title", "partition", "union", "intersection", "difference"})  # fmt: skip
 ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _Unit = ast.expr | ast.stmt
 
