@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from agent.contract import words
 from agent.contract.budget import RungCost, Usage
-from agent.contract.events import AnyEvent, Degraded, ModelCalled, Proposed, RungSpent
+from agent.contract.events import AnyEvent, Degraded, ModelCalled, Proposed
 from agent.contract.last_good import Culprit, Regression
 from agent.contract.memory import Recollection
 from agent.contract.outcome import Iteration
@@ -46,11 +46,10 @@ async def propose(state: State, work: Work) -> Proposals:
     began = work.background.began if collects else context.monotonic()
     found = await _collected(work, at, situation) if collects else await _asked(work, at, situation)
     if found is None:
-        seconds, note = context.monotonic() - began, "it goes on while a model is asked"
-        text = f"Nothing found in {words.took(seconds)}: the search goes on while a model is asked"
-        spent = RungSpent(text=text, rung=proposer.rung, seconds=seconds, tried=0, passed=0, tokens=0, cost=0.0, note=note)
-        await context.emit(spent)
-        return {"searching": at + 1, "proposed": [], "rounds": [pack(StrategyResult(0, 0, True, False, ""))]}
+        so_far = RungCost(proposer.rung, context.monotonic() - began, 0, 0, Usage(), "it goes on while a model is asked")
+        await report_cost(work, so_far)
+        rounds = [pack(StrategyResult(0, 0, True, False, ""))]
+        return {"searching": at + 1, "proposed": [], "rounds": rounds, "rungs": [pack(so_far)]}
     update = await _proposed(work, proposer.rung, found, context.monotonic() - began, situation)
     if collects:
         return {**update, "searching": 0}

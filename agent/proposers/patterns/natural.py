@@ -22,8 +22,8 @@ NEUTRAL_LEFT = {ast.Add: 0, ast.BitOr: 0, ast.BitXor: 0, ast.Mult: 1}
 CANCELLING = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.BitXor, ast.BitAnd, ast.BitOr)
 # Methods that only answer: their call alone is a statement without effect.
 ASKING = frozenset({"get", "keys", "values", "items", "copy", "lower", "upper", "strip", "lstrip", "rstrip", "split", "rsplit",
-                    "startswith", "endswith", "find", "rfind", "index", "count", "join", "replace", "format", "encode", "decode",
-                    "title", "partition", "union", "intersection", "difference"})  # fmt: skip
+                    "startswith", "endswith", "find", "rfind", "index", "count", "join", "replace", "format", "encode",
+                    "decode", "title", "partition", "union", "intersection", "difference"})  # fmt: skip
 ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _Unit = ast.expr | ast.stmt
 

@@ -62,7 +62,8 @@ async def test_the_model_does_not_wait_and_the_search_is_stopped_when_it_heals(b
     assert isinstance(result, Repair), result
     assert search.ends == ["stopped"]
     (told,) = [event for event in bench.of(events.RungSpent) if event.rung == "patterns"]
-    assert "the search goes on while a model is asked" in told.text
+    assert told.text == "Mutation search found nothing (it goes on while a model is asked)"
+    assert [cost.rung for cost in result.log.rungs] == ["patterns", "model:scripted"]
 
 
 async def test_what_the_search_finds_meanwhile_is_judged_after_the_models_failure(bench: Bench) -> None:
@@ -71,7 +72,7 @@ async def test_what_the_search_finds_meanwhile_is_judged_after_the_models_failur
     assert isinstance(result, Repair), result
     assert search.ends == ["ended"]
     assert result.log.iterations[-1].rung == "patterns"
-    assert [cost.tried for cost in result.log.rungs if cost.rung == "patterns"] == [7]
+    assert [cost.tried for cost in result.log.rungs if cost.rung == "patterns"] == [0, 7]
 
 
 async def test_what_the_search_finds_while_the_model_answers_is_judged_beside_its_change(bench: Bench) -> None:
@@ -86,7 +87,7 @@ async def test_what_the_search_finds_while_the_model_answers_is_judged_beside_it
     assert isinstance(result, Repair), result
     assert result.edits == RIGHT, "the smaller change, although the model's was asked for"
     assert result.choices == ("changes calc.py",)
-    assert [cost.rung for cost in result.log.rungs] == ["patterns", "model:scripted"]
+    assert [cost.rung for cost in result.log.rungs] == ["patterns", "patterns", "model:scripted"]
 
 
 async def test_when_the_model_is_at_its_end_the_search_is_waited_for(bench: Bench) -> None:
