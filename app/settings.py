@@ -157,7 +157,7 @@ class Settings(BaseSettings):
         "long for a local model on a machine with fewer than eight cores.",
     )
     min_confidence: float = Field(
-        0.7,
+        0.8,
         ge=0,
         le=1,
         description="Confidence that a repair needs for a pull request. A less sure change is shown as a suspect, with a "

@@ -27,7 +27,7 @@ class Policy:
     allow_reversals: bool = False  # a repair may take back what the last change did
     rungs: tuple[str, ...] = ("tools", "history", "patterns", "model")
     autonomy: Autonomy = "full"
-    min_confidence: float = 0.7  # 0..1; a verified change below it is shown as a suspect, not published
+    min_confidence: float = 0.8  # 0..1; a verified change below it is shown as a suspect, not published
     head_start: float = 5.0  # seconds of search before a model is asked beside it; 0 asks at once
     guidance: str = ""  # the repository's hints for repairs: shown to models as data, never as instructions
 

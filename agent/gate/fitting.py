@@ -23,7 +23,7 @@ from agent.gate.confidence import OTHER, Coefficients, confidence_of
 
 FEWEST = 20  # observations of a kind of rung; with fewer, its estimate stays
 FEWEST_VERY_SURE, RIGHT_VERY_SURE = 60, 0.95
-THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
+THRESHOLDS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9)
 ESTIMATED = "an estimate: no data"
 
 _TRUST_START, _TRUST_WEIGHTS = 0.25, 2.0  # precisions of the priors around the estimates
@@ -32,8 +32,8 @@ _WEIGHTS = {"prior": 0.6, "kept": 0.4, "pinned": 0.3, "alternatives": -0.3, "unl
             "elsewhere": -1.5, "lines": -0.25, "degraded": -0.4}  # fmt: skip
 # A model writes more lines, of which tests rarely pin each down; and a weak one often answers its second opinions badly.
 _OF_A_MODEL = {"doubts": -0.9, "undecided": -0.2, "passing": 0.0, "degraded": -0.25}
-_ESTIMATES = {"patterns": (2.2, {"doubts": -1.2}), "history": (2.2, {"doubts": -1.2}), "tools": (2.2, {"doubts": -0.6}),
-              "model": (1.7, _OF_A_MODEL), OTHER: (1.7, {"doubts": -1.2})}  # fmt: skip
+_ESTIMATES = {"patterns": (2.2, {"doubts": -1.2}), "history": (2.2, {"doubts": -1.0}), "tools": (2.2, {"doubts": -0.5}),
+              "model": (2.1, _OF_A_MODEL), OTHER: (1.7, {"doubts": -1.2})}  # fmt: skip
 
 ESTIMATES: Mapping[str, Coefficients] = MappingProxyType(
     {
@@ -74,11 +74,14 @@ class Fit(msgspec.Struct, frozen=True):
 
 
 def observations(repository: str, entries: Iterable[Entry]) -> Iterator[Observation]:
-    """The judged changes of a benchmark's results, also those that were too unsure to be published."""
+    """The judged changes of a benchmark's results, also those that were too unsure to be published. The same change, such as
+    that of one line broken at two commits, counts once."""
+    seen: set[object] = set()
     for entry in entries:
         for change in _verified(entry):
-            right, signals = change.get("right"), change.get("signals")
-            if isinstance(right, bool) and isinstance(signals, dict) and signals:
+            right, signals, diff = change.get("right"), change.get("signals"), change.get("diff", len(seen))
+            if isinstance(right, bool) and isinstance(signals, dict) and signals and diff not in seen:
+                seen.add(diff)
                 yield Observation(repository, rung_kind(str(change.get("rung", ""))), signals, right)
 
 

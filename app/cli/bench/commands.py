@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 bench = typer.Typer(help="Measure fix rate, correctness by held-out tests, time and cost on a benchmark.", no_args_is_help=True)
 
-DEFAULT_LEAST = 0.7  # as `agent.contract.task.Policy`
+DEFAULT_LEAST = 0.8  # as `agent.contract.task.Policy`
 
 Ids = Annotated[str | None, typer.Option("--task-ids", metavar="A,B", help="Only these tasks.")]
 Jobs = Annotated[int, typer.Option("--jobs", min=1, max=64, help="Number of tasks to run at once.")]

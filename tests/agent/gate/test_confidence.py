@@ -7,6 +7,7 @@ import msgspec
 from agent.challenge.judgement import Challenged
 from agent.contract.outcome import VERY_SURE
 from agent.contract.proposal import Candidate, FileChange
+from agent.contract.task import Policy
 from agent.gate.confidence import SURE, coefficients, confidence_of, estimate, signals
 from agent.gate.fitting import ESTIMATES
 
@@ -109,4 +110,4 @@ def test_it_stays_a_probability_however_bad_it_is() -> None:
 def test_a_clean_repair_of_each_rung_is_published_by_default() -> None:
     for kind in ("tools", "history", "patterns", "model"):
         found = estimate(Candidate(kind, SMALL.edits, "small"), 0, (), NOTHING)
-        assert found.value >= 0.7, (kind, coefficients()[kind])
+        assert found.value >= Policy().min_confidence, (kind, coefficients()[kind])

@@ -98,7 +98,8 @@ def test_very_sure_has_to_be_earned_on_repositories_that_were_left_out(count: in
 
 def test_only_judged_changes_with_signals_are_observations() -> None:
     changes = [
-        {"rung": "model:m", "signals": {"prior": 0.5}, "right": True},
+        {"rung": "model:m", "signals": {"prior": 0.5}, "right": True, "diff": "-a\n+b\n"},
+        {"rung": "model:m", "signals": {"prior": 0.4}, "right": True, "diff": "-a\n+b\n"},
         {"rung": "patterns", "signals": {"prior": 0.5}, "right": None},
         {"rung": "patterns", "signals": {}, "right": True},
         {"rung": "patterns"},

@@ -67,7 +67,7 @@ async def test_a_hunk_that_is_not_needed_is_dropped(bench: Bench) -> None:
         FileChange("calc.py", CALC, CALC.replace("a - b", "a + b") + "\n\nNOTE = 1\n"),
         FileChange("notes.txt", None, "hm\n"),
     )
-    result = await bench.heal(Scripted([(edits,)], rung="model:scripted"))
+    result = await bench.heal(Scripted([(edits,)]))
     assert isinstance(result, Repair), result
     assert result.edits == RIGHT
 

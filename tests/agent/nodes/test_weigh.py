@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.contract import events
+from agent.contract import events, words
 from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.proposal import Candidate, Edits
 from agent.contract.task import Policy
@@ -49,7 +49,7 @@ async def test_an_unsure_change_is_shown_and_not_published(bench: Bench) -> None
     (suspect,) = result.suspects
     assert suspect.edits == RIGHT
     assert suspect.evidence.checks, "it is proven like one that is published"
-    assert "(89% sure, and a pull request needs 100%): changes calc.py" in result.reason
+    assert f"({words.percent(suspect.confidence)} sure, and a pull request needs 100%): changes calc.py" in result.reason
     assert result.next_step
     (opinion,) = [each for each in bench.of(events.Opined) if each.step == "weigh"]
     assert not opinion.accepted
@@ -80,9 +80,8 @@ async def test_an_unsure_change_counts_as_another_that_passes(bench: Bench) -> N
 
 
 async def test_the_likeliest_suspect_comes_first(bench: Bench) -> None:
-    result = await bench.heal(
-        WithPriors({0.1: RIGHT}, rung="model:m"), WithPriors({0.9: NATURAL}, rung="tools"), policy=DEMANDING
-    )
+    rungs = WithPriors({0.1: RIGHT}, rung="codemod"), WithPriors({0.9: NATURAL}, rung="tools")
+    result = await bench.heal(*rungs, policy=Policy(min_confidence=1.0, rungs=("codemod", "tools")))
     assert isinstance(result, NoRepair)
     sure = [each.confidence for each in result.suspects]
     assert sure == sorted(sure, reverse=True)
