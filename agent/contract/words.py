@@ -14,6 +14,7 @@ _STEPS = {
     "compare": "Comparing with the last good commit",
     "localize": "Locating the fault",
     "diagnose": "Asking the model for the cause",
+    "weigh": "Weighing how sure the patch is",
     "verify": "Verifying the patch: failing checks first, then everything else",
     "prove": "Proving the patch: more runs with it, one without it",
     "challenge": "Testing the patch beyond the suite",

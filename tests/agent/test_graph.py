@@ -316,6 +316,7 @@ def test_a_killed_repair_is_finished_by_another_process(tmp_path: Path) -> None:
         "prove",
         "challenge",
         "review",
+        "weigh",
         "approve",
         "report",
         "changes calc.py",

@@ -55,7 +55,10 @@ async def test_half_shows_a_failing_test_and_judges_by_the_rest(labs: Labs, tmp_
         buggy = files["solution.py"]
         assert buggy == str(TASK["prompt"]) + str(TASK["buggy_solution"])
         right = await trial.judge(repair(buggy, buggy.replace("min", "max")))
-        assert (right.heldout_correct, right.how) == (True, "3 of 3 held-out tests pass")
+        assert (right.heldout_correct, right.how) == (
+            True,
+            "3 of 3 held-out tests pass; the same as the reference on 187 inputs",
+        )
         wrong = await trial.judge(
             repair(buggy, "def top(numbers):\n    return {1: -1, 5: 5}[abs(numbers[1]) if numbers else 0]\n")
         )

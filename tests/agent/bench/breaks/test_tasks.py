@@ -161,14 +161,14 @@ async def test_a_break_of_covered_code_is_a_task_and_its_repair_is_judged(labs: 
 @pytest.mark.long
 async def test_the_same_seed_sets_up_the_same_tasks(labs: Labs, checkout: Path) -> None:
     shown = []
-    for seed in (1, 1, 2):
+    for seed in (1, 1, 2, 3):
         bench = await tasks.load(checkout, 3, seed)
         for id_ in list(bench.groups)[:2]:  # only two functions are covered
             async with bench.trial(id_, labs) as trial:
                 shown.append((trial.group, trial.specimen.files["shelf.py"]))
     assert shown[0][1] != shown[1][1], "no break is there twice"
     assert shown[:2] == shown[2:4]
-    assert shown[:2] != shown[4:]
+    assert shown[:2] != shown[4:6] or shown[:2] != shown[6:], "other seeds give other tasks"
 
 
 async def test_a_commit_with_failing_tests_is_passed_over(labs: Labs, tmp_path: Path) -> None:

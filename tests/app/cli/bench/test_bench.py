@@ -238,7 +238,16 @@ async def test_a_model_is_asked_only_when_it_is_named(cache: Path, tmp_path: Pat
 @pytest.mark.long
 def test_people_get_a_table(cache: Path, tmp_path: Path) -> None:
     code, out, said = bench(
-        cache, "humanevalfix", "--data", tasks(tmp_path, HEALABLE, GREEN), "--task-ids", "T/1", "--oracle", "half"
+        cache,
+        "humanevalfix",
+        "--data",
+        tasks(tmp_path, HEALABLE, GREEN),
+        "--task-ids",
+        "T/1",
+        "--oracle",
+        "half",
+        "--min-confidence",
+        "0",
     )
     assert code == 0, said
     rows = [line.split() for line in out.splitlines()]

@@ -267,7 +267,7 @@ def test_a_job_of_the_checkout_is_healed_with_the_steps_before_its_tests(cache: 
         "    def test_edge(self):\n        self.assertTrue(fits(3))\n\n    def test_above(self):\n"
         "        self.assertFalse(fits(4))\n"
     )
-    code, out, said = fix(cache, checkout, "--job", "tests", "--json")
+    code, out, said = fix(cache, checkout, "--job", "tests", "--json", "--min-confidence", "0")
     assert code == 0, said
     assert json.loads(out)["files"] == ["limit.py"]
     code, _, said = fix(cache, checkout, "--job", "other")
