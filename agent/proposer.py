@@ -107,12 +107,12 @@ class BackgroundSearch:
 
     async def result(self, seconds: float | None = None) -> Proposal | None:
         """None if there is none within this time, or if the search was lost. Raises what the search raised."""
-        if self._task is None:
+        if (task := self._task) is None:
             return None
-        done, _ = await asyncio.wait({self._task}, timeout=seconds)
-        if not done:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+        if not done or self._task is not task:  # another strategy of the model has taken it meanwhile
             return None
-        task, self._task = self._task, None
+        self._task = None
         return task.result()
 
     async def stop(self) -> None:
