@@ -354,7 +354,8 @@ async def test_progress_that_github_does_not_take_does_not_hold_up_the_work(
 ) -> None:
     attempt_id = await taken(plant.store, plant.request)
     plant.github.faults.primary_limit("PATCH", f"/repos/{NAME}/check-runs/*", reset_in=50)
-    monkeypatch.setattr("app.attempt.progress.STEP_SECONDS", 0.1)
+    # Long enough that the request reaches GitHub on a busy machine: the final report must not be the one that is refused.
+    monkeypatch.setattr("app.attempt.progress.STEP_SECONDS", 2.0)
 
     async def stepping(
         _: Engine, __: Case, *, blobs: Blobs, emit: Emit, reply: Reply | None, memory: Memory | None
