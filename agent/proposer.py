@@ -97,10 +97,10 @@ class BackgroundSearch:
 
     def __init__(self) -> None:
         self._task: asyncio.Task[Proposal] | None = None
-        self.began = 0.0  # `Context.monotonic` when it was started
+        self.since: float | None = None  # `Context.monotonic` since when it goes on beside a model
 
-    def start(self, search: Coroutine[Any, Any, Proposal], now: float) -> None:
-        self._task, self.began = asyncio.create_task(search), now
+    def start(self, search: Coroutine[Any, Any, Proposal]) -> None:
+        self._task, self.since = asyncio.create_task(search), None
 
     def has_ended(self) -> bool:
         return self._task is not None and self._task.done()

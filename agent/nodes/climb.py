@@ -34,7 +34,7 @@ async def climb(state: State, work: Work) -> Direction:
             rung, fruitless = names.index(wanted), 0
         else:
             update |= await fell_back(work, "climb", f"`{wanted}` was requested, but is not an enabled source of patches")
-    if state.get("searching") and work.background.has_ended():
+    if state.get("searching") and work.background.has_ended() and work.ledger.spent_up() is None:
         return {**update, "rung": rung, "fruitless": fruitless, "strategies": [COLLECT], "iteration": state["iteration"] + 1}
     costs = []
     while rung < len(work.ladder) and work.ledger.spent_up() is None:

@@ -26,7 +26,7 @@ from agent.proposer import Proposal, Situation, Strategist
 from agent.report import culprits
 from agent.report.recording import report_cost
 from agent.state import Direction, Proposals, State, StrategyResult, Work, fell_back, pack, red_of, unpack
-from sandbox.base import DeadlinePassed, LimitExceeded
+from sandbox.base import DeadlinePassed, LimitExceeded, SandboxError
 
 SEARCH = "patterns"  # the rung that can go on in the background
 COLLECT = "collect"  # the strategy that takes the result of the search that went on
@@ -43,24 +43,37 @@ async def propose(state: State, work: Work) -> Proposals:
     proposer = work.ladder[at]
     situation = await situation_of({**state, "rung": at}, work)
     situation = replace(situation, strategy="" if collects else state["strategy"])
-    began = work.background.began if collects else context.monotonic()
+    began = context.monotonic()
+    if collects and work.background.since is not None:
+        began = work.background.since
     found = await _collected(work, at, situation) if collects else await _asked(work, at, situation)
     if found is None:
-        so_far = RungCost(proposer.rung, context.monotonic() - began, 0, 0, Usage(), "it goes on while a model is asked")
+        work.background.since = context.monotonic()
+        so_far = RungCost(proposer.rung, work.background.since - began, 0, 0, Usage(), "it goes on while a model is asked")
         await report_cost(work, so_far)
         rounds = [pack(StrategyResult(0, 0, True, False, ""))]
         return {"searching": at + 1, "proposed": [], "rounds": rounds, "rungs": [pack(so_far)]}
     update = await _proposed(work, proposer.rung, found, context.monotonic() - began, situation)
     if collects:
         return {**update, "searching": 0}
-    if state.get("searching") and (ended := await work.background.result(0)) is not None:
-        # What the search has found meanwhile is judged beside the model's change: their rank decides.
+    if state.get("searching") and (ended := await _found_meanwhile(work)) is not None:
+        # It is judged beside the model's change: their rank decides.
         searched = work.ladder[state["searching"] - 1].rung
-        seconds = context.monotonic() - work.background.began
-        beside = await _proposed(work, searched, ended, seconds, situation)
+        since = work.background.since
+        beside = await _proposed(work, searched, ended, context.monotonic() - (began if since is None else since), situation)
         joined = {name: [*beside[name], *update[name]] for name in ("proposed", "rungs", "usage")}
-        return {**update, **joined, "searching": 0}  # type: ignore[typeddict-item]
+        answer = unpack(StrategyResult, update["rounds"][0])
+        rounds = [pack(replace(answer, plausible=answer.plausible + ended.plausible))]
+        return {**update, **joined, "rounds": rounds, "searching": 0}  # type: ignore[typeddict-item]
     return update
+
+
+async def _found_meanwhile(work: Work) -> Proposal | None:
+    """What the search has found while a model answered; None if it goes on, or lost its sandbox: then it is made again."""
+    try:
+        return await work.background.result(0)
+    except SandboxError:  # the model's answer is paid for: it is kept, and the next step finds out what became of the sandbox
+        return None
 
 
 async def _proposed(work: Work, rung: str, proposal: Proposal, seconds: float, situation: Situation) -> Proposals:
@@ -93,7 +106,7 @@ async def _asked(work: Work, at: int, situation: Situation) -> Proposal | None:
     """The rung's answer; None if it is a search that goes on in the background, as a model can be asked meanwhile."""
     if not _leaves_room(work, at):
         return await _ask(work, at, situation)
-    work.background.start(_ask(work, at, situation), work.context.monotonic())
+    work.background.start(_ask(work, at, situation))
     return await work.background.result(work.task.policy.head_start * (1 if _is_spacious(work, at) else CROWDED))
 
 

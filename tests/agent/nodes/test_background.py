@@ -31,6 +31,7 @@ class Searching:
 
     found: tuple[Edits, ...] = ()
     seconds: float = 60.0
+    plausible: int = 0
     error: Exception | None = None
     rung: str = "patterns"
     ends: list[str] = field(default_factory=list)
@@ -48,7 +49,7 @@ class Searching:
         if self.error is not None:
             raise self.error
         made = tuple(Candidate(self.rung, edits, f"found {at}") for at, edits in enumerate(self.found))
-        return Proposal(made, 7, len(made), note="searched")
+        return Proposal(made, 7, max(self.plausible, len(made)), note="searched")
 
 
 def model(*rounds: tuple[Edits, ...]) -> Scripted:
@@ -82,12 +83,25 @@ async def test_what_the_search_finds_while_the_model_answers_is_judged_beside_it
             return await super().propose(situation)
 
     two_lines = change("    return a - b", "    total = a\n    return total + b")
-    search, asked = Searching((RIGHT,), seconds=0.5), Slow([(two_lines,)], rung="model:scripted")
+    search, asked = Searching((RIGHT,), seconds=0.5, plausible=5), Slow([(two_lines,)], rung="model:scripted")
     result = await bench.heal(search, asked, policy=QUICK)
     assert isinstance(result, Repair), result
     assert result.edits == RIGHT, "the smaller change, although the model's was asked for"
     assert result.choices == ("changes calc.py",)
     assert [cost.rung for cost in result.log.rungs] == ["patterns", "patterns", "model:scripted"]
+    assert result.alternatives == 5, "four more of the search, and the model's"
+
+
+async def test_a_search_that_loses_its_sandbox_does_not_lose_the_models_answer(bench: Bench) -> None:
+    class Slow(Scripted):
+        async def propose(self, situation: Situation) -> Proposal:
+            await asyncio.sleep(1.0)
+            return await super().propose(situation)
+
+    asked = Slow([(RIGHT,)], rung="model:scripted")
+    result = await bench.heal(Searching(seconds=0.3, error=SandboxLost("gone")), asked, policy=QUICK)
+    assert isinstance(result, Repair), result
+    assert len(asked.seen) == 1, "a model is not paid twice for one answer"
 
 
 async def test_when_the_model_is_at_its_end_the_search_is_waited_for(bench: Bench) -> None:
