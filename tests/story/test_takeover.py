@@ -33,7 +33,13 @@ async def test_a_worker_killed_in_the_middle_of_a_search_is_replaced(story: Stor
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("writes", [("check-runs", "git/commits"), ("git/refs", "pulls")], ids=["early", "late"])
+@pytest.mark.parametrize(
+    ("module_database_url", "writes"),
+    [("sqlite", ("check-runs", "git/commits")), ("postgresql", ("git/refs", "pulls"))],
+    ids=["sqlite-early", "postgresql-late"],
+    indirect=["module_database_url"],
+    scope="module",
+)
 async def test_workers_killed_after_a_write_leave_one_of_each(story: Story, writes: tuple[str, str]) -> None:
     """Two workers die, one after the other: each after a write that took effect and of which it never heard."""
     repository = f"acme/killed-{writes[0].replace('/', '-')}"
