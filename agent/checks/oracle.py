@@ -35,6 +35,7 @@ class Verification:
     starved: bool = False  # it ran out of memory, perhaps because of parallel runs
     unmoved: bool = False  # every target still fails with the same message as without the change
     judge: Literal["gate", "guard", "opinion", "person"] = "gate"
+    instead: str = ""  # what the guard allows instead, as a sentence
 
 
 def merge(runs: Sequence[CheckRun]) -> CheckRun:

@@ -36,10 +36,36 @@ from agent.source.test_files import is_snapshot, is_test
 TESTS = "tests"  # the only rule that a policy can lift: the test itself may be wrong
 
 
+_FILE = "Leave this file as it is, and repair the source code."
+_RUN = "Repair what the code does for every caller; it must not know that it is tested, nor change how tests run or are judged."
+# What a patch may do instead, by the rule that it breaks.
+_INSTEAD = {
+    TESTS: "Leave the tests as they are, and repair the code that they check.",
+    "size": "Change only what the failing checks need.",
+    "special-case": "Compute the result from the input, so that it is also right for inputs that no test has.",
+    "swallowed": "Let the error be raised, and repair what causes it.",
+    "silenced": "Repair what is reported instead of silencing it.",
+    "weakened": "Keep every assertion, and repair what makes it fail.",
+    "deleted": "Keep what is there, and change only what is wrong in it.",
+    "emptied": "Keep what is there, and change only what is wrong in it.",
+    "dependency": "Use only what the project requires already, or what a failure reports as missing.",
+    "path": "Name files by their path inside the repository.",
+    "reversal": "Keep what the change is for, and repair what it broke.",
+    "empty": "Answer with a change of the code.",
+    **dict.fromkeys(("start-up", "protected", "ci", "settings", "lock", "instructions", "judge", "shadow", "binary"), _FILE),
+    **dict.fromkeys(("under-test", "way-out", "agrees"), _RUN),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     rule: str
     sentence: str
+
+    @property
+    def instead(self) -> str:
+        """What a patch may do instead, as a sentence."""
+        return _INSTEAD.get(self.rule, "Propose another change.")
 
 
 _SECRET = re.compile(

@@ -50,7 +50,8 @@ async def guard(state: State, work: Work) -> Candidates:
         text = f"Refused by policy because {refusal.sentence}: {candidate.title}"
         await context.emit(Guarded(text=text, title=candidate.title, rule=refusal.rule))
         refused.append(refusal.rule)
-        failed.append([ref, pack(Verification(False, f"refused: {refusal.sentence}", judge="guard"))])
+        verdict = Verification(False, f"refused: {refusal.sentence}", judge="guard", instead=refusal.instead)
+        failed.append([ref, pack(verdict)])
     plausible = sum(unpack(StrategyResult, packed).plausible for packed in state.get("rounds", []))
     return {
         "proposed": Overwrite([]),  # type: ignore[typeddict-item]

@@ -89,7 +89,7 @@ async def _is_groundwork(ref: str, verification: Verification, state: State, con
 def _advice(verification: Verification, wanted: int) -> str:
     """`wanted` counts the results that have to turn green."""
     if verification.judge == "guard":
-        return "Stay within the policy."
+        return verification.instead
     if verification.judge in ("opinion", "person"):
         return "Address the objection; passing checks are not enough."
     if verification.newly_red:

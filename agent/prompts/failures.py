@@ -50,8 +50,8 @@ def as_text(found: Sequence[Failure], tokens: int) -> str:
         if estimate_tokens(text + more) > tokens:
             if not shown:
                 kept = _fitting(lines, _assertion(lines), (tokens - estimate_tokens(f"{text}{failure.id}")) * 3)
-                text += "\n".join(["", "", f"--- {failure.id}", *kept]) if kept else ""
-            break
+                return text + "\n".join(["", "", f"--- {failure.id}", *kept]) if kept else text
+            continue  # a later one may be shorter
         shown.add(kind)
         text += more
     return text

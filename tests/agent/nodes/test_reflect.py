@@ -72,3 +72,9 @@ async def test_changes_that_mend_the_failing_test_and_break_others_alike_are_not
     assert len(told) == 2
     assert all("it fixes the failing tests but breaks" in lesson for lesson in told)
     assert all("input differs from the broken tests' input" in lesson for lesson in told)
+
+
+async def test_a_refusal_is_answered_with_what_is_allowed_instead(tmp_path: Path) -> None:
+    weaker = (FileChange("test_signs.py", FILES["test_signs.py"], FILES["test_signs.py"].replace("== 0", "== 1")),)
+    told = await lessons(tmp_path, weaker)
+    assert told[0].endswith("test_signs.py is a test. Leave the tests as they are, and repair the code that they check.")

@@ -34,3 +34,12 @@ def test_messages_beyond_the_room_are_left_out_whole() -> None:
 
 def test_one_endless_message_is_bounded() -> None:
     assert len(as_text([Failure(VerdictId("a"), "m" * 10_000)], 100)) < 400
+
+
+def test_a_traceback_too_long_for_the_room_does_not_hide_a_later_one() -> None:
+    details = ["a.py:1: E\nE   first", "\n".join(f"b.py:{number}: {'x' * 200}" for number in range(40)), "c.py:1: E\nE   third"]
+    found = [Failure(VerdictId(f"test_{at}"), f"message {at}", text) for at, text in enumerate(details)]
+    told = as_text(found, 400)
+    assert "E   first" in told
+    assert "b.py" not in told
+    assert "E   third" in told
