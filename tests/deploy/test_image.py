@@ -20,7 +20,7 @@ import pytest
 
 from tests.story.service import free_port
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # the first one waits for the installation
 ROOT = Path(__file__).resolve().parents[2]
 BUILD_SECONDS = 600
 
