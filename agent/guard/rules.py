@@ -28,6 +28,7 @@ from agent.guard.deciding_files import deciding_file_findings
 from agent.guard.exits import exiting_may_pass, reports_only_an_exit_code, verdicts_are_printed
 from agent.guard.python import changes_only_requirements, code_findings, same_tree
 from agent.guard.requirements import new_names, requirement_findings
+from agent.guard.reversals import REVERSAL
 from agent.source.ini import read_ini
 from agent.source.languages import LANGUAGES
 from agent.source.protected import BUILD_SETTINGS, CI_FILES, INSTRUCTIONS, LINT_SETTINGS, LOCKS, START_UP, TEST_SETTINGS
@@ -50,7 +51,7 @@ _INSTEAD = {
     "emptied": "Keep what is there, and change only what is wrong in it.",
     "dependency": "Use only what the project requires already, or what a failure reports as missing.",
     "path": "Name files by their path inside the repository.",
-    "reversal": "Keep what the change is for, and repair what it broke.",
+    REVERSAL: "Keep what the change is for, and repair what it broke.",
     "empty": "Answer with a change of the code.",
     **dict.fromkeys(("start-up", "protected", "ci", "settings", "lock", "instructions", "judge", "shadow", "binary"), _FILE),
     **dict.fromkeys(("under-test", "way-out", "agrees"), _RUN),

@@ -44,8 +44,7 @@ async def propose(state: State, work: Work) -> Proposals:
     situation = await situation_of({**state, "rung": at}, work)
     situation = replace(situation, strategy="" if collects else state["strategy"])
     began = context.monotonic()
-    if collects and work.background.since is not None:
-        began = work.background.since
+    since = began if work.background.since is None else work.background.since
     found = await _collected(work, at, situation) if collects else await _asked(work, at, situation)
     if found is None:
         work.background.since = context.monotonic()
@@ -53,14 +52,13 @@ async def propose(state: State, work: Work) -> Proposals:
         await report_cost(work, so_far)
         rounds = [pack(StrategyResult(0, 0, True, False, ""))]
         return {"searching": at + 1, "proposed": [], "rounds": rounds, "rungs": [pack(so_far)]}
-    update = await _proposed(work, proposer.rung, found, context.monotonic() - began, situation)
+    update = await _proposed(work, proposer.rung, found, context.monotonic() - (since if collects else began), situation)
     if collects:
         return {**update, "searching": 0}
     if state.get("searching") and (ended := await _found_meanwhile(work)) is not None:
         # It is judged beside the model's change: their rank decides.
         searched = work.ladder[state["searching"] - 1].rung
-        since = work.background.since
-        beside = await _proposed(work, searched, ended, context.monotonic() - (began if since is None else since), situation)
+        beside = await _proposed(work, searched, ended, context.monotonic() - since, situation)
         joined = {name: [*beside[name], *update[name]] for name in ("proposed", "rungs", "usage")}
         answer = unpack(StrategyResult, update["rounds"][0])
         rounds = [pack(replace(answer, plausible=answer.plausible + ended.plausible))]

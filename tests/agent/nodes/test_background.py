@@ -52,6 +52,14 @@ class Searching:
         return Proposal(made, 7, max(self.plausible, len(made)), note="searched")
 
 
+class Slow(Scripted):
+    """A model that answers after the searches of these tests have ended."""
+
+    async def propose(self, situation: Situation) -> Proposal:
+        await asyncio.sleep(1.5)
+        return await super().propose(situation)
+
+
 def model(*rounds: tuple[Edits, ...]) -> Scripted:
     return Scripted(list(rounds), rung="model:scripted")
 
@@ -77,11 +85,6 @@ async def test_what_the_search_finds_meanwhile_is_judged_after_the_models_failur
 
 
 async def test_what_the_search_finds_while_the_model_answers_is_judged_beside_its_change(bench: Bench) -> None:
-    class Slow(Scripted):
-        async def propose(self, situation: Situation) -> Proposal:
-            await asyncio.sleep(1.5)
-            return await super().propose(situation)
-
     two_lines = change("    return a - b", "    total = a\n    return total + b")
     search, asked = Searching((RIGHT,), seconds=0.5, plausible=5), Slow([(two_lines,)], rung="model:scripted")
     result = await bench.heal(search, asked, policy=QUICK)
@@ -93,11 +96,6 @@ async def test_what_the_search_finds_while_the_model_answers_is_judged_beside_it
 
 
 async def test_a_search_that_loses_its_sandbox_does_not_lose_the_models_answer(bench: Bench) -> None:
-    class Slow(Scripted):
-        async def propose(self, situation: Situation) -> Proposal:
-            await asyncio.sleep(1.0)
-            return await super().propose(situation)
-
     asked = Slow([(RIGHT,)], rung="model:scripted")
     result = await bench.heal(Searching(seconds=0.3, error=SandboxLost("gone")), asked, policy=QUICK)
     assert isinstance(result, Repair), result
