@@ -113,11 +113,11 @@ async def test_a_way_that_does_not_close_ends_the_machine(e2b: E2B, index: Index
 async def test_a_way_that_could_not_be_opened_is_closed_all_the_same(
     e2b: E2B, index: Index, tmp_path: Path, cancelled: bool
 ) -> None:
-    # Cancelled while it waits for the late answer, not after a second try.
+    # Cancelled while it waits for the answer, not after a second try.
     account = replace(e2b.account, timeouts=Timeouts(call=20.0 if cancelled else 2.0, create=3.0, line=20.0))
     async with e2b_sandboxes(tmp_path, account, index.access).open("half") as sandbox:
         opened = sandbox.gate.opened()
-        e2b.faults.add(Fault(NETWORK, kind="late") if cancelled else Fault(NETWORK, status=400, message="no such rule"))
+        e2b.faults.add(Fault(NETWORK, kind="silent") if cancelled else Fault(NETWORK, status=400, message="no such rule"))
         opening = asyncio.create_task(opened.__aenter__())
         if cancelled:  # its rules are in force then, and nobody has heard of it
             await until(lambda: "allow_out" in str(e2b.machine.rules) or "allowOut" in str(e2b.machine.rules))

@@ -13,11 +13,11 @@ class Fault:
 
     status: answer with `status` and `message`. reset: a TCP reset, in a stream after `after` events. stall: no answer, in a
     stream after `after` events. end: a stream ends without its end. late: what was asked for is done, and the answer is lost.
-    deaf: the answer is that it is done, and nothing is.
+    silent: what was asked for is done, and no answer comes. deaf: the answer is that it is done, and nothing is.
     """
 
     at: str
-    kind: Literal["status", "reset", "stall", "end", "late", "deaf"] = "status"
+    kind: Literal["status", "reset", "stall", "end", "late", "silent", "deaf"] = "status"
     status: int = 500
     message: str = "injected"
     headers: Mapping[str, str] = field(default_factory=dict)

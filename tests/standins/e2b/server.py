@@ -61,7 +61,7 @@ class E2B:
         self.requests.append(key)
         fault = self.faults.at(key)
         if fault is not None and not (key in STREAMS and fault.kind != "late" and self._in_stream(fault)):
-            if fault.kind == "late":
+            if fault.kind in ("late", "silent"):
                 response = await self._answer(request, None)
                 if isinstance(response, StreamingResponse):
                     async for _ in response.body_iterator:
@@ -72,7 +72,7 @@ class E2B:
             if fault.kind == "deaf":
                 await Response(status_code=204)(scope, receive, send)
                 return
-            if fault.kind == "stall":
+            if fault.kind in ("stall", "silent"):
                 await asyncio.sleep(STALL)
             response = refusal(fault.status, fault.message)
             response.headers.update(fault.headers)
