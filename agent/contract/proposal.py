@@ -28,6 +28,7 @@ class Diagnosis:
     evidence: tuple[str, ...] = ()  # observations that support it, one line each
     hypotheses: tuple[str, ...] = ()  # other possible causes, if the confidence is low
     places: tuple[str, ...] = ()  # where to change the code: "pkg/a.py::Class.method" or "pkg/a.py:12"
+    observed: tuple[str, ...] = ()  # what was run to find it, with the output: untrusted text
 
 
 @dataclass(frozen=True, slots=True)

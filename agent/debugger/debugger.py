@@ -7,7 +7,7 @@ It gets their output quoted as data. Refuted causes are rejected.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from agent.contract.budget import Usage
 from agent.contract.outcome import Iteration
@@ -25,6 +25,8 @@ from agent.report.reflection import fenced
 STEPS = 6  # messages with tool calls
 TOKENS = 24_000  # for one diagnosis; every step repeats the conversation
 KEPT = 1_500  # characters of each model message that stay in the conversation
+RUNNING = ("run_snippet", "run_test")  # tools whose output shows values, which the repair needs too
+OBSERVED, LONGEST_CALL, LONGEST_OUTPUT = 2, 300, 500  # outputs that the repair sees, characters of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Debugger:
     rung: str  # name of the model whose rung comes next
     situation: Situation
     history: Sequence[Iteration] = ()
+    _observed: list[str] = field(default_factory=list)
 
     async def conclude(self) -> tuple[Diagnosis, Usage]:
         """The model's diagnosis. Raises `ModelError` (`ModelUnavailable` without a conclusion) and `SandboxError`."""
@@ -55,7 +58,7 @@ class Debugger:
             is_last = step >= steps or used >= TOKENS or prompt.tokens + 2_000 > room
             if concluded is not None:
                 if (kept := _without_refuted(concluded, situation.refuted)) is not None:
-                    return kept, usage
+                    return replace(kept, observed=tuple(self._observed[-OBSERVED:])), usage
                 reply = "That cause is refuted: a change that addressed it failed. Conclude with another, or call a tool."
                 malformed += 1
             elif calls and not is_last:
@@ -75,6 +78,8 @@ class Debugger:
         for call in calls:
             name = f"{call.name} {' '.join(call.arguments.values())}"
             printed = "This output was already shown." if name in asked else await tools.answer(call)
+            if call.name in RUNNING and name not in asked:
+                self._observed.append(f"{name[:LONGEST_CALL]}\n{printed[:LONGEST_OUTPUT]}")
             asked.add(name)
             answers.append(f"# {name.splitlines()[0][:120]}\n{fenced(printed, 'text')}")
         return "\n\n".join(answers)

@@ -31,7 +31,7 @@ from sandbox.base import DeadlinePassed, LimitExceeded, SandboxError
 SEARCH = "patterns"  # the rung that can go on in the background
 COLLECT = "collect"  # the strategy that takes the result of the search that went on
 CROWDED, SPACIOUS = 4, 8  # factor on the head start beside a model on this machine, unless it has that many cores
-EARLIER = 2  # failed patches that a rung sees
+EARLIER = 2  # failed patches that a rung sees: the last ones, and the one that fixed most
 GRACE = 20.0  # seconds beyond its time limit, after which a rung is stopped
 
 
@@ -137,6 +137,9 @@ async def situation_of(state: State, work: Work, *, with_change: bool = True) ->
     base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
     rungs_left = max(1, len(work.ladder) - state["rung"])
     known, memories = state.get("diagnosis"), state.get("memories_ref")
+    earlier = state.get("iterations", [])[-EARLIER:]
+    if (best := state.get("partial")) and best[1] not in earlier:
+        earlier = [best[1], *earlier[1:]]
     regression, culprit = (state.get("regression_ref"), state.get("culprit_ref")) if with_change else (None, None)
     return Situation(
         sandbox=work.task.sandbox,
@@ -149,7 +152,7 @@ async def situation_of(state: State, work: Work, *, with_change: bool = True) ->
         seconds=max(1.0, (work.ledger.seconds_left() - proof_seconds({run.check: run for run in base})) / rungs_left),
         diagnosis=unpack(Diagnosis, known) if known else None,
         lessons=tuple(state.get("lessons", [])),
-        earlier=tuple([await context.recall(Iteration, ref) for ref in state.get("iterations", [])[-EARLIER:]]),
+        earlier=tuple([await context.recall(Iteration, ref) for ref in earlier]),
         hints=(*work.task.hints, *state.get("guidance", [])),
         memories=await context.recall(tuple[Recollection, ...], memories) if memories else (),
         tried=frozenset(state.get("tried", [])),

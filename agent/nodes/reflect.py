@@ -32,6 +32,7 @@ async def reflect(state: State, work: Work) -> Reflection:
     lessons, refs, tried = state.get("lessons", []), [], []
     earlier = state.get("iterations", [])
     stuck, before = state.get("stuck", 0), (await context.recall(Iteration, earlier[-1])).result if earlier else ""
+    partial = state.get("partial", [])
     doubted, refuted = list(state.get("doubted", [])), list(state.get("refuted", []))
     oracle = await context.recall(Oracle, state["oracle_ref"])
     wanted = sum(map(len, oracle.must_turn.values()))
@@ -43,6 +44,9 @@ async def reflect(state: State, work: Work) -> Reflection:
         iteration = await iteration_of(candidate, verification, state["iteration"], advice)
         await context.emit(Reflected(text=f"Learned: {advice}", lesson=lesson, lessons=lessons))
         refs.append(await context.keep(iteration))
+        fixed = 0 if verification.newly_red or not verification.still_red else wanted - len(verification.still_red)
+        if fixed > (partial or [0])[0]:
+            partial = [fixed, refs[-1]]
         tried.append(digest(candidate.edits))
         stuck, before = (stuck + 1 if verification.reason == before else 0), verification.reason
         if candidate.hypothesis and verification.still_red:
@@ -61,6 +65,7 @@ async def reflect(state: State, work: Work) -> Reflection:
         "winner": None,
         "objection": None,
         "iterations": refs,
+        "partial": partial,
         "tried": tried,
         "lessons": lessons,
         "stuck": stuck,

@@ -25,6 +25,7 @@ from agent.source.test_files import is_test
 FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_100, 2_400  # tokens, as `estimate_tokens` counts them
 HINTS, MEMORY, TRIED = 900, 700, 700  # characters: of a hint, of an earlier repair, of a failed change's lines
 CHANGE = 1_500  # characters of what changed since the last good commit
+SEEN = 2_000  # characters of what the debugger saw
 MOST_SHOWN, SHOWN = 3, 1_000  # locations that an answer may ask for, their tokens
 _SHOW = re.compile(r"^[ \t*`-]*+SHOW:?[ \t]++`?([\w./-]+\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|kt)(?:::[\w.]+|:\d+))", re.MULTILINE)
 
@@ -53,10 +54,19 @@ async def repair(situation: Situation, room: int, cause: str) -> Shown:
         **values,
         others=_by_file(found.others),
         cause=cause,
+        observed=_observed(situation, cause),
         guidance=situation.policy.guidance,
         strategy=situation.strategy.partition(":")[0],
     )
     return Shown(prompt, _paths(found), found.shown)
+
+
+def _observed(situation: Situation, cause: str) -> str:
+    """What the debugger saw: its evidence for this cause, and what it ran."""
+    known = situation.diagnosis
+    if known is None or not cause:
+        return ""
+    return "\n".join([*(f"- {each}" for each in known.evidence if cause == known.cause), *known.observed])[:SEEN]
 
 
 def asked_for(answer: str) -> list[str]:

@@ -78,3 +78,14 @@ async def test_a_refusal_is_answered_with_what_is_allowed_instead(tmp_path: Path
     weaker = (FileChange("test_signs.py", FILES["test_signs.py"], FILES["test_signs.py"].replace("== 0", "== 1")),)
     told = await lessons(tmp_path, weaker)
     assert told[0].endswith("test_signs.py is a test. Leave the tests as they are, and repair the code that they check.")
+
+
+async def test_the_change_that_fixed_most_is_shown_until_the_end(tmp_path: Path) -> None:
+    tests = (
+        "from signs import sign\n\ndef test_zero():\n    assert sign(0) == 0\n\ndef test_large():\n    assert sign(4) == 2\n"
+    )
+    rounds = ["else 2", "else 3", "else 4", "else 5"]
+    model = Scripted([(changed("else 1", each),) for each in rounds], rung="model:m")
+    await Bench(tmp_path).heal(model, files={**FILES, "test_signs.py": tests})
+    shown = [["else 2" in each.diff for each in now.earlier] for now in model.seen]
+    assert shown == [[], [True], [True, False], [True, False]]

@@ -35,7 +35,8 @@ pytestmark = pytest.mark.usefixtures("remembered_runs")
 
 ACCEPTED = Reply('{"accept": true, "reason": ""}', tokens=(50, 10))
 DIAGNOSIS = Reply(
-    'Sure! {"cause": "add subtracts", "category": "Logic", "confidence": "70%", "where": ["calc.py::add"]} Hope that helps.',
+    'Sure! {"cause": "add subtracts", "category": "Logic", "confidence": "70%", "where": ["calc.py::add"], '
+    '"evidence": ["it gives -1"]} Hope that helps.',
     tokens=(100, 20),
 )
 FIX = Reply(
@@ -112,6 +113,7 @@ async def test_what_failed_twice_teaches_and_is_diagnosed_before_the_next_try(tm
     assert "assert 6 == 5" in looked.prompt
     assert len(ways) == 3, "a third round is worth three ways"
     assert all("assert 6 == 5" in way.prompt and "add subtracts" in way.prompt for way in ways)
+    assert all("while looking for the cause\n```text\n- it gives -1\n```" in way.prompt for way in ways)
     assert any("rewriting the one faulty function" in way.prompt for way in ways)
     tried = [way.prompt.partition("# The last changes that failed")[2] for way in ways]
     assert all("calc.py\n-    return a - b\n+    return a * b\n=> " in told for told in tried), "its own change, and its end"
