@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agent.challenge.specification import body_of, cut, is_stated
+from agent.challenge.specification import body_of, is_stated
 from agent.contract import words
 from agent.contract.budget import Usage
 from agent.contract.events import Emit
@@ -31,7 +31,6 @@ SECONDS = 60.0  # for the model's answer
 PATIENCE = 20.0  # seconds for one run of its tests
 MOST, LONGEST = 8, 16_000  # tests, characters of an answer that are read
 MOST_NAMED = 4  # functions that the prompt names
-LONGEST_TRIED = 1_500  # characters of earlier tests that are shown
 _UNLIKE = ("AssertionError", "Failed: DID NOT RAISE")  # a wrong result; other errors may be the test's fault
 _BLOCK = re.compile(r"^(`{3,})(?:python|py)?[ \t]*\n(.*?)^\1", re.MULTILINE | re.DOTALL)
 
@@ -47,13 +46,11 @@ class TestFindings:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What the model sees. Without `diff` it does not see the change; `tried` are earlier tests."""
+    """What the model sees: never the change."""
 
     functions: tuple[str, ...]  # the changed ones: "parse", "Parser.feed"
     specification: str
     tests: str
-    diff: str = ""
-    tried: tuple[str, ...] = ()
 
 
 async def ask(models: Models, brief: Brief, *, seconds: float, emit: Emit) -> tuple[tuple[str, ...], Usage]:
@@ -61,14 +58,11 @@ async def ask(models: Models, brief: Brief, *, seconds: float, emit: Emit) -> tu
 
     Raises `ModelError`, also if the answer has no usable test (`ModelUnavailable`).
     """
-    tried = "\n".join(_asserted(test) for test in brief.tried)
     prompt = render(
         "challenge",
         functions=", ".join(words.code(name, 80) for name in brief.functions[:MOST_NAMED]),
         specification=brief.specification,
         tests=brief.tests,
-        diff=brief.diff,
-        tried=cut(tried, LONGEST_TRIED),
     )
     answer = await models.ask(prompt, seconds=min(seconds, SECONDS), emit=emit)
     found = await asyncio.to_thread(read_tests, answer.text)

@@ -17,11 +17,10 @@ from agent.challenge.specification import failing_tests, specification
 from agent.challenge.touched import touched
 from agent.checks.oracle import Verification
 from agent.checks.sampling import red_check, test_files
-from agent.contract.budget import Usage
 from agent.contract.events import Opined
-from agent.contract.proposal import Candidate, Edits, is_model
+from agent.contract.proposal import Candidate, Edits
 from agent.contract.verdicts import Check, CheckRun, Oracle
-from agent.edits.changes import changed_lines, diff, read_text
+from agent.edits.changes import read_text
 from agent.models.values import ModelError
 from agent.nodes.propose import situation_of
 from agent.proposers.patterns.pinning import pinning
@@ -30,8 +29,6 @@ from agent.state import Contest, Objection, State, Work, fell_back, pack
 NEIGHBOURS = 5  # mutations of the winner that pass too and with which behaviour is compared
 RIVALS = 5  # other candidates of the round with which behaviour is compared
 MOST_FILES = 3  # files with failing tests that a model is shown
-LONGEST_DIFF = 4_000  # characters of the change that a model is shown
-LARGE = 10  # changed lines, above which a model's change gets a second call that looks for its errors
 
 
 async def challenge(state: State, work: Work) -> Contest:
@@ -95,8 +92,7 @@ async def _written(
 ) -> tuple[generated_tests.TestFindings, Contest]:
     """Run tests that a model writes from the specification, if there are both.
 
-    The model writes them without seeing the change, so they serve all changes of the same functions. For a large change by a
-    model, a second call sees the change.
+    The model writes them without seeing the change, so they serve all changes of the same functions.
     """
     context = work.context
     functions = await asyncio.to_thread(touched, [candidate.edits])
@@ -106,29 +102,22 @@ async def _written(
     red = sorted(oracle.must_turn[check.name])
     texts = {path: await read_text(work.task.sandbox.base, path) for path in test_files(red, check.reader)[:MOST_FILES]}
     known = await asyncio.to_thread(failing_tests, {path: t for path, t in texts.items() if isinstance(t, str)}, red)
-    is_large = is_model(candidate.rung) and changed_lines(candidate.edits) > LARGE
-    shown = ["", diff(candidate.edits)[:LONGEST_DIFF]] if is_large else [""]
     names = tuple(function.name for function in functions.functions)
     blind = hashlib.sha256(f"{told}\0{known}".encode("utf-8", "surrogatepass")).hexdigest()
     had = state.get("written", {})
-    tests = list(await context.recall(tuple[str, ...], had[blind])) if blind in had else []
-    usage, update = Usage(), Contest()
-    for change in shown[len(tests) > 0 :]:
+    update = Contest()
+    if blind in had:
+        tests = await context.recall(tuple[str, ...], had[blind])
+    else:
+        brief = generated_tests.Brief(names, told, known)
         try:
-            brief = generated_tests.Brief(names, told, known, change, tuple(tests))
-            fresh, cost = await generated_tests.ask(
+            tests, cost = await generated_tests.ask(
                 context.models, brief, seconds=work.ledger.seconds_left(), emit=context.emit
             )
         except ModelError as error:
-            cost = error.usage
-            update |= await fell_back(work, "challenge", f"The model wrote no tests from the specification: {error}.")
-        else:
-            tests += fresh
-            if not change:
-                update["written"] = {**had, blind: await context.keep(fresh)}
-        usage += cost
+            why = f"The model wrote no tests from the specification: {error}."
+            update |= await fell_back(work, "challenge", why, error.usage)
+            return generated_tests.TestFindings(), update
+        update = {"written": {**had, blind: await context.keep(tests)}, "usage": [pack(cost)]}
     folder = next(iter(texts), "").rpartition("/")[0]
-    said = (
-        await generated_tests.run(work, check, f"{folder}/" if folder else "", tests, candidate.edits, told) if tests else None
-    )
-    return said or generated_tests.TestFindings(), {**update, "usage": [pack(usage)]}
+    return await generated_tests.run(work, check, f"{folder}/" if folder else "", tests, candidate.edits, told), update

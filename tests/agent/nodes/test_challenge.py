@@ -134,24 +134,6 @@ async def test_a_malformed_answer_makes_the_challenge_weaker_and_no_more(bench: 
     assert [event.step for event in bench.of(events.Degraded)] == ["challenge"]
 
 
-@pytest.mark.long
-async def test_a_large_change_of_a_model_is_looked_at_by_one_that_sees_it(bench: Bench) -> None:
-    lines = "".join(f"    bound_{n} = min(high, max(low, value))\n" for n in range(9))
-    large = (
-        FileChange("clamped.py", SPECIFIED, SPECIFIED.replace("    return max(low, value)", lines + "    return bound_8")),
-    )
-    cause = Reply('{"cause": "it forgets the upper bound", "category": "logic", "confidence": 0.9}')
-    script = [cause, saying("clamp(8, 0, 5) == 5"), saying("clamp(-1, 0, 5) == 0"), ACCEPTED]
-    async with ScriptedModel(script) as server:
-        models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-none", timeout=60.0))
-        model = Scripted([(large,)], rung="model:scripted")
-        result = await bench.heal(model, files={**FILES, "clamped.py": SPECIFIED}, models=models)
-    assert isinstance(result, Repair), result
-    blind, seeing = [asked.prompt for asked in server.asked if asked.prompt.startswith("You write tests")]
-    assert "bound_3" not in blind
-    assert "bound_3" in seeing
-
-
 async def test_tests_that_were_written_blind_judge_the_next_change_of_the_same_functions_too(bench: Bench) -> None:
     right = (FileChange("clamped.py", SPECIFIED, SPECIFIED.replace("max(low, value)", "min(high, max(low, value))")),)
     script = [saying("clamp(3, 0, 5) == 3", "clamp(8, 0, 5) == 5"), ACCEPTED]

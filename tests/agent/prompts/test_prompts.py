@@ -17,7 +17,7 @@ from agent.prompts.diagnose import asked_for
 EVERYTHING = {
     "failures": "F", "excerpts": [], "cause": "", "hints": "", "guidance": "", "memories": "", "lessons": "", "refuted": "",
     "strategy": "direct", "categories": "logic", "has_history": False, "others": "", "asked": False, "test": "T",
-    "diff": "D", "context": "", "functions": "", "is_mutation": False, "specification": "S", "tests": "T", "tried": "",
+    "diff": "D", "context": "", "functions": "", "is_mutation": False, "specification": "S", "tests": "T",
     "tries": "", "steps": 6, "change": "", "observed": "",
 }  # fmt: skip
 
