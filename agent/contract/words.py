@@ -102,7 +102,7 @@ def effort(cost: RungCost) -> str:
     if cost.tried == 0 and cost.seconds == 0:
         return f"{who} skipped" + (f": {cost.note}" if cost.note else "")
     if cost.tried == 0:
-        return f"{who} found nothing{note}"
+        return f"{who} found nothing in {took(cost.seconds)}{note}"
     tried = f"{who} tried {counted(cost.tried, 'change')} in {took(cost.seconds)}"
     if cost.rung == "history":
         return f"history tried {counted(cost.tried, 'reversal')} in {took(cost.seconds)}{note}"
