@@ -97,6 +97,8 @@ FRESH_IMPORT = 0.7  # factor: each trial of a change outside function bodies nee
 WORDS = 500  # strings taken from tests
 RAISING = ("raises", "assertRaises", "assertRaisesRegex")
 OUTSIDE = 0.1  # suspiciousness of untraced code at module or class level
+LISTED = 0.7  # share of the time for listing changes; the rest is for leaving out those that nobody would write
+WALL = 2.0  # factor on the CPU time
 READ = 0.8  # share of the readers' suspiciousness that an assignment at module or class level gets
 
 
@@ -117,59 +119,83 @@ class Change:
         return f"{' '.join(self.rewrite.title.split())}{where} ({self.path}:{self.line})"
 
 
+class Patience:
+    """Seconds of this thread's CPU time, so that a busy machine does as much as a quiet one, within a limit of wall time."""
+
+    def __init__(self, seconds: float, wall: float = math.inf) -> None:
+        self._cpu, self._wall = time.thread_time() + seconds, time.monotonic() + wall
+
+    def ended(self) -> bool:
+        return time.thread_time() >= self._cpu or time.monotonic() >= self._wall
+
+
+@dataclass(frozen=True, slots=True)
+class _Location:
+    """A node to try patterns on. `function_line` is the line of the swapped function's `def`, or 0."""
+
+    weight: float
+    function_line: int
+    line: int
+    node: ast.AST
+    source: Source
+
+
 def changes(
-    texts: Mapping[str, str], suspects: Sequence[Span], limit: int, words: tuple[str, ...] = (), until: float = math.inf
+    texts: Mapping[str, str], suspects: Sequence[Span], limit: int, words: tuple[str, ...] = (), seconds: float = math.inf
 ) -> tuple[list[Change], dict[str, str]]:
     """At most `limit` natural changes, best first, and the skipped files with the reason. CPU-bound: call it in a thread.
 
-    `words` are the strings in the failing tests: a string almost equal to one of them may be a typo. The listing stops at
-    `until` (`time.monotonic`); it takes the files in order, and the most suspicious lines of each first.
+    `words` are the strings in the failing tests: a string almost equal to one of them may be a typo. After `seconds` of CPU
+    time (or `WALL` times as much wall time), the least suspicious lines are left out.
     """
     skipped: dict[str, str] = {}
-    found: list[tuple[Change, Callable[[], bool]]] = []
+    locations: list[_Location] = []
     for path, text in texts.items():
-        if time.monotonic() >= until:
-            skipped[path] = "the time ran out"
-            continue
         try:
             source = Source.read(path, text, words)
-            found += _of_file(source, [s for s in suspects if s.path == path], until)
+            locations += _locations(source, [s for s in suspects if s.path == path])
         except Unreadable as why:
             skipped[path] = str(why)
         except (RecursionError, MemoryError) as error:
             skipped[path] = f"it caused {type(error).__name__}"
+    found: list[tuple[Change, Callable[[], bool]]] = []
+    seen: set[tuple[str, int, int, str]] = set()
+    patience, left_out = Patience(seconds * LISTED, WALL * seconds * LISTED), set[str]()
+    for location in sorted(locations, key=lambda each: -each.weight):
+        if patience.ended():
+            left_out.add(location.source.path)
+        elif location.source.path not in skipped:
+            try:
+                found += _at(location, seen)
+            except (RecursionError, MemoryError) as error:
+                skipped[location.source.path] = f"it caused {type(error).__name__}"
+    skipped |= dict.fromkeys(left_out - {change.path for change, _ in found}, "the time ran out")
     kept: list[Change] = []
+    patience = Patience(seconds * (1 - LISTED), WALL * seconds * (1 - LISTED))
     for change, is_natural in sorted(found, key=lambda each: -each[0].score):
-        if len(kept) == limit:
-            break
-        if time.monotonic() >= until:
-            skipped.setdefault(change.path, "the time ran out")
+        if len(kept) == limit or patience.ended():
             break
         if is_natural():
             kept.append(change)
     return kept, skipped
 
 
-def _of_file(source: Source, spans: Sequence[Span], until: float) -> Iterator[tuple[Change, Callable[[], bool]]]:
+def _at(location: _Location, seen: set[tuple[str, int, int, str]]) -> Iterator[tuple[Change, Callable[[], bool]]]:
     """The changes, each with the question whether somebody could have written it, which takes longer than to list it."""
-    seen: set[tuple[int, int, str]] = set()
-    for weight, function_line, line, node in sorted(_locations(source, spans), key=lambda found: -found[0]):
-        if time.monotonic() >= until:
-            return
-        is_natural = naturally(source, node)
-        for pattern in PATTERNS:
-            for rewrite in pattern(source, node):
-                key = (rewrite.start, rewrite.end, rewrite.text)
-                if key in seen or source.text[rewrite.start : rewrite.end] == rewrite.text:
-                    continue
-                seen.add(key)
-                score = rewrite.prior * weight
-                change = Change(source.path, rewrite, score, function_line, line, source.qualified_name(node))
-                yield change, partial(is_natural, rewrite)
+    source, node = location.source, location.node
+    is_natural, function = naturally(source, node), source.qualified_name(node)
+    for pattern in PATTERNS:
+        for rewrite in pattern(source, node):
+            key = (source.path, rewrite.start, rewrite.end, rewrite.text)
+            if key in seen or source.text[rewrite.start : rewrite.end] == rewrite.text:
+                continue
+            seen.add(key)
+            score = rewrite.prior * location.weight
+            change = Change(source.path, rewrite, score, location.function_line, location.line, function)
+            yield change, partial(is_natural, rewrite)
 
 
-def _locations(source: Source, spans: Sequence[Span]) -> Iterator[tuple[float, int, int, ast.AST]]:
-    """(weight, line of the swapped function or 0, line, node) of all nodes to try patterns on."""
+def _locations(source: Source, spans: Sequence[Span]) -> Iterator[_Location]:
     suspicion: dict[int, float] = {}
     for span in spans:
         for line in range(span.first_line, span.last_line + 1):
@@ -192,7 +218,7 @@ def _locations(source: Source, spans: Sequence[Span]) -> Iterator[tuple[float, i
             here = max([OUTSIDE, *(READ * uses[name] for name in _bound(around) if name in uses)])
         swapped = function if function is not None and (inside or part is function.args) else None
         weight = (0.15 + 0.85 * here) * (1.0 if swapped else FRESH_IMPORT)
-        yield weight, swapped.lineno if swapped else 0, anchor.lineno, node
+        yield _Location(weight, swapped.lineno if swapped else 0, anchor.lineno, node, source)
 
 
 def _uses(source: Source, suspicion: Mapping[int, float]) -> dict[str, float]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from agent.proposers.patterns.operators import is_idle
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, quoted
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, likeness, quoted
 
 MAX_NAMES = 14
 MAX_EXPRESSIONS = 10
@@ -30,7 +30,7 @@ def variables(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     called = isinstance(parent := source.parents[node], ast.Call) and node is parent.func
     names = [n for n in scope(source, node) if n != node.id] if not called else _functions(source, node.id)
     own = kinds.get(node.id)
-    names.sort(key=lambda n: (kinds.get(n) != own if own else False, -difflib.SequenceMatcher(None, n, node.id).ratio()))
+    names.sort(key=lambda n: (kinds.get(n) != own if own else False, -likeness(n, node.id)))
     base = 0.7 if isinstance(node.ctx, ast.Load) else 0.45
     for rank, name in enumerate(names[:MAX_NAMES]):
         prior = base - 0.02 * rank - (0.25 if own and kinds.get(name) not in (None, own) else 0)
@@ -119,9 +119,7 @@ def attributes(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         known |= {n.name for n in around.body if isinstance(n, FunctionNode)}
     alike = set[str]().union(*(names for other, names in used.items() if node.attr in names)) - known  # perhaps of one type
     ranked = [
-        name
-        for names in (known - {node.attr}, alike)
-        for name in sorted(names, key=lambda a: (-difflib.SequenceMatcher(None, a, node.attr).ratio(), a))
+        name for names in (known - {node.attr}, alike) for name in sorted(names, key=lambda a: (-likeness(a, node.attr), a))
     ]
     _, end = source.span(node)
     for rank, name in enumerate(ranked[:8]):

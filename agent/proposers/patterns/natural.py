@@ -8,6 +8,7 @@ nobody reads any more.
 from __future__ import annotations
 
 import ast
+import builtins
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -119,6 +120,8 @@ def _in_node(node: ast.AST) -> Iterator[str]:
             yield "an assignment to itself"
         case ast.Expr(value=value) if _does_nothing(value):
             yield "a statement without effect"
+        case ast.Raise(exc=ast.expr() as raised) if _is_no_exception(raised):
+            yield "no exception"
         case ast.Constant(value=int(number)) if type(number) is int and _is_nearly_round(number):
             yield f"nearly round: {number}"
 
@@ -158,6 +161,16 @@ def _does_nothing(value: ast.expr) -> bool:
         return True
     acting = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
     return not any(isinstance(node, acting) for node in ast.walk(value))
+
+
+def _is_no_exception(raised: ast.expr) -> bool:
+    """Raising it gives a `TypeError` instead: a constant, an operation, the result of a builtin function such as `str`."""
+    called = raised.func if isinstance(raised, ast.Call) else None
+    if isinstance(called, ast.Name) and (known := getattr(builtins, called.id, None)) is not None:
+        return not (isinstance(known, type) and issubclass(known, BaseException))
+    return isinstance(
+        raised, ast.Constant | ast.JoinedStr | ast.BinOp | ast.UnaryOp | ast.Compare | ast.Tuple | ast.List | ast.Dict
+    )
 
 
 def _is_nearly_round(number: int) -> bool:

@@ -20,7 +20,7 @@ from agent.contract.proposal import Candidate, Edits, FileChange, Span
 from agent.contract.verdicts import Check
 from agent.edits.changes import digest
 from agent.proposer import Proposal, Situation
-from agent.proposers.patterns.generate import Change, changes, still_parses, words
+from agent.proposers.patterns.generate import Change, Patience, changes, still_parses, words
 from agent.proposers.patterns.source import LIMIT
 from agent.source.test_files import is_test
 from sandbox.base import LimitExceeded, Sandbox
@@ -28,7 +28,7 @@ from sandbox.base import LimitExceeded, Sandbox
 FILES = 12  # suspicious files to search
 CHANGES = 12_000  # that are tried at most
 MAX_CANDIDATES = 5
-LISTING, LISTING_SHARE = 10.0, 0.25  # seconds for listing the changes, and their share of the call's time
+LISTING, LISTING_SHARE = 10.0, 0.25  # seconds of CPU time for listing the changes, and their share of the call's time
 LONGEST = 60.0  # seconds of one search: most hits are found early, and a model can take over
 AFTER_HIT = 2_000  # changes that are tried after the first one that passes, to find better ones,
 AFTER_HIT_SECONDS = 6.0  # within this time
@@ -65,8 +65,7 @@ class PatternsProposer:
         tests = await _read(
             situation.sandbox, test_files(sorted(situation.oracle.must_turn[check.name]), check.reader), is_test
         )
-        until = begin + min(LISTING, situation.seconds * LISTING_SHARE)
-        found, skipped = await asyncio.to_thread(_fresh_changes, texts, tests, situation, until)
+        found, skipped = await asyncio.to_thread(_fresh_changes, texts, tests, situation)
         notes = [f"{path} was skipped: {why}" for path, why in skipped.items()]
         if not found:
             return Proposal(note="; ".join([*notes, "no mutation fits these lines"]))
@@ -113,15 +112,15 @@ async def _read(sandbox: Sandbox, paths: Sequence[str], wanted: Callable[[str], 
     return texts
 
 
-def _fresh_changes(
-    texts: dict[str, str], tests: dict[str, str], situation: Situation, until: float
-) -> tuple[list[Change], dict[str, str]]:
+def _fresh_changes(texts: dict[str, str], tests: dict[str, str], situation: Situation) -> tuple[list[Change], dict[str, str]]:
     """Changes not judged before, best first, and the skipped files with the reason."""
-    found, skipped = changes(texts, situation.suspects, CHANGES, words(tests.values()), until)
+    seconds = min(LISTING, situation.seconds * LISTING_SHARE)
+    found, skipped = changes(texts, situation.suspects, CHANGES, words(tests.values()), seconds)
+    patience = Patience(seconds / 2, seconds)
     fresh: list[Change] = []
     for number, change in enumerate(found if situation.tried else ()):
         # A digest needs whole files. Judged changes are likely, so they come early; later ones are filtered out as hits.
-        if number >= RECOGNIZED and time.monotonic() >= until:
+        if number >= RECOGNIZED and patience.ended():
             return fresh + found[number:], skipped
         if digest(Hit((change,)).edits(texts)) not in situation.tried:
             fresh.append(change)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, called_name, first_statement, quoted, short
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, called_name, first_statement, likeness, quoted, short
 
 LOOKUPS = ("get", "pop", "setdefault")
 MOST_KEYS, MOST_EXCEPTIONS, MOST_GUARDS, MOST_RETURNED = 8, 6, 8, 4
@@ -27,7 +26,7 @@ def keys(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     same = [key for key in known[where] if key != node.value] if where else []
     others = [key for key in known[""][:TABLE] if key != node.value and key not in same]
-    ranked = [key for group in (same, others) for key in sorted(group, key=lambda key: -_alikeness(key, str(node.value)))]
+    ranked = [key for group in (same, others) for key in sorted(group, key=lambda key: -likeness(key, str(node.value)))]
     quote = source.segment(node)[-1:]
     for rank, key in enumerate(ranked[:MOST_KEYS]):
         text = f"{quote}{key}{quote}" if quote in "'\"" and key.isprintable() and not {quote, "\\"} & set(key) else repr(key)
@@ -69,7 +68,7 @@ def exceptions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if not isinstance(node, ast.Name) or not _is_exception(source, node):
         return
     known = [name for name in source.once(_exceptions, source.tree) if name != node.id]
-    known.sort(key=lambda name: (name not in source.words, -_alikeness(name, node.id)))
+    known.sort(key=lambda name: (name not in source.words, -likeness(name, node.id)))
     for rank, name in enumerate(known[:MOST_EXCEPTIONS]):
         yield source.replaced(node, name, (0.8 if name in source.words else 0.5) - 0.03 * rank)
 
@@ -199,7 +198,3 @@ def _used_results(source: Source, tree: ast.Module) -> set[str]:
         for node, parent in source.parents.items()
         if isinstance(node, ast.Call) and not isinstance(parent, ast.Expr)
     }
-
-
-def _alikeness(one: str, other: str) -> float:
-    return difflib.SequenceMatcher(None, one, other).ratio()

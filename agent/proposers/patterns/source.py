@@ -6,10 +6,11 @@ The text is hostile: whatever Python's parser cannot read within bounds is `Unre
 from __future__ import annotations
 
 import ast
+import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TypeVar, cast
 
 LIMIT = 512 * 1024  # characters of one file
@@ -235,6 +236,12 @@ def first_statement(source: Source, node: ast.AST) -> ast.stmt | None:
         return None
     body = [s for s in node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
     return body[0] if body and body[0].lineno > node.lineno and source.has_own_lines(body[0]) else None
+
+
+@lru_cache(maxsize=10_000)
+def likeness(one: str, other: str) -> float:
+    """How alike two names are, from 0 to 1."""
+    return difflib.SequenceMatcher(None, one, other).ratio()
 
 
 def short(text: str, limit: int = 40) -> str:

@@ -1,6 +1,5 @@
 import ast
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -172,6 +171,8 @@ def test_each_family_lists_its_change(before: str, after: str) -> None:
         ("a += b", "a += 0"),
         ("a.setdefault(b, c)", "a.get(b, c)"),
         ("a.sort()", "a.copy()"),
+        ("raise ValueError(a)", "raise abs(ValueError(a))"),
+        ("raise ValueError('no')", "raise 'no'"),
     ],
 )
 def test_nobody_would_write_it(before: str, after: str) -> None:
@@ -194,6 +195,9 @@ def test_nobody_would_write_it(before: str, after: str) -> None:
         ("return b == c", "return c == b"),
         ("b = a.setdefault(b, c)", "b = a.get(b, c)"),
         ("a.append(b)", "a.extend(b)"),
+        ("raise ValueError(a)", "raise KeyError(a)"),
+        ("raise ValueError(a)", "raise a"),
+        ("raise b.Missing(a)", "raise b.Other(a)"),
     ],
 )
 def test_somebody_could_have_written_it(before: str, after: str) -> None:
@@ -323,7 +327,7 @@ def test_a_constant_is_as_suspicious_as_the_lines_that_read_it() -> None:
 
 def test_a_long_table_of_strings_is_listed_in_a_moment() -> None:
     text = "TABLE = {\n" + "".join(f"    'key {n}': 'value {n}',\n" for n in range(2000)) + "}\n\ndef f(a):\n    return a < 1\n"
-    found, skipped = changes({"m.py": text}, [Span("m.py", 2005, 2005, 1.0, "")], 100_000, until=time.monotonic() + 9)
+    found, skipped = changes({"m.py": text}, [Span("m.py", 2005, 2005, 1.0, "")], 100_000, seconds=9)
     assert not skipped
     assert found[0].line == 2005
     assert {2, 1999} <= {change.line for change in found}, "it was not cut short"
@@ -331,9 +335,20 @@ def test_a_long_table_of_strings_is_listed_in_a_moment() -> None:
 
 def test_without_time_the_rest_is_left_out_and_said() -> None:
     text = "def f(a):\n    return a < 1\n"
-    found, skipped = changes({"m.py": text, "n.py": text}, [Span("m.py", 1, 2, 1.0, "")], 100, until=time.monotonic())
+    suspects = [Span("m.py", 1, 2, 1.0, ""), Span("n.py", 1, 2, 1.0, "")]
+    found, skipped = changes({"m.py": text, "n.py": text}, suspects, 100, seconds=0.0)
     assert not found
     assert set(skipped) == {"m.py", "n.py"}
+
+
+def test_in_little_time_the_most_suspicious_lines_of_all_files_are_listed() -> None:
+    text = Path(ast.__file__).read_text()
+    near = "def f(a):\n    return a < 1\n"
+    suspects = [Span("long.py", 1, text.count("\n"), 0.5, ""), Span("near.py", 1, 2, 1.0, "")]
+    found, skipped = changes({"long.py": text, "near.py": near}, suspects, 100_000, seconds=0.5)
+    assert "return a <= 1" in found[0].rewrite.apply(near)
+    assert len(found) > 100
+    assert not skipped, "a part of each was listed"
 
 
 FILES = ("bisect.py", "fnmatch.py", "asyncio/locks.py")
