@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import unquote
@@ -21,6 +21,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 from agent.contract.question import Autonomy
+from agent.models.values import is_loopback
 from app.redaction import passwords
 
 PREFIX = "SELFHEAL_"
@@ -154,7 +155,7 @@ class Settings(BaseSettings):
         5.0,
         ge=0,
         description="Seconds of search without a model before a model is asked too, while the search goes on. Four times as "
-        "long for a local model on a machine with fewer than eight cores.",
+        "long for a model on this machine (Ollama, or a loopback address) with fewer than eight cores.",
     )
     min_confidence: float = Field(
         0.8,
@@ -378,13 +379,6 @@ def safe_url(value: str) -> str:
     if plain["scheme"] != "https" and not is_loopback(plain["host"].strip("[]")):
         raise ValueError("must begin with https://, because credentials are sent there (http:// only for this machine)")
     return value
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return host.lower() == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _ambient(environment: Mapping[str, str]) -> Iterator[str]:

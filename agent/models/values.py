@@ -15,7 +15,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
 from typing import Literal, TypedDict
+from urllib.parse import urlsplit
 
 from agent.contract.budget import Usage
 
@@ -89,6 +91,13 @@ class ModelUnavailable(ModelError): ...
 class Misconfigured(ModelError): ...
 
 
+def is_loopback(host: str) -> bool:
+    try:
+        return host.lower() == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
     """A model, and how to reach it. `name` is LiteLLM's ("ollama_chat/qwen2.5-coder:7b")."""
@@ -107,6 +116,11 @@ class ModelSettings:
     def is_local(self) -> bool:
         """Ollama: free of charge, one request at a time."""
         return self.provider in ("ollama", "ollama_chat")
+
+    @property
+    def is_on_this_machine(self) -> bool:
+        """Whether its server probably computes on this machine's cores: Ollama, or a loopback address."""
+        return self.is_local or is_loopback(urlsplit(self.api_base or "").hostname or "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,8 +124,9 @@ def _leaves_room(work: Work, at: int) -> bool:
 def _is_spacious(work: Work, at: int) -> bool:
     """A model on this machine needs the cores that the search uses."""
     models = work.context.models
-    is_local = models is not None and models.settings("repair", model_name(work.ladder[at + 1].rung)).is_local
-    return not is_local or (os.cpu_count() or 1) >= SPACIOUS
+    name = model_name(work.ladder[at + 1].rung)
+    is_here = models is not None and models.settings("repair", name).is_on_this_machine
+    return not is_here or (os.cpu_count() or 1) >= SPACIOUS
 
 
 async def situation_of(state: State, work: Work, *, with_change: bool = True) -> Situation:

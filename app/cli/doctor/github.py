@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import httpx
 
+from agent.models.values import is_loopback
 from app.assembly import github_of
 from app.cli.doctor.checks import Check
 from app.clock import Clock
@@ -16,7 +17,7 @@ from app.github.download_address import has_proxy, requests_for
 from app.github.errors import BadCredentials, GitHubError, NotFound, Unavailable, UnsafeDownload
 from app.github.retries import RetryPolicy
 from app.github.types import PUBLISHING, READING, RERUNNING, Access, AppFacts, InstallationFacts
-from app.settings import PREFIX, Settings, SettingsError, is_loopback
+from app.settings import PREFIX, Settings, SettingsError
 
 PATIENCE = RetryPolicy(tries=2, first_delay=0.2, longest_delay=0.5, longest_rate_limit=1.0, timeout=6.0)
 INSIDE = ("localhost", "127.0.0.1", "2130706433", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254")
