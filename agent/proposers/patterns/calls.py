@@ -212,13 +212,13 @@ def wrapping(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """Removes a call around an expression, or adds one."""
     if not isinstance(node, ast.expr) or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
         return
-    if isinstance(node, ast.Call):
+    parent = source.parents[node]
+    if isinstance(node, ast.Call) and not isinstance(parent, ast.Expr):  # as a statement, its argument rarely does anything
         inner: list[ast.expr] = [a for a in node.args[:1] if not isinstance(a, ast.Starred)]
         if isinstance(node.func, ast.Attribute):
             inner.append(node.func.value)
         for kept in inner:
             yield source.replaced(node, source.segment(kept), 0.6, compound=is_compound(kept))
-    parent = source.parents[node]
     is_held = (isinstance(parent, ast.Call) and node is parent.func) or (
         isinstance(parent, ast.Attribute | ast.Subscript) and node is parent.value
     )

@@ -12,6 +12,7 @@ from agent.proposers.patterns.operators import is_idle
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, likeness, quoted
 
 MAX_NAMES = 14
+QUESTIONS = frozenset({"hasattr", "isinstance", "issubclass", "callable", "any", "all", "startswith", "endswith", "isdigit"})
 MAX_EXPRESSIONS = 10
 FORMS = (  # in which a forgotten argument might be used
     ("{}", 0.6), ("str({})", 0.45), ("len({})", 0.45), ("int({})", 0.4), ("abs({})", 0.4), ("bin({})", 0.36),
@@ -220,9 +221,17 @@ def expressions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         for rank, name in enumerate(scope(source, function)[:MAX_NAMES]):
             yield source.replaced(node, name, 0.42 - 0.01 * rank)
     if isinstance(node, ast.Name | ast.Constant | ast.Subscript | ast.Call):
-        for rank, (text, compound) in enumerate(_donors(source, function, node)):
+        donors = _donors(source, function, node)
+        if _is_question(source.segment(node)):
+            donors = [each for each in donors if _is_question(each[0])]
+        for rank, (text, compound) in enumerate(donors):
             if not is_idle(source.parents[node], node, text):
                 yield source.replaced(node, text, 0.38 - 0.01 * rank, compound=compound)
+
+
+def _is_question(text: str) -> bool:
+    """Whether it calls a builtin function or a method that answers with True or False."""
+    return text.partition("(")[0].rpartition(".")[2] in QUESTIONS
 
 
 def _donors(source: Source, function: FunctionNode, node: ast.expr, ending: str = "") -> list[tuple[str, bool]]:

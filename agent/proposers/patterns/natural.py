@@ -62,9 +62,11 @@ def _unit(source: Source, node: ast.AST, rewrite: Rewrite) -> _Unit | None:
             found = each
             if isinstance(each, ast.stmt):
                 break
-    # An expression that is a whole statement may lose its effect.
+    # What an expression does can depend on its statement: one without effect, an assignment to itself, a raised text.
     parent = source.parents.get(found) if isinstance(found, ast.expr) else None
-    return parent if isinstance(parent, ast.Expr) else found
+    whole = ast.Expr | ast.Assign | ast.Raise
+    is_short = isinstance(parent, whole) and len(source.segment(parent)) <= LONGEST
+    return parent if is_short and isinstance(parent, whole) else found
 
 
 def _parsed(source: Source, unit: _Unit, text: str) -> ast.AST | None:
@@ -118,6 +120,8 @@ def _in_node(node: ast.AST) -> Iterator[str]:
             yield "both branches alike"
         case ast.Assign(targets=[target], value=value) if ast.unparse(target) == ast.unparse(value):
             yield "an assignment to itself"
+        case ast.Assign(value=ast.Name(id="self" | "cls")):
+            yield "the object for one of its values"
         case ast.Expr(value=value) if _does_nothing(value):
             yield "a statement without effect"
         case ast.Raise(exc=ast.expr() as raised) if _is_no_exception(raised):

@@ -22,18 +22,22 @@ def scaled(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     is_result = isinstance(parent, ast.Return | ast.Assign | ast.AugAssign) and parent.value is node
     if not (is_result or isinstance(parent, ast.Compare)) or kind_of(source, function, node) not in ("", "number"):
         return
-    for rank, number in enumerate(source.once(_numbers, function)):
+    used = source.once(_numbers_of, function)
+    for rank, number in enumerate(dict.fromkeys([2, *used])):
+        strange = 0.0 if number in used else 0.1
         for operator, prior in (("//", 0.36), ("/", 0.35), ("*", 0.34), ("**", 0.31), ("%", 0.3)):
             compound = not isinstance(parent, ast.Compare)  # which has a lower precedence
-            yield source.replaced(node, f"{plain(source, node)} {operator} {number}", prior - 0.03 * rank, compound=compound)
+            yield source.replaced(
+                node, f"{plain(source, node)} {operator} {number}", prior - strange - 0.03 * rank, compound=compound
+            )
 
 
-def _numbers(source: Source, function: FunctionNode) -> list[int]:
-    found = [2]
+def _numbers_of(source: Source, function: FunctionNode) -> list[int]:
+    found = []
     for node in ast.walk(function):
-        if isinstance(node, ast.Constant) and type(node.value) is int and 2 < node.value < 1 << 32:
+        if isinstance(node, ast.Constant) and type(node.value) is int and 2 <= node.value < 1 << 32:
             found.append(node.value)
-    return list(dict.fromkeys(found))[: MOST_NUMBERS + 1]
+    return list(dict.fromkeys(found))[:MOST_NUMBERS]
 
 
 def shortened(source: Source, node: ast.AST) -> Iterator[Rewrite]:

@@ -173,6 +173,7 @@ def test_each_family_lists_its_change(before: str, after: str) -> None:
         ("a.sort()", "a.copy()"),
         ("raise ValueError(a)", "raise abs(ValueError(a))"),
         ("raise ValueError('no')", "raise 'no'"),
+        ("b = self.read(c)", "b = self"),
     ],
 )
 def test_nobody_would_write_it(before: str, after: str) -> None:
@@ -214,6 +215,25 @@ def test_what_nobody_would_write_is_not_listed() -> None:
     found = all_changes("def f(a):\n    return a.upper() == 'BEGIN'\n")
     assert any("!= 'BEGIN'" in text for text in found)
     assert not [text for text in found if re.search("[<>]=? 'BEGIN'", text)]
+    found = all_changes(
+        "def f(a, b):\n    c = g(b)\n    b = c\n    a.put(h(c))\n    if a:\n        raise KeyError(c)\n    return b, c\n"
+    )
+    assert not [text for text in found if "    b = b\n" in text]
+    assert not [text for text in found if "    h(c)\n" in text or "raise str(" in text]
+    found = all_changes("def f(a):\n    if hasattr(a, 'x') and a[0]:\n        return str(a), callable(a)\n")
+    assert any("if callable(a) and" in text for text in found)
+    assert not [text for text in found if "if str(a) and" in text]
+
+
+def test_an_overwritten_container_and_an_off_by_one_come_before_what_is_from_nowhere() -> None:
+    text = "def f(a):\n    b = []\n    b.append(a)\n    b = a.items()\n    return b\n"
+    found, _ = changes({"m.py": text}, [Span("m.py", 4, 4, 1.0, "")], 1000)
+    order = [change.rewrite.apply(text).splitlines()[3].strip() for change in found]
+    assert order.index("b += a.items()") < order.index("pass")
+    text = "def f(a, b):\n    c = a ** b\n    return c\n"
+    found, _ = changes({"m.py": text}, [Span("m.py", 2, 2, 1.0, "")], 1000)
+    order = [change.rewrite.apply(text).splitlines()[1].strip() for change in found]
+    assert order.index("c = a ** (b - 1)") < order.index("c = (a ** b) // 2")
 
 
 def test_annotations_are_no_values() -> None:
