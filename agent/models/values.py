@@ -92,6 +92,7 @@ class Misconfigured(ModelError): ...
 
 
 def is_loopback(host: str) -> bool:
+    """Whether a name or an address is reachable only from this machine."""
     try:
         return host.lower() == "localhost" or ip_address(host).is_loopback
     except ValueError:

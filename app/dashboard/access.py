@@ -14,6 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from agent.models.values import is_loopback
 from app.settings import PREFIX
 
 HEADERS = {
@@ -36,14 +37,6 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a listening address is reachable only from this machine."""
-    if host.lower() == "localhost":
-        return True
-    address = _address(host)
-    return address is not None and address.is_loopback
 
 
 class HostGuard:

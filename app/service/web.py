@@ -21,8 +21,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from agent.models.values import is_loopback
 from app.clock import SystemClock
-from app.dashboard.access import is_loopback
 from app.dashboard.feed import Feed, open_feed
 from app.dashboard.pages import create_pages
 from app.observability.metrics import Metrics

@@ -99,6 +99,7 @@ RAISING = ("raises", "assertRaises", "assertRaisesRegex")
 OUTSIDE = 0.1  # suspiciousness of untraced code at module or class level
 LISTED = 0.7  # share of the time for listing changes; the rest is for leaving out those that nobody would write
 WALL = 2.0  # factor on the CPU time
+TOO_LATE = "the time ran out"
 READ = 0.8  # share of the readers' suspiciousness that an assignment at module or class level gets
 
 
@@ -120,10 +121,10 @@ class Change:
 
 
 class Patience:
-    """Seconds of this thread's CPU time, so that a busy machine does as much as a quiet one, within a limit of wall time."""
+    """Seconds of this thread's CPU time, so that a busy machine does as much as a quiet one; at most `WALL` times as long."""
 
-    def __init__(self, seconds: float, wall: float = math.inf) -> None:
-        self._cpu, self._wall = time.thread_time() + seconds, time.monotonic() + wall
+    def __init__(self, seconds: float) -> None:
+        self._cpu, self._wall = time.thread_time() + seconds, time.monotonic() + WALL * seconds
 
     def ended(self) -> bool:
         return time.thread_time() >= self._cpu or time.monotonic() >= self._wall
@@ -150,7 +151,11 @@ def changes(
     """
     skipped: dict[str, str] = {}
     locations: list[_Location] = []
+    patience = Patience(seconds * LISTED)
     for path, text in texts.items():
+        if patience.ended():
+            skipped[path] = TOO_LATE
+            continue
         try:
             source = Source.read(path, text, words)
             locations += _locations(source, [s for s in suspects if s.path == path])
@@ -160,18 +165,21 @@ def changes(
             skipped[path] = f"it caused {type(error).__name__}"
     found: list[tuple[Change, Callable[[], bool]]] = []
     seen: set[tuple[str, int, int, str]] = set()
-    patience, left_out = Patience(seconds * LISTED, WALL * seconds * LISTED), set[str]()
+    left_out: set[str] = set()
     for location in sorted(locations, key=lambda each: -each.weight):
+        path = location.source.path
+        if path in skipped:
+            continue
         if patience.ended():
-            left_out.add(location.source.path)
-        elif location.source.path not in skipped:
-            try:
-                found += _at(location, seen)
-            except (RecursionError, MemoryError) as error:
-                skipped[location.source.path] = f"it caused {type(error).__name__}"
-    skipped |= dict.fromkeys(left_out - {change.path for change, _ in found}, "the time ran out")
+            left_out.add(path)
+            continue
+        try:
+            found += _at(location, seen)
+        except (RecursionError, MemoryError) as error:
+            skipped[path] = f"it caused {type(error).__name__}"
+    skipped |= dict.fromkeys(left_out - {change.path for change, _ in found}, TOO_LATE)
     kept: list[Change] = []
-    patience = Patience(seconds * (1 - LISTED), WALL * seconds * (1 - LISTED))
+    patience = Patience(seconds * (1 - LISTED))
     for change, is_natural in sorted(found, key=lambda each: -each[0].score):
         if len(kept) == limit or patience.ended():
             break

@@ -88,12 +88,17 @@ def _never_filled(source: Source, function: FunctionNode) -> dict[str, str]:
             text = source.segment(node.value)
             if text in ("set()", "[]", "list()"):
                 made[node.targets[0].id] = "add" if text == "set()" else "append"
-    for node in ast.walk(function):
+    added_to = {n.target.id for n in ast.walk(function) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
+    return {name: way for name, way in made.items() if name not in added_to | source.once(filled, function).keys()}
+
+
+def filled(source: Source, tree: FunctionNode | ast.Module) -> dict[str, int]:
+    """The names of containers that a method fills, each with the first line where it does."""
+    found: dict[str, int] = {}
+    for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in FILLING:
-            made.pop(node.value.id, None)
-        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            made.pop(node.target.id, None)
-    return made
+            found[node.value.id] = min(node.lineno, found.get(node.value.id, node.lineno))
+    return found
 
 
 def donors(source: Source, node: ast.AST) -> Iterator[Rewrite]:

@@ -64,9 +64,9 @@ def _unit(source: Source, node: ast.AST, rewrite: Rewrite) -> _Unit | None:
                 break
     # What an expression does can depend on its statement: one without effect, an assignment to itself, a raised text.
     parent = source.parents.get(found) if isinstance(found, ast.expr) else None
-    whole = ast.Expr | ast.Assign | ast.Raise
-    is_short = isinstance(parent, whole) and len(source.segment(parent)) <= LONGEST
-    return parent if is_short and isinstance(parent, whole) else found
+    if isinstance(parent, ast.Expr | ast.Assign | ast.Raise) and len(source.segment(parent)) <= LONGEST:
+        return parent
+    return found
 
 
 def _parsed(source: Source, unit: _Unit, text: str) -> ast.AST | None:

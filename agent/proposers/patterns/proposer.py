@@ -116,7 +116,7 @@ def _fresh_changes(texts: dict[str, str], tests: dict[str, str], situation: Situ
     """Changes not judged before, best first, and the skipped files with the reason."""
     seconds = min(LISTING, situation.seconds * LISTING_SHARE)
     found, skipped = changes(texts, situation.suspects, CHANGES, words(tests.values()), seconds)
-    patience = Patience(seconds / 2, seconds)
+    patience = Patience(seconds / 2)
     fresh: list[Change] = []
     for number, change in enumerate(found if situation.tried else ()):
         # A digest needs whole files. Judged changes are likely, so they come early; later ones are filtered out as hits.

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from agent.proposers.patterns.missing import FILLING
+from agent.proposers.patterns.missing import filled
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, called_name, first_statement, names_in, quoted, short
 
 Simple = ast.Assign | ast.AugAssign | ast.Expr
@@ -67,23 +67,12 @@ def _augmented(source: Source, node: ast.Assign, target: ast.expr) -> Iterator[R
     end, value = source.span(target)[1], source.span(node.value)[0]
     gap = source.text[end:value]
     repeated = any(isinstance(each, ast.For | ast.While | ast.AsyncFor) for each in source.above(node))
-    # An attribute or an item outlives the call; a filled container would lose what it has.
-    kept = not isinstance(target, ast.Name) or _is_filled_before(source, node, target)
+    # An attribute or an item outlives the call; a container that was filled before would lose what it has.
+    first = source.once(filled, source.function(node) or source.tree)
+    kept = not isinstance(target, ast.Name) or first.get(target.id, node.lineno) < node.lineno
     for op, less in (("+", 0.0), ("-", 0.1), ("*", 0.1), ("|", 0.15)) if gap.strip() == "=" else ():
         title = quoted(source.segment(node), f"{source.segment(target)} {op}= …")
         yield Rewrite(end, value, gap.replace("=", op + "="), title, (0.55 if repeated or kept else 0.35) - less)
-
-
-def _is_filled_before(source: Source, node: ast.Assign, target: ast.Name) -> bool:
-    calls = (each for each in ast.walk(source.function(node) or source.tree) if isinstance(each, ast.Call))
-    return any(
-        call.lineno < node.lineno
-        and isinstance(call.func, ast.Attribute)
-        and call.func.attr in FILLING
-        and isinstance(call.func.value, ast.Name)
-        and call.func.value.id == target.id
-        for call in calls
-    )
 
 
 def _coroutines(source: Source, tree: ast.Module) -> set[str]:
