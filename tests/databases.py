@@ -13,6 +13,8 @@ from app.store.database.database import Database
 from tests.standins.postgres import Postgres, PostgresMissing, serving
 
 KINDS = ("sqlite", "postgresql")
+# For modules of stories in which the database has no say.
+on_sqlite = pytest.mark.parametrize("module_database_url", ["sqlite"], indirect=True, scope="module")
 
 
 @pytest.fixture(scope="session")

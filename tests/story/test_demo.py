@@ -32,6 +32,16 @@ async def _until(process: Process, words: str) -> None:
     raise AssertionError(f"the demo never said {words!r}")
 
 
+async def _child(process: Process, command: str) -> int:
+    """The child that runs this command. One that was just forked, or has ended, has no command line."""
+    for _ in range(200):
+        for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+            if Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")[-2:-1] == [command.encode()]:
+                return int(child)
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"the demo has no child that runs {command!r}")
+
+
 async def _demo(*options: str) -> tuple[int, str]:
     process = await _started(*options)
     out, _ = await process.communicate()
@@ -73,9 +83,7 @@ async def test_an_interrupt_ends_the_demo_with_one_line(moment: str) -> None:
 async def test_a_process_that_dies_ends_the_demo_with_its_log(command: str, name: str) -> None:
     process = await _started()
     await _until(process, "its CI runs")
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    commands = {Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")[-2].decode(): int(child) for child in children}
-    os.kill(commands[command], signal.SIGKILL)
+    os.kill(await _child(process, command), signal.SIGKILL)
     out, _ = await process.communicate()
     assert process.returncode == 1, out.decode()
     assert f"the {name} process ended by itself with -9" in out.decode()

@@ -9,10 +9,11 @@ import pytest_asyncio
 
 from agent.contract.events import Probed
 from agent.contract.outcome import Outcome
+from tests.databases import on_sqlite
 from tests.standins.model import Asked, ScriptedModel
 from tests.story.story import FAST, Story, tidy, told
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.long]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.long, on_sqlite]  # reruns ask the database nothing
 
 PRICES = {
     "prices.py": """\

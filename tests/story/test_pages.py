@@ -10,10 +10,11 @@ from playwright.async_api import expect
 
 from app.store.values import Attempt
 from tests.app.dashboard.browsing import PATIENCE, browsing, tab
+from tests.databases import on_sqlite
 from tests.story.story import Story
 from tests.story.test_healing import BROKEN, CALCULATOR
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), on_sqlite]  # tests/app/dashboard asks both databases
 expect.set_options(timeout=PATIENCE)
 
 
