@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from agent.ci.plan import Plan
     from agent.extensions import Extensions
     from agent.models.router import Models
+    from agent.proposer import Proposer
     from agent.state import Context
 
 
@@ -59,6 +60,7 @@ class Engine:
     policy: Policy = Policy()
     extensions: Extensions | None = None
     models_named: Callable[[str], Models] | None = None  # for a case whose model the user chose
+    ladder: Callable[[Models | None], tuple[Proposer, ...]] | None = None  # None: the built-in one
 
     async def heal(
         self, case: Case, *, blobs: Blobs, emit: Emit, reply: Reply | None = None, memory: Memory | None = None
@@ -87,7 +89,7 @@ class Engine:
                 from agent.proposers.ladder import built_in_ladder
 
                 context = self._context(case, blobs, emit, memory)
-                ladder = built_in_ladder(context.models)
+                ladder = (self.ladder or built_in_ladder)(context.models)
                 ladder = self.extensions.ladder(ladder) if self.extensions is not None else ladder
                 if context.models is not None:
                     context.models.warm()

@@ -148,7 +148,7 @@ def who_proposes(state: State, runtime: Runtime[Work]) -> str | list[Send]:
     is_sought = (
         is_model(_work(state, runtime).ladder[state["rung"]].rung)
         and not state.get("diagnosis")
-        and state["strategies"] != [DIRECT]
+        and any(strategy.partition(":")[0] != DIRECT for strategy in state["strategies"])
     )
     return "diagnose" if is_sought else in_every_strategy(state)
 

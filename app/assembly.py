@@ -75,11 +75,18 @@ async def models_of(settings: Settings) -> Models | None:
 async def check_models(settings: Settings) -> None:
     """Raises `SettingsError` if a configured model can never answer, which would otherwise show only after the search."""
     from agent.models.provider import missing_key, unknown_provider
+    from agent.models.scripted import BadScript, read_script
 
     for model in (settings.model, settings.model_strong, *settings.model_fallbacks):
         if model in (None, "none"):
             continue
         known = _model(model, settings, settings.model or model)
+        if known.is_scripted:
+            try:
+                await asyncio.to_thread(read_script, known.name.partition(":")[2])
+            except BadScript as error:
+                raise SettingsError(str(error)) from error
+            continue
         if why := await asyncio.to_thread(unknown_provider, known.name):
             raise SettingsError(f"the model {why}")
         if not (known.api_key or known.api_base) and (variable := await asyncio.to_thread(missing_key, known.name)):

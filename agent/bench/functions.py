@@ -9,10 +9,11 @@ from functools import partial
 from typing import Literal
 
 from agent.bench.differential import Function, compare
-from agent.bench.lab import Benchmark, File, Judgement, Lab, Labs, NotPosed, Specimen, Trial, changed
+from agent.bench.lab import Benchmark, Judgement, Lab, Labs, NotPosed, Specimen, Trial, changed
 from agent.ci.project.configuration import Configuration, Install, TestCommand
 from agent.contract.outcome import Repair
 from agent.contract.verdicts import CheckRun, Verdict
+from agent.source.archive import File
 
 OracleKind = Literal["all", "half"]
 Texts = Mapping[str, str]

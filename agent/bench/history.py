@@ -13,11 +13,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.bench.lab import BadInput, Benchmark, File, Labs, NotPosed, Skipped, Specimen, Trial, text_of
+from agent.bench.lab import BadInput, Benchmark, Labs, NotPosed, Skipped, Specimen, Trial, text_of
 from agent.bench.suites import SuiteJudge, edits_of, verdicts
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.contract.verdicts import Verdict
+from agent.source.archive import File
 from agent.source.test_files import is_prose, is_test
 from sandbox.base import MIB
 from sandbox.host import git, launch

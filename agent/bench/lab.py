@@ -7,9 +7,6 @@ that nothing an attempt did can affect its score. Knows nothing about the app, p
 from __future__ import annotations
 
 import asyncio
-import io
-import os
-import tarfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
@@ -28,6 +25,7 @@ from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import Edits
 from agent.contract.verdicts import Check, CheckRun, VerdictId
 from agent.edits.changes import diff
+from agent.source.archive import File, Files, packed
 from sandbox.base import MIB, Command, Completed, InstallFailed, Limits, Sandbox, Sandboxes, Workspace
 
 
@@ -56,17 +54,7 @@ def passing_over() -> Iterator[None]:
         raise Skipped(str(error)) from error
 
 
-@dataclass(frozen=True, slots=True)
-class File:
-    content: bytes  # of a link, its target
-    executable: bool = False
-    link: bool = False
-
-
 VERIFIED = "verified"  # the key of the verified changes in the details of a judgement
-
-Files = Mapping[str, File]
-"""A repository: POSIX paths relative to its root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,27 +208,6 @@ class Benchmark:
     trial: Callable[[str, Labs], AbstractAsyncContextManager[Trial]]
     wanted: int | None = None  # tasks to measure, in order, where not every id has one; None: all
     figures: Callable[[Sequence[Any]], Mapping[str, Any]] | None = None
-
-
-async def packed(files: Files) -> AsyncIterator[bytes]:
-    """The repository as a gzipped tar with one top folder, in chunks."""
-    archive = io.BytesIO()
-    # Fast rather than small: it only travels from this process to the sandbox.
-    with tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as tar:
-        top = tarfile.TarInfo("repository")
-        top.type, top.mode = tarfile.DIRTYPE, 0o755
-        tar.addfile(top)
-        for path, file in sorted(files.items()):
-            header = tarfile.TarInfo(f"repository/{path}")
-            if file.link:
-                header.type, header.linkname = tarfile.SYMTYPE, os.fsdecode(file.content)
-                tar.addfile(header)
-                continue
-            header.size, header.mode = len(file.content), 0o755 if file.executable else 0o644
-            tar.addfile(header, io.BytesIO(file.content))
-    archive.seek(0)
-    while chunk := archive.read(MIB):
-        yield chunk
 
 
 def text_of(file: File) -> str | None:

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from agent.bench.lab import BadInput, Benchmark, File, Labs, NotPosed, Specimen, Trial, changed, text_of
+from agent.bench.lab import BadInput, Benchmark, Labs, NotPosed, Specimen, Trial, changed, text_of
 from agent.bench.releases import release
 from agent.bench.suites import SuiteJudge, edits_of, verdicts
 from agent.ci.project.configuration import Configuration, Install, TestCommand
 from agent.contract.verdicts import Verdict, VerdictId
 from agent.edits.changes import lines
+from agent.source.archive import File
 
 SUITE_SECONDS = 300.0  # one run of a package's whole suite
 _CONFIGURATIONS = ("pytest.ini", ".pytest.ini", "tox.ini")

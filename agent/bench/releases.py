@@ -20,7 +20,8 @@ from functools import partial
 from pathlib import Path
 from secrets import token_hex
 
-from agent.bench.lab import File, NotPosed
+from agent.bench.lab import NotPosed
+from agent.source.archive import File
 from sandbox.base import MIB
 from sandbox.host import disk
 from sandbox.install.download import Download, DownloadPolicy, DownloadRefused

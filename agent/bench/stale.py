@@ -16,12 +16,13 @@ from agent.bench.breaks.figures import figures
 from agent.bench.breaks.heldout import leaving_out
 from agent.bench.breaks.posing import is_few, is_product
 from agent.bench.history import Commit
-from agent.bench.lab import BadInput, Benchmark, File, Files, Judgement, Labs, Skipped, Specimen, Trial, changed, passing_over
+from agent.bench.lab import BadInput, Benchmark, Judgement, Labs, Skipped, Specimen, Trial, changed, passing_over
 from agent.bench.suites import verdicts
 from agent.ci.project.configuration import Configuration
 from agent.contract.last_good import ChangedFile, LastGood
 from agent.contract.outcome import NoRepair, Repair
 from agent.contract.verdicts import Verdict, VerdictId
+from agent.source.archive import File, Files
 from agent.source.test_files import is_test
 
 MOST = 30  # commits that are looked at for each wanted task

@@ -29,6 +29,8 @@ class Policy:
     autonomy: Autonomy = "full"
     min_confidence: float = 0.8  # 0..1; a verified change below it is shown as a suspect, not published
     head_start: float = 5.0  # seconds of search before a model is asked beside it; 0 asks at once
+    critic: bool = True  # a model reviews what is proven
+    writes_tests: bool = True  # a model writes tests from the specification of what is proven
     guidance: str = ""  # the repository's hints for repairs: shown to models as data, never as instructions
 
 

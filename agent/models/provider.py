@@ -46,8 +46,10 @@ class Provider:
         """The limit for an answer."""
         return min(ANSWER_TOKENS, self.settings.context // 3)
 
-    async def complete(self, messages: Sequence[Message], *, seconds: float, temperature: float = 0.0) -> Answer:
-        """One request without retries. Raises `ModelError`."""
+    async def complete(
+        self, messages: Sequence[Message], *, seconds: float, temperature: float = 0.0, role: str = ""
+    ) -> Answer:
+        """One request without retries. `role` decides only for scripted models. Raises `ModelError`."""
         litellm = await asyncio.to_thread(load)
         options: dict[str, Any] = {"max_tokens": self.answer_tokens, "temperature": temperature}
         if self.settings.is_local:

@@ -19,7 +19,9 @@ from agent.contract.budget import Usage
 from agent.contract.events import Degraded, Emit, ModelCalled
 from agent.models import tracing
 from agent.models.provider import Provider, load
+from agent.models.scripted import Scripted
 from agent.models.values import (
+    WRITERS,
     Answer,
     ContextTooLong,
     Message,
@@ -53,11 +55,11 @@ class Models:
         hide: Callable[[str], str] = str,
     ) -> None:
         self._hide = hide
-        self._small = Provider(small)
-        self._roles = {role: Provider(settings) for role, settings in (roles or {}).items()}
-        self._rungs = [self._roles.get("repair", self._small), *([Provider(strong)] if strong else [])]
-        self._fallbacks = tuple(Provider(settings) for settings in fallbacks)
-        self._embedding = Provider(embedding) if embedding else None
+        self._small = _provider(small)
+        self._roles = {role: _provider(settings) for role, settings in (roles or {}).items()}
+        self._rungs = [self._roles.get("repair", self._small), *([_provider(strong)] if strong else [])]
+        self._fallbacks = tuple(_provider(settings) for settings in fallbacks)
+        self._embedding = _provider(embedding) if embedding else None
         self._warming: asyncio.Task[object] | None = None
 
     @property
@@ -87,7 +89,8 @@ class Models:
 
     def warm(self) -> None:
         """Start importing LiteLLM in the background; needs a running loop."""
-        self._warming = self._warming or asyncio.create_task(asyncio.to_thread(load))
+        if not self._small.settings.is_scripted:
+            self._warming = self._warming or asyncio.create_task(asyncio.to_thread(load))
 
     async def ask(self, prompt: Prompt, *, seconds: float, emit: Emit, temperature: float = 0.0, rung: str = "") -> Answer:
         """One answer within `seconds`, including waits for rate limits and short outages. Raises `ModelError`.
@@ -99,7 +102,8 @@ class Models:
         prompt = replace(prompt, messages=tuple(plain))
         first = self._first(prompt.role, rung)
         asked = [first, *(provider for provider in self._fallbacks if provider.settings.name != first.settings.name)]
-        await asyncio.to_thread(load)  # the first import takes seconds, which do not count
+        if not all(provider.settings.is_scripted for provider in asked):
+            await asyncio.to_thread(load)  # the first import takes seconds, which do not count
         deadline, spent = time.monotonic() + seconds, Usage()
         for at, provider in enumerate(asked):
             # Keep time for the fallbacks.
@@ -126,17 +130,21 @@ class Models:
         with tracing.model_call("embeddings", self._embedding.settings):
             return await self._embedding.embed([self._hide(text) for text in texts], seconds=EMBEDDING_SECONDS)
 
-    def _first(self, role: Role, rung: str) -> Provider:
+    def _first(self, role: Role, rung: str) -> Provider | Scripted:
         strong = next((provider for provider in self._rungs[1:] if provider.settings.name == rung), None)
-        if role == "repair":
+        if role in WRITERS:
             return strong or self._rungs[0]
         return self._roles.get(role) or strong or self._small
+
+
+def _provider(settings: ModelSettings) -> Provider | Scripted:
+    return Scripted(settings) if settings.is_scripted else Provider(settings)
 
 
 class _Request:
     """One prompt to one model, with retries."""
 
-    def __init__(self, provider: Provider, prompt: Prompt, temperature: float, emit: Emit) -> None:
+    def __init__(self, provider: Provider | Scripted, prompt: Prompt, temperature: float, emit: Emit) -> None:
         self._provider, self._prompt, self._temperature, self._emit = provider, prompt, temperature, emit
         self._name = provider.settings.name
 
@@ -167,7 +175,10 @@ class _Request:
         try:
             with tracing.model_call("chat", self._provider.settings, self._temperature) as span:
                 answer = await self._provider.complete(
-                    self._prompt.messages, seconds=deadline - began, temperature=self._temperature
+                    self._prompt.messages,
+                    seconds=deadline - began,
+                    temperature=self._temperature,
+                    role=self._prompt.role,
                 )
                 tracing.answered(span, answer)
         except ModelError as error:

@@ -21,7 +21,8 @@ from urllib.parse import urlsplit
 
 from agent.contract.budget import Usage
 
-Role = Literal["diagnose", "repair", "review", "challenge"]
+Role = Literal["diagnose", "repair", "review", "challenge", "design", "write", "dispute", "attack"]
+WRITERS: tuple[Role, ...] = ("repair", "write")  # roles that write code
 
 
 class Message(TypedDict):
@@ -111,12 +112,19 @@ class ModelSettings:
 
     @property
     def provider(self) -> str:
+        if self.is_scripted:
+            return "scripted"
         return self.name.partition("/")[0] if "/" in self.name else ""
 
     @property
     def is_local(self) -> bool:
         """Ollama: free of charge, one request at a time."""
         return self.provider in ("ollama", "ollama_chat")
+
+    @property
+    def is_scripted(self) -> bool:
+        """It answers from a file (`agent/models/scripted.py`)."""
+        return self.name == "scripted" or self.name.startswith("scripted:")
 
     @property
     def is_on_this_machine(self) -> bool:

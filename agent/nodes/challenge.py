@@ -97,7 +97,7 @@ async def _written(
     context = work.context
     functions = await asyncio.to_thread(touched, [candidate.edits])
     told = await asyncio.to_thread(specification, functions)
-    if context.models is None or not told or work.ledger.model_spent_up() is not None:
+    if context.models is None or not work.task.policy.writes_tests or not told or work.ledger.model_spent_up() is not None:
         return generated_tests.TestFindings(), {}
     red = sorted(oracle.must_turn[check.name])
     texts = {path: await read_text(work.task.sandbox.base, path) for path in test_files(red, check.reader)[:MOST_FILES]}

@@ -32,7 +32,7 @@ async def review(state: State, work: Work) -> Reviewed:
     """Have a model review the winner; a rejection becomes an objection. Raises `SandboxError` when the sandbox is lost."""
     models, context = work.context.models, work.context
     candidate = await context.recall(Candidate, state["winner"][0])
-    if models is None or "model" not in work.task.policy.rungs or candidate.rung in UNREAD:
+    if models is None or not work.task.policy.critic or "model" not in work.task.policy.rungs or candidate.rung in UNREAD:
         return {}
     if (bound := work.ledger.model_spent_up()) is not None:
         return await fell_back(work, "review", f"The review was skipped: {bound}")

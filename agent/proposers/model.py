@@ -26,6 +26,7 @@ from agent.source.test_files import is_test
 
 DIRECT, DIAGNOSED, TARGETED, MINIMAL = "direct", "diagnosed", "targeted", "minimal"
 FUNCTION, ANOTHER, AFRESH = "function", "another", "afresh"
+# "direct:2" is a further direct attempt in the same round.
 HYPOTHESIS = "hypothesis:"  # followed by its index
 WARMTH = {MINIMAL: 0.2, FUNCTION: 0.4, ANOTHER: 0.4, AFRESH: 0.7}  # added to the temperature, by strategy
 WARMER = 0.15  # added to the temperature per further round; twice that per change that failed exactly like its predecessor

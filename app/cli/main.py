@@ -17,6 +17,7 @@ from app.cli.bench.commands import bench
 from app.cli.cache import cache
 from app.cli.command import Json, load_settings, run, tune_interpreter, wrong_use
 from app.cli.memory import memory
+from app.cli.solve.command import solve
 
 if TYPE_CHECKING:
     from app.cli.checkout.workflow_jobs import JobSelection
@@ -32,6 +33,7 @@ app.add_typer(attempts, name="attempts")
 app.add_typer(bench, name="bench")
 app.add_typer(memory, name="memory")
 app.add_typer(cache, name="cache")
+app.command()(solve)
 
 LONGEST_COMMAND = 10_000
 Workflow = Annotated[

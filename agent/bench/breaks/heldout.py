@@ -7,8 +7,9 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 
 from agent.bench.breaks.code import Function, read
-from agent.bench.lab import File, Files, text_of
+from agent.bench.lab import text_of
 from agent.contract.verdicts import VerdictId
+from agent.source.archive import File, Files
 from agent.source.test_files import is_test
 
 TestFunction = tuple[str, tuple[str, ...]]

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from agent.bench.breaks import variants
 from agent.bench.breaks.operators import same_program
 from agent.bench.breaks.posing import Posed, is_product
-from agent.bench.lab import Changes, File, Files, Judgement, Lab, Labs, changed, text_of
+from agent.bench.lab import Changes, Judgement, Lab, Labs, changed, text_of
 from agent.bench.suites import unlike, verdicts
 from agent.ci.project.configuration import Configuration
 from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import Edits, FileChange, Span
 from agent.contract.verdicts import Verdict, VerdictId
 from agent.edits.changes import changed_ranges, lines
+from agent.source.archive import File, Files
 from agent.source.test_files import is_test
 
 SMALL = 5  # changed lines; a larger culprit that is most of the change names no line

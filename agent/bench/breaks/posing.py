@@ -12,10 +12,11 @@ import msgspec
 
 from agent.bench.breaks.heldout import chosen
 from agent.bench.breaks.operators import Break, Slip, broken, same_program, slips
-from agent.bench.lab import Files, Lab, Skipped, text_of
+from agent.bench.lab import Lab, Skipped, text_of
 from agent.checks.runner import prelude_of
 from agent.checks.sampling import test_files
 from agent.contract.verdicts import Check, CheckRun, Verdict, VerdictId
+from agent.source.archive import Files
 from agent.source.test_files import is_test
 
 EACH = 3  # breaks of one commit

@@ -20,10 +20,11 @@ from agent.bench.breaks.figures import figures
 from agent.bench.breaks.judge import Judge
 from agent.bench.breaks.posing import EACH, Posed, is_product
 from agent.bench.history import Commit
-from agent.bench.lab import BadInput, Benchmark, File, Files, Labs, NoTask, Skipped, Specimen, Trial, passing_over
+from agent.bench.lab import BadInput, Benchmark, Labs, NoTask, Skipped, Specimen, Trial, passing_over
 from agent.ci.project.configuration import Configuration
 from agent.contract.last_good import ChangedFile, LastGood
 from agent.contract.verdicts import Verdict, VerdictId
+from agent.source.archive import File, Files
 from agent.source.test_files import is_test
 
 SPARE = 12  # commits that may be passed over

@@ -19,8 +19,9 @@ from agent.bench.breaks.code import Code, Module, read
 from agent.bench.breaks.heldout import function_of
 from agent.bench.breaks.operators import Break
 from agent.bench.differential import is_sorted
-from agent.bench.lab import Changes, Files, Lab, text_of
+from agent.bench.lab import Changes, Lab, text_of
 from agent.contract.verdicts import VerdictId
+from agent.source.archive import Files
 from sandbox.base import DeadlinePassed
 
 VARIANTS = 12  # of each test

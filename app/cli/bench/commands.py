@@ -6,7 +6,7 @@ Exit codes: 0 all tasks measured (healed or not), 1 some not measured or no sand
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from agent.bench.lab import Benchmark
     from agent.bench.score import Entry
     from agent.contract.task import Policy
+    from agent.solving.solve import Options
+    from agent.solving.tasks import SolveBenchmark
 
-bench = typer.Typer(help="Measure fix rate, correctness by held-out tests, time and cost on a benchmark.", no_args_is_help=True)
+bench = typer.Typer(
+    help="Measure on a benchmark: fix rate, correctness by held-out tests, time and cost.", no_args_is_help=True
+)
 
 DEFAULT_LEAST = 0.8  # as `agent.contract.task.Policy`
 
@@ -43,6 +47,60 @@ Model = Annotated[str, typer.Option("--model", metavar="NAME", help="LiteLLM nam
 Oracle = Annotated[
     Literal["all", "half"], typer.Option("--oracle", help="Tests that the repair may see: all, or half (the others judge it).")
 ]
+
+
+Switch = Literal["on", "off"]
+SolveOracle = Annotated[
+    Literal["given", "own", "both"],
+    typer.Option("--oracle", help="Tests that the agent sees: the benchmark's, its own from the specification, or both."),
+]
+SolveModel = Annotated[str, typer.Option("--model", metavar="NAME", help="LiteLLM name of the model, or `scripted:FILE`.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Only the first N tasks.")]
+Iterations = Annotated[int, typer.Option("--iters", min=1, help="Most rounds of a task, the first answer included.")]
+Candidates = Annotated[int, typer.Option("--candidates", min=1, max=16, help="First answers to choose from.")]
+Temperature = Annotated[float, typer.Option("--temperature", min=0, max=2, help="Temperature of further first answers.")]
+Blind = Annotated[Switch, typer.Option("--spec-tests", help="Tests from the specification, before any code.")]
+Attack = Annotated[Switch, typer.Option("--adversarial", help="Tests that try to break the accepted code.")]
+Critic = Annotated[Switch, typer.Option("--critic", help="A review of the accepted code.")]
+MinRate = Annotated[
+    float | None,
+    typer.Option("--min-rate", min=0, max=1, help="Exit with 1 if a smaller share of the tasks is solved and validated."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Solving:
+    """How the tasks of a benchmark of specifications are solved, and which."""
+
+    iterations: int
+    candidates: int
+    temperature: float
+    blind_tests: bool
+    adversarial: bool
+    critic: bool
+    limit: int | None
+    min_rate: float | None
+
+    @property
+    def options(self) -> Options:
+        from agent.solving.solve import Options
+        from agent.solving.writer import Writing
+
+        writing = Writing(self.candidates, temperature=self.temperature)
+        return Options(
+            writing=writing, blind_tests=self.blind_tests, adversarial=self.adversarial, critic=self.critic, retry=False
+        )
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """As they are stored with the results."""
+        switches = {"spec_tests": self.blind_tests, "adversarial": self.adversarial, "critic": self.critic}
+        return {
+            "iters": str(self.iterations),
+            "candidates": str(self.candidates),
+            **({"temperature": f"{self.temperature:g}"} if self.candidates > 1 else {}),
+            **{name: "on" if value else "off" for name, value in switches.items()},
+        }
 
 
 @bench.command()
@@ -195,6 +253,98 @@ def stale(
 
 
 @bench.command()
+def humaneval(
+    data: Annotated[Path, typer.Option("--data", metavar="FILE", help="HumanEval's JSON Lines file; it can be gzipped.")],
+    model: SolveModel,
+    oracle: SolveOracle = "both",
+    task_ids: Ids = None,
+    limit: Limit = None,
+    jobs: Jobs = 1,
+    budget: Seconds = 300.0,
+    resume: Resume = None,
+    iters: Iterations = 4,
+    candidates: Candidates = 1,
+    temperature: Temperature = 0.7,
+    spec_tests: Blind = "on",
+    adversarial: Attack = "on",
+    critic: Critic = "on",
+    min_rate: MinRate = None,
+    json: Json = False,
+) -> None:
+    """164 functions to write from their docstrings: first answers beside healed ones, judged by tests the agent never sees."""
+
+    def load() -> SolveBenchmark:
+        from agent.solving import humaneval
+
+        return humaneval.load(data, oracle)
+
+    how = Solving(iters, candidates, temperature, spec_tests == "on", adversarial == "on", critic == "on", limit, min_rate)
+    _measure(load, task_ids, jobs, budget, resume, model, 0.0, json, solving=how)
+
+
+@bench.command()
+def mbpp(
+    data: Annotated[Path, typer.Option("--data", metavar="FILE", help="MBPP's JSON Lines file; it can be gzipped.")],
+    model: SolveModel,
+    oracle: SolveOracle = "both",
+    task_ids: Ids = None,
+    limit: Limit = None,
+    jobs: Jobs = 1,
+    budget: Seconds = 300.0,
+    resume: Resume = None,
+    iters: Iterations = 4,
+    candidates: Candidates = 1,
+    temperature: Temperature = 0.7,
+    spec_tests: Blind = "on",
+    adversarial: Attack = "on",
+    critic: Critic = "on",
+    min_rate: MinRate = None,
+    json: Json = False,
+) -> None:
+    """Short functions to write from a sentence: the agent sees the first test, all of them judge it."""
+
+    def load() -> SolveBenchmark:
+        from agent.solving import mbpp
+
+        return mbpp.load(data, oracle)
+
+    how = Solving(iters, candidates, temperature, spec_tests == "on", adversarial == "on", critic == "on", limit, min_rate)
+    _measure(load, task_ids, jobs, budget, resume, model, 0.0, json, solving=how)
+
+
+@bench.command()
+def suite(
+    model: SolveModel,
+    subset: Annotated[
+        Literal["doctests", "everyday"] | None, typer.Option("--subset", help="Nine tasks with examples, or eight in words.")
+    ] = None,
+    oracle: SolveOracle = "own",
+    task_ids: Ids = None,
+    limit: Limit = None,
+    jobs: Jobs = 1,
+    budget: Seconds = 300.0,
+    resume: Resume = None,
+    iters: Iterations = 4,
+    candidates: Candidates = 1,
+    temperature: Temperature = 0.7,
+    spec_tests: Blind = "on",
+    adversarial: Attack = "on",
+    critic: Critic = "on",
+    min_rate: MinRate = None,
+    json: Json = False,
+) -> None:
+    """24 everyday tasks with edge cases, in eight categories, judged by tests that the agent never sees."""
+
+    def load() -> SolveBenchmark:
+        from agent.solving import suite
+
+        return suite.load(oracle, subset)
+
+    how = Solving(iters, candidates, temperature, spec_tests == "on", adversarial == "on", critic == "on", limit, min_rate)
+    _measure(load, task_ids, jobs, budget, resume, model, 0.0, json, solving=how)
+
+
+@bench.command()
 def fit(
     results: Annotated[list[Path], typer.Argument(metavar="RESULTS…", help="Files that `--resume` wrote, one per repository.")],
     out: Annotated[
@@ -220,7 +370,7 @@ def fit(
 
 
 def _measure(
-    load: Callable[[], Benchmark],
+    load: Callable[[], Benchmark | SolveBenchmark],
     task_ids: str | None,
     jobs: int,
     budget: float,
@@ -230,6 +380,7 @@ def _measure(
     json: bool,
     without: str | None = None,
     allow_reversals: bool = False,
+    solving: Solving | None = None,
 ) -> NoReturn:
     """Run a benchmark until it ends or Ctrl-C is pressed, print the results and exit."""
     from agent.bench.lab import BadInput
@@ -241,10 +392,13 @@ def _measure(
         # Settings come from the environment only, as the current folder may not be trusted.
         configured = settings(model=model)
         policy = replace(_policy(without), min_confidence=min_confidence, allow_reversals=allow_reversals)
+        if solving is not None and configured.model in (None, "none"):
+            raise BadInput("a model must write the code: name one with --model, or a script with --model scripted:FILE")
         benchmark = load()
-        ids = _chosen(benchmark, task_ids)
+        ids = _chosen(benchmark, task_ids)[: solving.limit if solving is not None else None]
         wanted = benchmark.wanted if task_ids is None else None
-        conditions = {**benchmark.options, "budget": f"{budget:g}", "model": model, **_unusual(policy)}
+        more = solving.conditions if solving is not None else _unusual(policy)
+        conditions = {**benchmark.options, "budget": f"{budget:g}", "model": model, **more}
         state = open_results(resume, Header(benchmark.name, conditions))
     except (BadInput, SettingsError) as error:
         end(str(error), 2)
@@ -263,6 +417,8 @@ def _measure(
         bar.advance(task, 0 if wanted is not None and entry.skipped else 1)
 
     run = Run(benchmark, ids, configured, budget, jobs, state, done, policy, wanted)
+    if solving is not None:
+        run = replace(run, options=solving.options, iterations=solving.iterations)
     complete = False
     try:
         with bar:
@@ -270,6 +426,8 @@ def _measure(
         complete = True
     except KeyboardInterrupt:
         pass
+    except SettingsError as error:
+        end(str(error), 2)
     except SandboxUnavailable as error:
         end(f"no sandbox is available: {error.reason}", 1)
     except ResultsNotSaved as error:
@@ -284,6 +442,10 @@ def _measure(
     if complete and wanted is not None and posed < wanted:
         said = f"Only {posed} of {wanted} tasks could be set up; the list above says why commits were passed over."
         screen.print(terminal.plain(said, "yellow"), soft_wrap=not screen.is_terminal)
+    if solving is not None and solving.min_rate is not None and complete:
+        rate = figures["validated"] / max(1, posed)
+        if rate < solving.min_rate:
+            end(f"{rate:.1%} of the tasks are solved and validated, and --min-rate asks for {solving.min_rate:.1%}", 1)
     unmeasured = any(entry.error for entry in entries) or (wanted is not None and not posed)
     raise typer.Exit(130 if not complete else 1 if unmeasured else 0)
 
@@ -313,7 +475,7 @@ def _policy(without: str | None) -> Policy:
     return replace(policy, rungs=tuple(rung for rung in policy.rungs if rung not in names))
 
 
-def _chosen(benchmark: Benchmark, wanted: str | None) -> Sequence[str]:
+def _chosen(benchmark: Benchmark | SolveBenchmark, wanted: str | None) -> Sequence[str]:
     """The ids of the selected tasks. Raises `BadInput` for an unknown id."""
     from agent.bench.lab import BadInput
 

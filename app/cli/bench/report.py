@@ -79,7 +79,8 @@ def _own(figures: Mapping[str, Any]) -> Table:
     names = [name for name, count in figures.items() if isinstance(count, int)]
     found = table("", *names)
     found.add_row("all", *(str(figures[name]) for name in names))
-    found.add_row("very sure", *(str(figures["very_sure"][name]) for name in names))
+    if "very_sure" in figures:
+        found.add_row("very sure", *(str(figures["very_sure"][name]) for name in names))
     return found
 
 

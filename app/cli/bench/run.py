@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from platformdirs import user_cache_path
 
 from agent.bench import score
-from agent.bench.lab import Benchmark, Labs, NoTask, NotPosed, Skipped, Specimen, packed
+from agent.bench.lab import Benchmark, Labs, NoTask, NotPosed, Skipped, Specimen
 from agent.bench.score import Entry
 from agent.case import Case
 from agent.contract.blobs import MemoryBlobs
@@ -24,7 +24,11 @@ from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.question import Waiting
 from agent.contract.task import Policy
 from agent.engine import Engine
-from app.assembly import budget_of, limits_of, models_of, sandboxes_in
+from agent.models.values import ModelError
+from agent.solving.solve import Options
+from agent.solving.tasks import SolveBenchmark
+from agent.source.archive import packed
+from app.assembly import budget_of, check_models, limits_of, models_of, sandboxes_in
 from app.cli.bench.results_file import ResultsFile
 from app.settings import Settings
 from sandbox.base import SandboxError, Sandboxes
@@ -39,7 +43,7 @@ OVERTIME = 900.0  # seconds beyond a task's budget, for steps that the budget do
 class Run:
     """One run of a benchmark. `done` is called with each entry, including those from an earlier run."""
 
-    benchmark: Benchmark
+    benchmark: Benchmark | SolveBenchmark
     ids: Sequence[str]
     settings: Settings
     seconds: float  # budget of one task
@@ -48,6 +52,8 @@ class Run:
     done: Callable[[Entry], None]
     policy: Policy = Policy()
     wanted: int | None = None  # tasks to measure, in order; None: all
+    options: Options = field(default_factory=Options)  # how a specification is solved
+    iterations: int | None = None  # of one task; None: the settings'
     entries: dict[str, Entry] = field(default_factory=dict)
 
     async def work(self) -> None:
@@ -59,6 +65,8 @@ class Run:
         sandboxes = await sandboxes_in(user_cache_path("selfheal"), self.settings, trusted=self.settings.trust_code)
         async with sandboxes.open("probe"):  # reports an unusable sandbox before the first task
             pass
+        if isinstance(self.benchmark, SolveBenchmark):
+            await check_models(self.settings)
         models = await models_of(self.settings)
 
         running: set[str] = set()
@@ -106,7 +114,12 @@ class Run:
         group = self.benchmark.groups[id_]
         limits = limits_of(self.settings)
         budget = replace(budget_of(self.settings), seconds=self.seconds)
+        budget = budget if self.iterations is None else replace(budget, iterations=self.iterations)
         try:
+            if isinstance(self.benchmark, SolveBenchmark):
+                engine = Engine(sandboxes, models, None, budget, limits, self.policy)
+                async with asyncio.timeout(self.seconds + OVERTIME):
+                    return await self.benchmark.attempt(id_, engine, Labs(sandboxes, limits), self.options, _ignore)
             async with self.benchmark.trial(id_, Labs(sandboxes, limits)) as trial:
                 group = trial.group or group
                 engine = Engine(sandboxes, models, None, budget, limits, self.policy)
@@ -118,6 +131,8 @@ class Run:
             return score.skipped(id_, group, str(reason))
         except NotPosed as error:
             return score.failed(id_, group, Outcome.REFUSED, f"the task could not be set up: {error}")
+        except ModelError as error:
+            return score.failed(id_, group, Outcome.INFRASTRUCTURE, f"the model failed: {error}")
         except (SandboxError, TimeoutError) as error:
             why = str(error) or f"it was still running {OVERTIME:.0f} s after its budget"
             return score.failed(id_, group, Outcome.INFRASTRUCTURE, f"the sandbox failed: {why}")

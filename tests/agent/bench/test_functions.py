@@ -11,10 +11,11 @@ import pytest
 from agent.bench import humanevalfix, quixbugs
 from agent.bench.differential import Function, compare, mutations
 from agent.bench.functions import CONFIGURATION
-from agent.bench.lab import BadInput, File, Labs, NotPosed
+from agent.bench.lab import BadInput, Labs, NotPosed
 from agent.contract.budget import Usage
 from agent.contract.outcome import Evidence, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis, FileChange
+from agent.source.archive import File
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.bench.lab import File, Labs
+from agent.bench.lab import Labs
 from agent.ci.project.configuration import NO_CONFIGURATION
 from agent.contract.verdicts import Verdict
+from agent.source.archive import File
 from sandbox.base import Limits
 from sandbox.install.packages import PackageStore
 from sandbox.process import ProcessSandboxes

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from agent.bench.breaks.heldout import chosen, leaving_out, without
-from agent.bench.lab import File
 from agent.contract.verdicts import VerdictId
+from agent.source.archive import File
 
 TESTS = """\
 import pytest

@@ -8,9 +8,10 @@ import pytest
 
 from agent.bench.breaks.operators import Break, slips
 from agent.bench.breaks.variants import VARIANTS, compare, variants
-from agent.bench.lab import File, Labs
+from agent.bench.lab import Labs
 from agent.ci.project.configuration import NO_CONFIGURATION
 from agent.contract.verdicts import VerdictId
+from agent.source.archive import File
 
 CODE = """\
 class Till:

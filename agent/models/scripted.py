@@ -1,0 +1,87 @@
+"""Models that answer from a file, for trying and teaching: `scripted` (built in) and `scripted:FILE`.
+
+The file is JSON Lines. Each line answers the prompts of a role that contain certain texts; the first line that fits answers:
+
+    {"role": "write", "when": ["def merge("], "answers": ["the first time", "each later time"]}
+
+Without `role` or `when`, a line fits every role or prompt. The built-in script knows one task (`merge_intervals`): its first
+answer is wrong, so that there is something to repair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+
+from agent.contract.budget import Usage
+from agent.models.values import Answer, Message, ModelSettings, ModelUnavailable, estimate_tokens
+
+NAME = "scripted"
+ANSWER_TOKENS = 4096
+
+
+class BadScript(Exception):
+    """The script cannot be used; the message names the file and the line."""
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    answers: list[str]
+    role: str = ""
+    when: list[str] = []
+
+
+@dataclass
+class Scripted:
+    """Stands in for `agent.models.provider.Provider`. Each line of the script counts its own answers."""
+
+    settings: ModelSettings
+    answer_tokens: int = ANSWER_TOKENS
+    _given: dict[int, int] = field(default_factory=dict)
+
+    async def complete(
+        self, messages: Sequence[Message], *, seconds: float, temperature: float = 0.0, role: str = ""
+    ) -> Answer:
+        """Raises `ModelUnavailable` if no line of the script fits."""
+        text = "\n".join(message["content"] for message in messages)
+        lines = await asyncio.to_thread(read_script, self.settings.name.partition(":")[2])
+        for at, line in enumerate(lines):
+            if line.role in ("", role) and all(each in text for each in line.when):
+                number = self._given.get(at, 0)
+                self._given[at] = number + 1
+                answer = line.answers[min(number, len(line.answers) - 1)]
+                usage = Usage(estimate_tokens(text), estimate_tokens(answer), 1, 0.0)
+                return Answer(answer, usage, "stop", self.settings.name)
+        raise ModelUnavailable(f"the script of {self.settings.name} has no answer for the role {role!r} to this prompt")
+
+    async def embed(self, texts: Sequence[str], *, seconds: float) -> list[list[float]]:
+        raise ModelUnavailable("a scripted model has no embeddings")
+
+
+@functools.lru_cache(maxsize=4)
+def read_script(file: str) -> tuple[_Line, ...]:
+    """The script in a file; "": the built-in one. Raises `BadScript`."""
+    try:
+        text = Path(file).read_text("utf-8") if file else files("agent.models").joinpath("scripted.jsonl").read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise BadScript(f"the script {file} cannot be read: {why}") from error
+    lines = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            read = msgspec.json.decode(line, type=_Line)
+        except msgspec.DecodeError as error:
+            raise BadScript(f"the script {file}, line {number}: {error}") from error
+        if not read.answers:
+            raise BadScript(f"the script {file}, line {number}: it has no answers")
+        lines.append(read)
+    if not lines:
+        raise BadScript(f"the script {file} is empty; write one JSON object per line")
+    return tuple(lines)

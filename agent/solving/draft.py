@@ -1,0 +1,151 @@
+"""The draft of what is to be written: files with signatures and docstrings, whose bodies are missing.
+
+The user's own signature and examples are kept word for word. What is missing is drafted by a model (role "design"), or left
+open.
+"""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent.contract.budget import Usage
+from agent.contract.events import Emit
+from agent.edits.changes import EditProblem
+from agent.models.router import Models
+from agent.models.values import ModelUnavailable, Truncated
+from agent.prompts import render
+from agent.solving import code
+from agent.solving.specification import BadSpecification, Example, Specification, check_agreement, specify
+
+SECONDS = 180.0  # for a draft
+BODY = "raise NotImplementedError"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Files to complete, by path. `examples` are those that the model added: claims, which the user can confirm."""
+
+    files: Mapping[str, str]
+    path: str  # the file with the function
+    name: str  # of the function; "" for a package without one
+    signature: str = ""  # "" if the code may choose it
+    examples: tuple[Example, ...] = ()
+
+
+def without_model(spec: Specification) -> Draft:
+    """The user's words as a docstring, under the user's signature. Raises `BadSpecification` without a name."""
+    if not spec.name:
+        raise BadSpecification("the function has no name; give --fn NAME or --signature, or let the design choose one")
+    head = spec.signature or f"def {spec.name}(*args, **kwargs)"
+    path = path_of(spec)
+    given = [line for each in spec.examples if each.source not in spec.text for line in _shown(each)]
+    words = "\n".join([spec.text, *(["", *given] if given else [])])
+    words = words.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    body = textwrap.indent(f'"""{words}\n"""\n{BODY}\n', "    ")
+    imports = _typing(spec.signature)
+    return Draft({path: f"{imports}{head}:\n{body}"}, path, spec.name, spec.signature)
+
+
+async def designed(spec: Specification, models: Models, emit: Emit, *, seconds: float = SECONDS) -> tuple[Draft, Usage]:
+    """The model's draft. One more answer is asked for if the first is unusable. Raises `ModelError`."""
+    path = path_of(spec)
+    prompt = render(
+        "design",
+        specification=spec.text,
+        signature=spec.signature,
+        name=spec.name,
+        examples="\n".join(line for each in spec.examples for line in _shown(each)),
+        tests=spec.tests,
+        path=path,
+    )
+    spent, problem = Usage(), ""
+    for _ in range(2):
+        try:
+            answer = await models.ask(prompt, seconds=seconds / 2, emit=emit)
+        except Truncated as error:
+            spent, problem = spent + error.usage, "your answer was cut: it was too long"
+            prompt = prompt.then("(an answer that was too long)", "Your answer was cut. Draft less, and no explanations.")
+            continue
+        spent += answer.usage
+        found = read_draft(answer.text, spec, path)
+        if isinstance(found, Draft):
+            return found, spent
+        problem = found.sentence
+        prompt = prompt.then(answer.text[:20_000] or "(nothing)", f"{problem} Answer again, in the described form.")
+    raise ModelUnavailable(f"its design could not be used: {problem}", spent)
+
+
+def read_draft(answer: str, spec: Specification, path: str) -> Draft | EditProblem:
+    files = code.files_in(answer, path)
+    if isinstance(files, EditProblem):
+        return files
+    if path not in files and len(files) == 1 and not spec.tests:
+        path = next(iter(files))
+    name = spec.name or _first_function(files.get(path, ""))
+    if (problem := code.problem_in(files, path, name, spec.signature)) is not None:
+        return problem
+    try:
+        own = specify(spec.text, name=name, doctests=_docstrings(files)).examples if ">>>" in _docstrings(files) else ()
+        added = tuple(each for each in own if each not in spec.examples)
+        check_agreement((*spec.examples, *added))
+    except BadSpecification as error:
+        return EditProblem(f"In your docstrings, {error}.")
+    head = spec.signature or _head(files[path], name)
+    return Draft(files, path, name, head, added)
+
+
+def without_example(files: Mapping[str, str], example: Example) -> dict[str, str]:
+    """The files without this example in their docstrings."""
+    wanted = [line.strip() for line in _shown(example)]
+    found = {}
+    for path, text in files.items():
+        lines = text.split("\n")
+        for at in range(len(lines) - len(wanted), -1, -1):
+            if [line.strip() for line in lines[at : at + len(wanted)]] == wanted:
+                del lines[at : at + len(wanted)]
+        found[path] = "\n".join(lines)
+    return found
+
+
+def path_of(spec: Specification) -> str:
+    return f"{spec.module.replace('.', '/')}.py"
+
+
+def _docstrings(files: Mapping[str, str]) -> str:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [node for text in files.values() for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
+    return "\n\n".join(found for node in nodes if (found := ast.get_docstring(node)))
+
+
+def _first_function(text: str) -> str:
+    try:
+        nodes = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return ""
+    return next((node.name for node in nodes if isinstance(node, code.Function) and not node.name.startswith("_")), "")
+
+
+def _head(text: str, name: str) -> str:
+    for node in ast.parse(text).body:
+        if isinstance(node, code.Function) and node.name == name:
+            node.decorator_list, node.body = [], [ast.Expr(ast.Constant(...))]
+            return ast.unparse(node).partition("\n")[0].rstrip(":")
+    return ""
+
+
+def _shown(example: Example) -> list[str]:
+    first, *rest = example.source.split("\n")
+    return [f">>> {first}", *(f"... {line}" for line in rest), *(example.want.split("\n") if example.want else [])]
+
+
+def _typing(signature: str) -> str:
+    """The imports that the hints of a signature need."""
+    if not signature:
+        return ""
+    names = {node.id for node in ast.walk(ast.parse(f"{signature}: ...")) if isinstance(node, ast.Name)}
+    known = sorted(names & set(typing.__all__))
+    return f"from typing import {', '.join(known)}\n\n\n" if known else ""

@@ -1,0 +1,68 @@
+"""HumanEval (M. Chen et al., 2021): 164 functions to complete, one per line of JSON, plain or gzipped."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from agent.bench.lab import BadInput, NotPosed
+from agent.solving.draft import BODY, Draft
+from agent.solving.specification import MODULE, BadSpecification, Specification, specify
+from agent.solving.tasks import OracleKind, SolveBenchmark, SolveTask
+
+T = TypeVar("T", bound=msgspec.Struct)
+MOST = 64 * 1024 * 1024  # bytes of an unpacked file
+
+
+class _Line(msgspec.Struct):
+    task_id: str
+    prompt: str
+    test: str
+    entry_point: str
+    canonical_solution: str = ""
+
+
+def load(file: Path, oracle: OracleKind) -> SolveBenchmark:
+    """Raises `BadInput`."""
+    lines = {line.task_id: line for line in read_lines(file, _Line, "HumanEval")}
+    return SolveBenchmark("humaneval", dict.fromkeys(lines, "all"), {"oracle": oracle}, lambda id_: _task(lines[id_]), oracle)
+
+
+def read_lines(file: Path, kind: type[T], name: str) -> list[T]:
+    """The lines of a JSON Lines file, which can be gzipped. Raises `BadInput`, which names a broken line."""
+    try:
+        with gzip.open(file, "rb") if file.name.endswith(".gz") else file.open("rb") as stream:
+            text = stream.read(MOST).decode()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise BadInput(f"{file} cannot be read: {why}; give the JSON Lines file of {name}") from error
+    found: list[T] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                found.append(msgspec.json.decode(line, type=kind))
+            except msgspec.DecodeError as error:
+                raise BadInput(f"{file}, line {number}: {error}; give one JSON object per line, as in {name}") from error
+    if not found:
+        raise BadInput(f"{file} contains no task; give the JSON Lines file of {name}")
+    return found
+
+
+def _task(line: _Line) -> SolveTask:
+    """Raises `NotPosed`."""
+    stub = f"{line.prompt.rstrip()}\n    {BODY}\n"
+    try:
+        compile(stub, f"{MODULE}.py", "exec")
+        spec = specify(line.prompt, name=line.entry_point)
+    except SyntaxError as error:
+        raise NotPosed(f"its prompt is not Python: {error.msg}") from error
+    except BadSpecification:
+        spec = Specification(line.prompt, line.entry_point)  # its own examples contradict each other
+    path = f"{MODULE}.py"
+    head = f"from {MODULE} import *\nfrom {MODULE} import {line.entry_point}"
+    reference = f"{head}\n\n{line.test}\n\n\ndef test_reference():\n    check({line.entry_point})\n"
+    return SolveTask(line.task_id, spec, Draft({path: stub}, path, line.entry_point), reference, reference)

@@ -1,0 +1,439 @@
+"""Writes code from a specification: the repair graph with another beginning.
+
+    design ─▶ blind tests ─▶ first answers ─passed─▶ adversarial tests ─passed─▶ solved
+                                  │ failed                 │ failed
+                                  └──▶ disputes ──▶ repair the best answer
+
+The first answers are changes of a file whose bodies are missing, so they pass the same gate as a repair: the tests fail
+without them, pass with them, and the second opinions read them. If none passes, the best one is repaired like any other code. A
+test that a model wrote can be wrong: before code is repaired for its sake, the specification decides who is right.
+"""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from uuid import uuid4
+
+from agent.case import Case
+from agent.challenge.generated_tests import Brief, ask, read_tests
+from agent.ci.project.configuration import Configuration, Install, TestCommand
+from agent.contract import words
+from agent.contract.blobs import MemoryBlobs
+from agent.contract.budget import Budget, Usage
+from agent.contract.events import AnyEvent, Degraded, Emit, StepDone, StepStarted, Verified
+from agent.contract.outcome import ConfirmedFailure, Iteration, NoRepair, Outcome, Repair
+from agent.contract.question import Waiting
+from agent.contract.verdicts import Failure
+from agent.engine import Engine
+from agent.models.router import Models
+from agent.models.values import ModelError
+from agent.prompts import render
+from agent.proposer import Proposer
+from agent.proposers.ladder import built_in_ladder
+from agent.solving import contract, dispute
+from agent.solving.code import Files
+from agent.solving.draft import Draft, designed, without_example, without_model
+from agent.solving.specification import Example, Specification
+from agent.solving.writer import Known, Writer, Writing, edits_of
+from agent.source.archive import File, packed
+
+TESTS_SECONDS = 30.0  # one run of all tests; code may never return
+CONFIGURATION = Configuration(
+    test=(TestCommand(run="python -m pytest -q", kind="pytest", timeout=TESTS_SECONDS),),
+    install=Install(requirements=("pytest",)),
+)
+MOST_LINES = 2_000  # that an answer may have
+HEAD_START = 2.0  # seconds of search for a small slip in an answer, before the model is asked again
+UNSURE = 0.5  # a confidence below this asks for one blind retry
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How code is written. `confirm` shows the design to the user; None goes on without asking."""
+
+    design: bool = True
+    writing: Writing = field(default_factory=Writing)
+    blind_tests: bool = True
+    adversarial: bool = True
+    critic: bool = True
+    retry: bool = True
+    confirm: Callable[[Draft], Awaitable[bool]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """The result. Without `solved`, `files` is the best answer, if there is one, and `reason` says what is wrong with it."""
+
+    solved: bool
+    name: str
+    path: str
+    files: Files  # without tests
+    tests: Files
+    draft: Files
+    first: Files  # the first answer, before any feedback; empty without one
+    first_passed: bool  # the first answers sufficed
+    reason: str
+    next_step: str
+    confidence: float | None
+    doubts: tuple[str, ...]
+    usage: Usage
+    iterations: tuple[Iteration, ...]
+    lessons: tuple[str, ...]
+    notes: tuple[str, ...]
+    failing: tuple[str, ...]  # a line for each failing test: what was expected, and what came
+    seconds: float
+
+    @property
+    def code(self) -> str:
+        """The file with the function."""
+        return self.files.get(self.path, "")
+
+
+@dataclass
+class _Run:
+    """One specification on its way."""
+
+    spec: Specification
+    engine: Engine
+    models: Models
+    emit: Emit
+    options: Options
+    id: str
+    draft: Draft
+    tests: dict[str, str] = field(default_factory=dict)
+    usage: Usage = Usage()
+    iterations: list[Iteration] = field(default_factory=list)
+    lessons: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+    failing: tuple[Failure, ...] = ()
+    first: Files = field(default_factory=dict)
+    started: float = field(default_factory=time.monotonic)
+    phases: int = 0
+    drafted: dict[str, Example] = field(default_factory=dict)  # examples that are only claims, by the paths of their tests
+    wrong_examples: list[Example] = field(default_factory=list)
+
+    async def to_the_end(self) -> Solution:
+        writer = Writer(self.models, self.spec, self.draft, self.options.writing)
+        found, best = await self._first_answers(writer)
+        first_passed = isinstance(found, Repair)
+        if not first_passed and best:
+            found, best = await self._repaired(best, found)
+        if self.options.retry and self._is_retried(found):
+            await self._say("retry", "Writing it once more from the beginning")
+            again = Writer(self.models, self.spec, self.draft, replace(self.options.writing, again=True, decode="sample"))
+            other, rest = await self._first_answers(again)
+            if isinstance(other, Repair) and not (isinstance(found, Repair) and found.confidence >= other.confidence):
+                found, best = other, rest
+        if isinstance(found, Repair) and self.options.adversarial:
+            found, best = await self._attacked(found, best)
+        return self._solution(found, best, first_passed=first_passed, problem=writer.problem)
+
+    def with_some_test(self) -> None:
+        """Without any example or test, only that the code can be imported is checked."""
+        if not self.tests:
+            self.tests = {contract.EXAMPLES: contract.is_written(self.draft)}
+            self.doubts.append("there is no example and no test, so only the syntax was checked")
+
+    def _is_retried(self, found: Repair | NoRepair) -> bool:
+        if self._budget().iterations <= 0 or self._budget().seconds <= 0 or self._is_spent():
+            return False
+        if isinstance(found, Repair):
+            return found.confidence < UNSURE
+        return found.outcome is Outcome.GAVE_UP
+
+    async def _first_answers(self, writer: Writer) -> tuple[Repair | NoRepair, Files]:
+        """Written, judged, and the files of the best: the accepted one, else the one that fails least."""
+        left: dict[str, int] = {}
+
+        async def emit(event: AnyEvent) -> None:
+            if isinstance(event, Verified) and not event.passed:
+                left[event.title] = len(event.still_red) + len(event.newly_red) or 1_000
+            await self.emit(event)
+
+        found = await self._phase(self.draft.files, (writer,), emit)
+        if not self.first and writer.written:
+            self.first = _with(self.draft.files, next(iter(writer.written.values())))
+        if isinstance(found, Repair):
+            return found, _with(self.draft.files, found.edits)
+        if not writer.written:
+            return found, {}
+        title = min(writer.written, key=lambda title: left.get(title, 2_000))
+        return found, _with(self.draft.files, writer.written[title])
+
+    async def _repaired(self, files: Files, before: Repair | NoRepair) -> tuple[Repair | NoRepair, Files]:
+        """Repair an answer whose tests fail, after the tests were judged that may be wrong themselves."""
+        failing = await self._confirmed(files)
+        if failing:
+            failing = await self._settled(failing)
+            files = self._cleared(files)
+        if failing is None or self._is_spent():
+            return before, files
+        if not failing:  # the tests were wrong, or a second opinion objected: it goes through the gate again
+            known = Known(f"model:{self.models.name}", edits_of(self.draft.files, files), "the first answer")
+            again = await self._phase(self.draft.files, (known,), self.emit)
+            return again, _with(self.draft.files, again.edits) if isinstance(again, Repair) else files
+        self.failing = tuple(failing)
+        found = await self._phase(files, (), self.emit)
+        if isinstance(found, Repair):
+            self.failing = ()
+            return found, _with(files, found.edits)
+        return found, files
+
+    async def _attacked(self, found: Repair, files: Files) -> tuple[Repair | NoRepair, Files]:
+        """Tests that try to break the accepted code. If one does and is right, the code is repaired."""
+        text = "\n\n".join(files.values())
+        if self._is_spent():
+            return found, files
+        await self._say("attack", "Writing tests that try to break the code")
+        prompt = render("attack", specification=self._words(), code=text, module=contract.module_of(self.draft.path))
+        try:
+            answer = await self.models.ask(prompt, seconds=dispute.SECONDS, emit=self.emit)
+        except ModelError as error:
+            self.usage += error.usage
+            await self._degraded("attack", f"No adversarial tests were written: {error}")
+            return found, files
+        self.usage += answer.usage
+        written = read_tests(answer.text)
+        before = dict(self.tests)
+        self.tests |= {contract.ADVERSARIAL.format(at): test for at, test in enumerate(written, 1)}
+        if not written:
+            return found, files
+        failing = await self._confirmed(files)
+        if failing:
+            failing = await self._settled(failing)
+            files = self._cleared(files)
+        if not failing:
+            return found, files
+        self.failing = tuple(failing)
+        repaired = await self._phase(files, (), self.emit)
+        if isinstance(repaired, Repair):
+            self.failing = ()
+            return repaired, _with(files, repaired.edits)
+        self.tests = before
+        self.doubts.append(f"an adversarial test fails: {_line(failing[0])}")
+        return found, files
+
+    async def _settled(self, failing: list[Failure]) -> list[Failure]:
+        """The failures that count. Tests that the specification does not support are dropped."""
+        soft = {each.id.partition("::")[0]: each for each in failing if each.id.partition("::")[0] not in contract.CONTRACTS}
+        disputed = [dispute.Dispute(path, self.tests[path], _line(each)) for path, each in soft.items() if path in self.tests]
+        if not disputed:
+            return failing
+        await self._say("dispute", f"Asking who is right about {words.counted(len(disputed), 'test')}: the code or the test")
+        try:
+            decided, usage = await dispute.decide(self._words(), disputed, self.models, self.emit)
+        except ModelError as error:
+            self.usage += error.usage
+            await self._degraded("dispute", f"Nobody decided about the failing tests: {error}")
+            return failing
+        self.usage += usage
+        for path, decision in decided.items():
+            if decision.right == "test":
+                continue
+            if (example := self.drafted.get(path)) is not None:
+                self.draft = replace(self.draft, files=without_example(self.draft.files, example))
+                self.wrong_examples.append(example)
+            stated = words.code(_asserted(self.tests.pop(path)), 120)
+            how = "contradicts it" if decision.right == "code" else "leaves it open"
+            self.notes.append(f"A test was dropped, because the specification {how}: {stated}. {decision.why}".strip())
+            if decision.right == "open":
+                self.doubts.append(f"the specification leaves open whether {stated}")
+        self.with_some_test()
+        return [each for each in failing if each.id.partition("::")[0] in self.tests]
+
+    def _cleared(self, files: Files) -> Files:
+        """The files without the examples that turned out to be wrong."""
+        for example in self.wrong_examples:
+            files = without_example(files, example)
+        return files
+
+    async def _confirmed(self, files: Files) -> list[Failure] | None:
+        """The failures of these files; none if everything passes. None if that could not be found out."""
+        found = await self._engine().reproduce(self._case(files), emit=_silent)
+        result = found.result
+        if isinstance(result, ConfirmedFailure):
+            return [each for run in result.base for each in run.failures if each.id in result.failing]
+        return [] if result.outcome in (Outcome.NOTHING_FAILED, Outcome.NOT_REPRODUCED) else None
+
+    async def _phase(self, files: Files, ladder: tuple[Proposer, ...], emit: Emit) -> Repair | NoRepair:
+        """One run of the repair graph. Without a ladder of its own, it repairs with patterns and models."""
+        rungs = ("model",) if ladder else ("patterns", "model")
+        engine = self._engine(rungs)
+        engine = replace(engine, ladder=(lambda _: ladder) if ladder else built_in_ladder, budget=self._budget())
+        found = await engine.heal(self._case(files), blobs=MemoryBlobs(), emit=emit)
+        assert not isinstance(found, Waiting), "no approval is requested, as nothing is published"
+        self.usage += found.usage
+        self.iterations += [replace(each, number=each.number + len(self.iterations)) for each in found.log.iterations]
+        self.lessons = found.log.lessons or self.lessons
+        if isinstance(found, Repair):
+            self.notes += [note for note in found.log.notes if note not in self.notes]
+        return found
+
+    def _engine(self, rungs: tuple[str, ...] = ("model",)) -> Engine:
+        policy = replace(
+            self.engine.policy,
+            rungs=rungs,
+            min_confidence=0.0,
+            max_changed_lines=MOST_LINES,
+            autonomy="full",
+            critic=self.options.critic,
+            writes_tests=False,  # they were written before there was any code
+            head_start=min(self.engine.policy.head_start, HEAD_START),
+        )
+        return replace(self.engine, policy=policy, models=self.models, checkpointer=None)
+
+    def _budget(self) -> Budget:
+        """What is left of the whole budget."""
+        whole = self.engine.budget
+        tokens = self.usage.tokens_in + self.usage.tokens_out
+        return replace(
+            whole,
+            iterations=max(0, whole.iterations - len({each.number for each in self.iterations})),
+            tokens=max(0, whole.tokens - tokens),
+            cost=max(0.0, whole.cost - (self.usage.cost or 0.0)) if whole.cost else whole.cost,
+            seconds=max(0.0, whole.seconds - (time.monotonic() - self.started)),
+            reserve=0.0,
+        )
+
+    def _is_spent(self) -> bool:
+        left = self._budget()
+        return left.iterations <= 0 or left.tokens <= 0 or left.seconds <= 0 or (self.engine.budget.cost > 0 >= left.cost)
+
+    def _case(self, files: Files) -> Case:
+        self.phases += 1
+        texts = {**files, **self.tests}
+        archive = packed({path: File(text.encode("utf-8", "replace")) for path, text in texts.items()})
+        return Case(f"{self.id}-{self.phases}", self.draft.name or "solve", archive, configuration=CONFIGURATION)
+
+    def _words(self) -> str:
+        """The specification as the test writers see it: the words, and the drafted files without code."""
+        stub = "\n\n".join(self.draft.files.values())
+        return stub if self.spec.text in stub else f"{self.spec.text}\n\n{stub}"
+
+    def _solution(self, found: Repair | NoRepair, files: Files, *, first_passed: bool, problem: str) -> Solution:
+        ended = found if isinstance(found, NoRepair) else None
+        reason, next_step = "", ""
+        if ended is not None:
+            reason = f"The model's answers could not be used. {problem}" if problem and not files else ended.reason
+            next_step = "Say more in the specification, give examples, or use a stronger model with --model."
+            if ended.outcome in (Outcome.INFRASTRUCTURE, Outcome.OUT_OF_BUDGET):
+                next_step = ended.next_step
+        confidence = found.confidence if isinstance(found, Repair) else None
+        doubts = (*(found.doubts if isinstance(found, Repair) else ()), *self.doubts)
+        return Solution(
+            solved=ended is None,
+            name=self.draft.name,
+            path=self.draft.path,
+            files=dict(files),
+            tests=dict(self.tests),
+            draft=dict(self.draft.files),
+            first=dict(self.first),
+            first_passed=first_passed,
+            reason=reason,
+            next_step=next_step,
+            confidence=confidence,
+            doubts=tuple(dict.fromkeys(doubts)),
+            usage=self.usage,
+            iterations=tuple(self.iterations),
+            lessons=self.lessons,
+            notes=tuple(dict.fromkeys(self.notes)),
+            failing=tuple(_line(each) for each in self.failing),
+            seconds=round(time.monotonic() - self.started, 3),
+        )
+
+    async def _say(self, step: str, text: str) -> None:
+        await self.emit(StepStarted(step=step, text=text))
+
+    async def _degraded(self, step: str, why: str) -> None:
+        self.notes.append(why)
+        await self.emit(Degraded(text=why, step=step, why=why))
+
+
+class Declined(Exception):
+    """The user did not confirm the design."""
+
+
+async def solve(
+    spec: Specification, engine: Engine, *, emit: Emit, options: Options | None = None, draft: Draft | None = None
+) -> Solution:
+    """Write the code. A `draft` replaces the design.
+
+    Raises `BadSpecification` if the name is missing and nothing designs it, `Declined`, `ModelError` if no design can be made,
+    and `SandboxError` if the infrastructure fails.
+    """
+    models, options = engine.models, options or Options()
+    assert models is not None, "the caller checks"
+    started, usage = time.monotonic(), Usage()
+    if draft is None:
+        draft, usage = await _drafted(spec, models, engine.budget.seconds / 2, emit, options)
+    confirmed = False
+    if options.confirm is not None:
+        if not await options.confirm(draft):
+            raise Declined
+        confirmed = True
+    run = _Run(spec, engine, models, emit, options, uuid4().hex, draft, usage=usage, started=started)
+    run.tests = contract.contract_files(spec, draft, confirmed=confirmed)
+    run.drafted = {contract.DRAFTED.format(at): each for at, each in enumerate(draft.examples, 1)}
+    if options.blind_tests:
+        await run_blind_tests(run)
+    run.with_some_test()
+    return await run.to_the_end()
+
+
+async def _drafted(spec: Specification, models: Models, seconds: float, emit: Emit, options: Options) -> tuple[Draft, Usage]:
+    """By a model if the user did not give both signature and examples. Raises `BadSpecification`, `ModelError`."""
+    if not options.design or (spec.signature and spec.examples):
+        return without_model(spec), Usage()
+    started = time.monotonic()
+    await emit(StepStarted(step="design", text="Designing the signature and examples"))
+    draft, usage = await designed(spec, models, emit, seconds=seconds)
+    text = f"Designed {words.code(draft.signature or draft.path, 200)}"
+    await emit(StepDone(step="design", text=text, seconds=time.monotonic() - started))
+    return draft, usage
+
+
+async def run_blind_tests(run: _Run) -> None:
+    """Adds the tests that a model writes before there is any code."""
+    started = time.monotonic()
+    await run.emit(StepStarted(step="blind_tests", text="Writing tests from the specification"))
+    name = run.draft.name or contract.module_of(run.draft.path)
+    known = "\n\n".join(text for path, text in run.tests.items() if path in contract.CONTRACTS)
+    example = f"from {contract.module_of(run.draft.path)} import {run.draft.name}" if run.draft.name else ""
+    brief = Brief((name,), run._words(), known or f"{example}\n")
+    try:
+        written, usage = await ask(run.models, brief, seconds=dispute.SECONDS, emit=run.emit)
+    except ModelError as error:
+        run.usage += error.usage
+        await run._degraded("blind_tests", f"No tests were written from the specification: {error}")
+        return
+    run.usage += usage
+    run.tests |= {contract.BLIND.format(at): test for at, test in enumerate(written, 1)}
+    text = f"{words.counted(len(written), 'test')} written from the specification, before any code"
+    await run.emit(StepDone(step="blind_tests", text=text, seconds=time.monotonic() - started))
+
+
+def _with(files: Files, edits: object) -> Files:
+    changed = {change.path: change.after for change in edits}  # type: ignore[attr-defined]
+    return {path: text for path, text in {**files, **changed}.items() if text is not None}
+
+
+def _line(failure: Failure) -> str:
+    """What a test expected and what came, on one line, with the line of the code that raised."""
+    frame = failure.frames[-1] if failure.frames else None
+    where = f" ({frame.path}:{frame.line})" if frame is not None and not frame.path.startswith("test_") else ""
+    return f"{failure.id.partition('::')[2] or failure.id}: {failure.message}{where}"[:500]
+
+
+def _asserted(source: str) -> str:
+    """The first assertion of a test."""
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert | ast.With)]
+    found = nodes[0] if nodes else None
+    return " ".join(ast.unparse(found.test if isinstance(found, ast.Assert) else found).split()) if found else ""
+
+
+async def _silent(_: AnyEvent) -> None:
+    """The runs that only ask what fails are not shown."""

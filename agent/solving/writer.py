@@ -1,0 +1,138 @@
+"""The first answers: a rung that writes the missing code, instead of repairing code that is there.
+
+N candidates are written independently (best of N); the checks and the gate judge them like every other change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Literal
+
+from agent.contract.budget import Usage
+from agent.contract.proposal import Candidate, Edits, FileChange
+from agent.edits.changes import EditProblem
+from agent.models.router import Models
+from agent.models.values import Answer, ModelError, Prompt, Truncated
+from agent.prompts import render
+from agent.proposer import Proposal, Situation
+from agent.proposers.model import DIRECT
+from agent.solving import code
+from agent.solving.draft import Draft
+from agent.solving.specification import Specification
+
+Decode = Literal["greedy", "sample"]
+WARM = 0.7  # the temperature of samples, unless the user sets another
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How first answers are written."""
+
+    candidates: int = 1
+    decode: Decode = "greedy"  # the first candidate; further ones are always samples
+    temperature: float = WARM
+    again: bool = False  # a blind retry: the model is told that earlier answers were wrong, but not how
+
+
+@dataclass
+class Writer:
+    """Proposes each answer once. `written` are the answers of this process, by their titles."""
+
+    models: Models
+    spec: Specification
+    draft: Draft
+    writing: Writing
+    written: dict[str, Edits] = field(default_factory=dict)
+    problem: str = ""  # why the last unusable answer was unusable
+
+    @property
+    def rung(self) -> str:
+        return f"model:{self.models.name}"
+
+    def can_help(self, situation: Situation) -> str | None:
+        return None if situation.round == 1 else "each first answer was judged"
+
+    def strategies(self, situation: Situation) -> tuple[str, ...]:
+        return (DIRECT, *(f"{DIRECT}:{number}" for number in range(2, self.writing.candidates + 1)))
+
+    async def propose(self, situation: Situation) -> Proposal:
+        """Raises `ModelError`."""
+        number = int(situation.strategy.partition(":")[2] or 1)
+        is_sample = self.writing.decode == "sample" or number > 1
+        temperature = self.writing.temperature if is_sample else 0.0
+        first = asked = self._prompt()
+        usage = Usage()
+        files: dict[str, str] | EditProblem = EditProblem("")
+        for _ in range(2):
+            try:
+                answer = await self._ask(asked, situation, temperature)
+            except Truncated as error:
+                usage += error.usage
+                files = EditProblem("The answer was cut: it was too long.")
+                asked = first.then("(an answer that was too long)", f"{files.sentence} Write shorter code, without comments.")
+                continue
+            except ModelError as error:
+                error.usage = usage + error.usage
+                raise
+            usage += answer.usage
+            files = await asyncio.to_thread(self._files, answer.text)
+            if not isinstance(files, EditProblem):
+                break
+            asked = first.then(answer.text[:20_000] or "(nothing)", f"{files.sentence} Write the whole file again.")
+        if isinstance(files, EditProblem):
+            self.problem = files.sentence
+            return Proposal(usage=usage, note=f"two unusable answers: {files.sentence}")
+        edits = edits_of(self.draft.files, files)
+        title = f"answer {number}" if self.writing.candidates > 1 else "the first answer"
+        self.written[title] = edits
+        return Proposal((Candidate(self.rung, edits, title),), tried=1, usage=usage)
+
+    async def _ask(self, prompt: Prompt, situation: Situation, temperature: float) -> Answer:
+        seconds = situation.seconds * 0.5
+        return await self.models.ask(prompt, seconds=seconds, emit=situation.emit, temperature=temperature)
+
+    def _prompt(self) -> Prompt:
+        stub = "\n".join(self.draft.files.values())
+        is_said = self.spec.text in stub
+        return render(
+            "write",
+            specification="" if is_said else self.spec.text,
+            files=tuple(self.draft.files.items()),
+            tests=self.spec.tests,
+            again=self.writing.again,
+        )
+
+    def _files(self, answer: str) -> dict[str, str] | EditProblem:
+        """The files of an answer, complete and with what it leaves out of the stub's imports."""
+        found = code.files_in(answer, self.draft.path)
+        if isinstance(found, EditProblem):
+            return found
+        found = {path: code.completed(text, self.draft.files.get(path, "")) for path, text in found.items()}
+        if (problem := code.problem_in(found, self.draft.path, self.draft.name, self.draft.signature)) is not None:
+            return problem
+        missing = [path for path in self.draft.files if path not in found]
+        return EditProblem(f"Your answer has no file {missing[0]}.") if missing else found
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Proposes one answer that is known already, so that it is judged by other tests than before."""
+
+    rung: str
+    edits: Edits
+    title: str
+
+    def can_help(self, situation: Situation) -> str | None:
+        return None if situation.round == 1 else "it was judged"
+
+    def strategies(self, situation: Situation) -> tuple[str, ...]:
+        return (DIRECT,)
+
+    async def propose(self, situation: Situation) -> Proposal:
+        return Proposal((Candidate(self.rung, self.edits, self.title),), tried=1)
+
+
+def edits_of(before: code.Files, after: code.Files) -> Edits:
+    """The change from the files to others; files that `after` lacks stay."""
+    return tuple(FileChange(path, before.get(path), text) for path, text in sorted(after.items()) if before.get(path) != text)

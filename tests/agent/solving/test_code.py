@@ -1,0 +1,91 @@
+"""Code in models' answers: what is read, completed and refused with a sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.edits.changes import EditProblem
+from agent.solving.code import completed, files_in, problem_in
+
+PATH = "solution.py"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "```python\ndef f(x):\n    return x\n```",
+        "Here it is:\n\n```py\ndef f(x):\n    return x\n```\nIt returns x.",
+        "def f(x):\n    return x\n",
+        "<think>```python\nwrong\n```</think>\n```\ndef f(x):\n    return x\n```",
+        "solution.py\n```python\ndef f(x):\n    return x\n```",
+        "```python\n# solution.py\ndef f(x):\n    return x\n```",
+        "### `solution.py`:\n~~~python\r\ndef f(x):\r\n    return x\r\n~~~",
+        "```python\ndef f(x):\n    return 0\n```\nBetter:\n```python\ndef f(x):\n    return x\n```",
+    ],
+)
+def test_the_code_is_found(answer: str) -> None:
+    found = files_in(answer, PATH)
+    assert not isinstance(found, EditProblem)
+    assert {path: text.strip() for path, text in found.items()} == {PATH: "def f(x):\n    return x"}
+
+
+def test_several_files_are_named_by_their_paths() -> None:
+    answer = "pkg/__init__.py\n```python\nfrom pkg.a import f\n```\n\n**pkg/a.py**\n```python\ndef f(): ...\n```"
+    assert files_in(answer, PATH) == {"pkg/__init__.py": "from pkg.a import f\n", "pkg/a.py": "def f(): ...\n"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("I cannot do that.", "no block of Python code"),
+        ("", "no block of Python code"),
+        ("```bash\nrm -rf /\n```", "no block of Python code"),
+        ("../../etc/x.py\n```python\nx = 1\n```", "not a path inside the project"),
+        ("".join(f"m{n}.py\n```python\nx = 1\n```\n" for n in range(13)), "13 files"),
+    ],
+)
+def test_what_is_no_code_is_named(answer: str, said: str) -> None:
+    found = files_in(answer, PATH)
+    assert isinstance(found, EditProblem)
+    assert said in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("def f(x:\n", "does not parse, line 1"),
+        ("def g(x):\n    return x\n", "must define a function `f` at the top level; it defines `g`"),
+        ("x = 1\n", "it defines no function"),
+        ("def f(x): ...\ndef f(x): ...\n", "defines `f` 2 times"),
+        ("def f(y, z=1): ...\n", "must keep its parameters (x), not (y, z)"),
+        ("def f(x, *rest): ...\n", "not (x, *rest)"),
+    ],
+)
+def test_code_that_was_not_asked_for_is_named(code: str, said: str) -> None:
+    problem = problem_in({PATH: code}, PATH, "f", "def f(x: int) -> int")
+    assert problem is not None
+    assert said in problem.sentence
+
+
+def test_helpers_hints_and_decorators_are_welcome() -> None:
+    code = "from functools import cache\n\n@cache\ndef f(x: 'int') -> int:\n    return _g(x)\n\ndef _g(x):\n    return x\n"
+    assert problem_in({PATH: code}, PATH, "f", "def f(x: int) -> int") is None
+
+
+def test_imports_of_the_stub_that_the_answer_uses_and_forgot_are_added() -> None:
+    stub = "from typing import List\nimport math\n\ndef f(x: List[int]): ...\n"
+    assert completed("def f(x: List[int]):\n    return x\n", stub).startswith("from typing import List\ndef f")
+    assert "math" not in completed("def f(x: List[int]):\n    return x\n", stub)
+    known = "from typing import List\n\ndef f(x: List[int]): ...\n"
+    assert completed(known, stub) == known
+    later = completed("from __future__ import annotations\ndef f(x): return math.pi\n", stub)
+    assert later.startswith("from __future__ import annotations\nimport math\n")
+    compile(later, PATH, "exec")
+
+
+def test_a_docstring_that_the_answer_forgot_is_kept() -> None:
+    stub = 'def f(x):\n    """Says\n    what."""\n    raise NotImplementedError\n'
+    assert completed("def f(x):\n    return x\n", stub) == 'def f(x):\n    """Says\n    what."""\n    return x\n'
+    own = 'def f(x):\n    """Own."""\n    return x\n'
+    assert completed(own, stub) == own
+    assert completed("def f(x): return x\n", stub) == "def f(x): return x\n"

@@ -1,0 +1,62 @@
+"""Examples become tests that mean the same; they are run here by pytest itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.solving.contract import example_tests, with_import
+from agent.solving.specification import Example, specify
+
+CODE = """\
+class Bad(Exception): ...
+def add(a, b): return a + b
+def half(x): return x / 2
+def say(x): print(x)
+def fail(x): raise Bad(x)
+def note(): _seen.append(1)
+def count(): return len(_seen)
+def group(x): return {c: x.count(c) for c in x}
+_seen = []
+"""
+
+
+def passed(tests: str, folder: Path) -> bool:
+    (folder / "solution.py").write_text(CODE)
+    (folder / "test_examples.py").write_text(tests)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", folder, folder]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode in (0, 1), done.stdout
+    return done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("doctests", "is_right"),
+    [
+        (">>> add(1, 2)\n3\n>>> half(1)\n0.5\n>>> say('x')\nx\n>>> group('ab')\n{'b': 1, 'a': 1}\n", True),
+        (">>> half(0.2)\n0.1000000000001\n", True),  # floats are compared as numbers
+        (">>> add(1, 2)\n4\n", False),
+        (">>> say('x')\ny\n", False),
+        (">>> fail(1)\nTraceback (most recent call last):\n  ...\nsolution.Bad: 1\n", True),
+        (">>> add(1, 2)\nTraceback (most recent call last):\n  ...\nBad: 1\n", False),
+        (">>> note()\n>>> count()\n1\n", True),
+        (">>> total = add(1,\n...     2)\n>>> total + 1\n4\n", True),
+        (">>> add([1], 2)\nTraceback (most recent call last):\nTypeError: no\n", True),
+    ],
+)
+def test_an_example_passes_if_and_only_if_it_holds(doctests: str, is_right: bool, tmp_path: Path) -> None:
+    assert passed(example_tests(specify("x", name="add", doctests=doctests).examples, "solution"), tmp_path) == is_right
+
+
+def test_only_statements_are_a_test_too(tmp_path: Path) -> None:
+    assert passed(example_tests((Example("x = add(1, 2)", ""),), "solution"), tmp_path)
+    assert not passed(example_tests((Example("x = nothing_like_it()", ""),), "solution"), tmp_path)
+
+
+def test_tests_get_the_import_that_they_lack() -> None:
+    assert with_import("def test_a():\n    assert add(1, 2) == 3", "calc.sums", "add").startswith("from calc.sums import add\n")
+    known = "from solution import add\n\ndef test_a():\n    assert add(1, 2) == 3"
+    assert with_import(known, "solution", "add") == f"{known}\n"

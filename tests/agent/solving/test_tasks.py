@@ -1,0 +1,122 @@
+"""The benchmarks of specifications: their files, and that their reference tests can be passed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from agent.bench.lab import BadInput, NotPosed
+from agent.bench.score import Entry
+from agent.solving import humaneval, mbpp, suite
+from agent.solving.tasks import figures
+
+LINE = {
+    "task_id": "T/0",
+    "prompt": 'def top(a, b):\n    """The larger one.\n\n    >>> top(1, 2)\n    2\n    """\n',
+    "canonical_solution": "    return max(a, b)\n",
+    "test": "def check(candidate):\n    assert candidate(1, 2) == 2\n    assert candidate(4, 3) == 4\n",
+    "entry_point": "top",
+}
+
+
+def lines(*given: object) -> str:
+    return "".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in given)
+
+
+@pytest.mark.parametrize("name", ["data.jsonl", "data.jsonl.gz"])
+def test_humaneval_becomes_a_stub_examples_and_reference_tests(name: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.write_bytes(gzip.compress(lines(LINE).encode()) if name.endswith(".gz") else lines(LINE).encode())
+    task = humaneval.load(file, "own").task("T/0")
+    assert task.draft.files["solution.py"].endswith('"""\n    raise NotImplementedError\n')
+    assert [each.source for each in task.spec.examples] == ["top(1, 2)"]
+    assert "check(top)" in task.reference
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (lines(LINE, '{"task_id": 3'), "line 2:"),
+        (lines({**LINE, "test": None}), "line 1: "),
+        ("\n\n", "contains no task"),
+    ],
+)
+def test_a_broken_data_file_names_the_line(text: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "data.jsonl"
+    file.write_text(text)
+    with pytest.raises(BadInput, match="HumanEval") as refused:
+        humaneval.load(file, "own")
+    assert said in str(refused.value)
+    (tmp_path / "data.jsonl.gz").write_text("this is not gzipped")
+    for missing in (tmp_path / "none.jsonl", tmp_path / "data.jsonl.gz"):
+        with pytest.raises(BadInput, match="cannot be read"):
+            humaneval.load(missing, "own")
+
+
+def test_contradicting_examples_in_a_prompt_are_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "data.jsonl"
+    file.write_text(
+        lines({**LINE, "prompt": 'def top(a, b):\n    """\n    >>> top(1, 2)\n    2\n    >>> top(1, 2)\n    1\n    """\n'})
+    )
+    assert humaneval.load(file, "own").task("T/0").spec.examples == ()
+
+
+def test_mbpp_shows_the_first_test_and_judges_by_all(tmp_path: Path) -> None:
+    file = tmp_path / "mbpp.jsonl"
+    line = {
+        "task_id": 2,
+        "text": "Write a function to find the shared elements of two lists.",
+        "code": "def _h(x): return x\ndef shared(a, b=()):\n    return set(a) & set(b)",
+        "test_list": ["assert shared([1], [1]) == {1}", "assert shared([], []) == set()"],
+        "challenge_test_list": ["assert shared([1, 2], [2]) == {2}"],
+    }
+    file.write_text(lines(line, {**line, "task_id": 3, "test_list": ["assert other()"]}))
+    known = mbpp.load(file, "both")
+    task = known.task("MBPP/2")
+    assert (task.spec.name, task.spec.signature) == ("shared", "def shared(a, b=())")
+    assert (task.given.count("assert"), task.reference.count("assert")) == (1, 3)
+    with pytest.raises(NotPosed):
+        known.task("MBPP/3")
+
+
+def test_the_suite_has_24_tasks_in_eight_categories_that_can_be_solved(tmp_path: Path) -> None:
+    told = suite.read()
+    assert Counter(Counter(each["category"] for each in told).values()) == {3: 8}
+    assert len({each["id"] for each in told}) == 24
+    assert (len(suite.load("own", "doctests").groups), len(suite.load("own", "everyday").groups)) == (9, 8)
+    for at, each in enumerate(told):
+        folder = tmp_path / f"task_{at}"
+        folder.mkdir()
+        task = suite.load("own").task(each["id"])
+        assert bool(task.spec.examples) or "doctests" not in each.get("subsets", ())
+        (folder / "test_it.py").write_text(f"{each['solution']}\n{each['reference']}")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--import-mode=importlib"]
+    done = subprocess.run([*command, "--rootdir", tmp_path, tmp_path], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout
+
+
+def entry(*, solved: bool, base: bool, correct: bool) -> Entry:
+    details = {"base": base, "correct": correct, "first_passed": solved and base}
+    return Entry(id="x", group="all", outcome="healed", plausible=solved, heldout_correct=correct, details=details)
+
+
+def test_what_is_reported_is_told_apart_from_what_is_right() -> None:
+    found = figures(
+        [
+            entry(solved=True, base=True, correct=True),
+            entry(solved=True, base=False, correct=True),
+            entry(solved=True, base=False, correct=False),  # wrong, but it passes its own tests
+            entry(solved=False, base=False, correct=False),
+            entry(solved=False, base=True, correct=True),  # right, but refused
+            Entry(id="y", group="all", outcome="infrastructure", plausible=False, error="lost"),
+        ]
+    )
+    wanted = {"base": 2, "healed": 1, "unresolved": 2, "self_reported": 3, "validated": 2, "reported_but_wrong": 1}
+    assert {name: found[name] for name in wanted} == wanted
+    assert found["intervals_of_solving"]["validated"]["of"] == 5

@@ -1,0 +1,68 @@
+"""The Python API, and its examples in the documentation, as other programs use them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent import Agent, heal, solve
+from agent.contract.outcome import NoRepair
+from agent.solving.specification import BadSpecification
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "docs/examples"
+
+
+def example(name: str, *arguments: object) -> str:
+    command = [sys.executable, EXAMPLES / name, *map(str, arguments)]
+    done = subprocess.run(command, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(Path.home())},
+                          capture_output=True, text=True, timeout=200)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.long
+def test_a_function_is_written() -> None:
+    said = example("solve.py", "scripted")
+    assert "def merge_intervals(" in said
+    assert said.endswith("2 answers were judged; the first one was healed.\n")
+
+
+@pytest.mark.long
+def test_events_are_streamed_until_the_solution() -> None:
+    said = example("stream.py", "scripted").splitlines()
+    assert said[0] == "Designing the signature and examples"
+    assert said[-1] == "solved"
+
+
+@pytest.mark.long
+def test_a_folder_is_healed_and_not_changed(tmp_path: Path) -> None:
+    code = "def larger(a, b):\n    return a if a < b else b\n"
+    (tmp_path / "m.py").write_text(code)
+    tests = (
+        "from m import larger\n\ndef test_a():\n    assert larger(1, 2) == 2\n\ndef test_b():\n    assert larger(5, 2) == 5\n"
+    )
+    (tmp_path / "test_m.py").write_text(tests)
+    assert "+    return a if a > b else b" in example("heal.py", tmp_path)
+    assert (tmp_path / "m.py").read_text() == code
+
+
+async def test_a_wrong_call_raises_before_anything_is_asked() -> None:
+    with pytest.raises(BadSpecification):
+        await solve("", model="scripted")
+    with pytest.raises(NotADirectoryError):
+        await heal("nowhere")
+
+
+async def test_a_stream_ends_with_the_error_of_its_run() -> None:
+    with pytest.raises(BadSpecification):
+        async for _ in Agent("scripted").stream("Add.", signature="add(a"):
+            pass
+
+
+async def test_a_folder_without_tests_is_an_answer(tmp_path: Path) -> None:
+    (tmp_path / "readme.txt").write_text("x")
+    assert isinstance(await heal(tmp_path), NoRepair)

@@ -1,0 +1,94 @@
+"""`selfheal solve` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.app.cli import program
+
+ROOT = Path(__file__).resolve().parents[4]
+WORDS = "Merge overlapping or touching intervals of integers; the result is sorted."
+
+
+def solve(folder: Path, *arguments: str, seconds: float = 60.0) -> tuple[int, str, str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")} | {
+        "PYTHONPATH": str(ROOT)
+    }
+    done = program.run(["solve", *arguments], folder, environment, seconds)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["  ", "--fn", "add"], "the specification is empty"),
+        (["Add.", "--signature", "add(a"], "does not parse"),
+        (["Add.", "--fn", "1a"], "not a Python identifier"),
+        (["Add.", "--doctests", "nowhere.txt"], "neither examples (lines with `>>>`) nor a file"),
+        (["Add.", "--doctests", ">>> add(1, 2)\n3\n>>> add(1, 2)\n4"], "contradict each other"),
+        (["Add.", "--tests", "nowhere.py"], "nowhere.py cannot be read"),
+        (["Add.", "--file", "spec.txt"], "not both"),
+        (["Add.", "--fn", "add", "--model", "scripted:nowhere.jsonl"], "nowhere.jsonl cannot be read"),
+        (["Add.", "--fn", "add", "--model", "none"], "a model must write the code"),
+        (["Add.", "--no-design", "--model", "scripted"], "the function has no name"),
+    ],
+)
+def test_wrong_use_is_named_with_the_way_out(arguments: list[str], said: str, tmp_path: Path) -> None:
+    code, out, err = solve(tmp_path, *arguments)
+    assert (code, out) == (2, ""), err
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_a_broken_script_names_the_line(tmp_path: Path) -> None:
+    (tmp_path / "script.jsonl").write_text('{"answers": ["x"]}\n{"answers": [}\n')
+    code, _, err = solve(tmp_path, "Add.", "--fn", "add", "--model", "scripted:script.jsonl")
+    assert code == 2
+    assert "script.jsonl, line 2" in err
+
+
+def test_the_command_can_be_shown_with_its_profile_spelled_out(tmp_path: Path) -> None:
+    code, out, _ = solve(tmp_path, WORDS, "--fn", "merge_intervals", "--profile", "fast", "--show-command")
+    assert code == 0
+    assert out.startswith(f"selfheal solve '{WORDS}' --fn merge_intervals --iters 2 --candidates 1 --decode greedy")
+    assert out.rstrip().endswith("--no-design")
+
+
+@pytest.mark.long
+def test_the_built_in_script_fails_once_and_is_healed(tmp_path: Path) -> None:
+    arguments = (WORDS, "--fn", "merge_intervals", "--model", "scripted", "--out", "outputs", "--json")
+    code, out, err = solve(tmp_path, *arguments, seconds=200)
+    assert code == 0, err
+    told = json.loads(out)
+    assert (told["solved"], told["first_passed"], told["name"]) == (True, False, "merge_intervals")
+    assert "sorted(intervals)" in told["files"]["solution.py"]
+    assert (tmp_path / "outputs/solution.py").read_text() == told["files"]["solution.py"]
+    assert (tmp_path / "outputs/test_blind_1.py").exists()
+    assert json.loads((tmp_path / "outputs/log.json").read_text())["iterations"][-1]["result"] == "verified"
+
+
+@pytest.mark.long
+def test_a_pipe_gets_the_code_alone(tmp_path: Path) -> None:
+    arguments = (
+        "-",
+        "--fn",
+        "merge_intervals",
+        "--model",
+        "scripted",
+        "--profile",
+        "copy",
+        "--form",
+        "function",
+        "--clean-doc",
+    )
+    (tmp_path / "spec.txt").write_text(WORDS)
+    code, out, err = solve(tmp_path, *arguments[1:], "--file", "spec.txt", seconds=200)
+    assert code == 0, err
+    assert out.startswith("def merge_intervals(")
+    assert ">>>" not in out
+    compile(out, "solution.py", "exec")
+    assert "Solved: merge_intervals, after 2 rounds" in err
