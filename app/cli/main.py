@@ -17,6 +17,7 @@ from app.cli.bench.commands import bench
 from app.cli.cache import cache
 from app.cli.command import Json, load_settings, run, tune_interpreter, wrong_use
 from app.cli.memory import memory
+from app.cli.models import models
 from app.cli.solve.command import solve
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ app.add_typer(attempts, name="attempts")
 app.add_typer(bench, name="bench")
 app.add_typer(memory, name="memory")
 app.add_typer(cache, name="cache")
+app.add_typer(models, name="models")
 app.command()(solve)
 
 LONGEST_COMMAND = 10_000

@@ -369,6 +369,28 @@ def fit(
         fitted.show(terminal.console(), fits)
 
 
+@bench.command()
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="RESULTS", help="File that `--resume` wrote.")],
+    second: Annotated[Path, typer.Argument(metavar="RESULTS", help="Another one, of the same benchmark.")],
+    json: Json = False,
+) -> None:
+    """Compare two runs task by task: what did another model, prompt or switch change, and may it be chance?"""
+    from agent.bench.lab import BadInput
+    from app.cli.bench import compared
+
+    try:
+        one, two, found = compared.read(first, second)
+    except BadInput as error:
+        end(str(error), 2)
+    if json:
+        typer.echo(compared.as_json(one, two, found))
+    else:
+        from app.cli import terminal
+
+        compared.show(terminal.console(), one, two, found)
+
+
 def _measure(
     load: Callable[[], Benchmark | SolveBenchmark],
     task_ids: str | None,

@@ -73,14 +73,19 @@ def open_results(file: Path | None, head: Header) -> ResultsFile:
 
 def stored(file: Path) -> list[Entry]:
     """The results that a benchmark saved, one per task. Raises `BadInput`."""
+    header(file)
+    lines = file.read_bytes().split(b"\n")[1:]
+    return list({entry.id: entry for line in lines if (entry := _entry(line)) is not None}.values())
+
+
+def header(file: Path) -> Header:
+    """What the results are about. Raises `BadInput`."""
     try:
-        head, *lines = file.read_bytes().split(b"\n")
-        msgspec.json.decode(head, type=Header)
+        return msgspec.json.decode(file.read_bytes().split(b"\n")[0], type=Header)
     except OSError as error:
         raise BadInput(f"{file} cannot be read: {error.strerror}; pass a file that `--resume` wrote") from error
     except msgspec.DecodeError as error:
         raise BadInput(f"{file} is not a results file; pass a file that `--resume` wrote") from error
-    return list({entry.id: entry for line in lines if (entry := _entry(line)) is not None}.values())
 
 
 def _entry(line: bytes) -> Entry | None:

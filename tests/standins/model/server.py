@@ -81,6 +81,7 @@ class ScriptedModel:
                 Route("/v1/models", self._openai_models),
                 Route("/api/chat", self._ollama, methods=["POST"]),
                 Route("/api/tags", self._ollama_tags),
+                Route("/api/pull", self._ollama_pull, methods=["POST"]),
                 Route("/api/version", self._ollama_version),
                 Route("/api/show", self._ollama_show, methods=["POST"]),
             ]
@@ -214,6 +215,20 @@ class ScriptedModel:
         details = {"format": "gguf", "family": "qwen2", "parameter_size": "7.6B", "quantization_level": "Q4_K_M"}
         shown = [{"name": name, "model": name, "size": 4683087332, "details": details} for name in self.models]
         return JSONResponse({"models": shown})
+
+    async def _ollama_pull(self, request: Request) -> Response:
+        """As documented: a stream of states, or one error. Names that begin with `nosuch` are not in the registry."""
+        name = str((await request.json())["model"])
+        if name.startswith("nosuch"):
+            return JSONResponse({"error": "pull model manifest: file does not exist"}, 500)
+        layer = {"status": "pulling 60e05f210007", "digest": "sha256:60e05f210007", "total": 4683073952}
+        lines: list[Json] = [{"status": "pulling manifest"}, layer, {**layer, "completed": 2341536976}]
+        if name.startswith("breaks"):
+            return Response(b"".join(json.dumps(line).encode() + b"\n" for line in lines), media_type="application/x-ndjson")
+        lines += [{**layer, "completed": 4683073952}, {"status": "verifying sha256 digest"}, {"status": "writing manifest"}]
+        self.models = (*self.models, name)
+        body = b"".join(json.dumps(line).encode() + b"\n" for line in [*lines, {"status": "success"}])
+        return Response(body, media_type="application/x-ndjson")
 
     async def _ollama_version(self, request: Request) -> Response:
         return JSONResponse({"version": "0.12.6"})

@@ -1,0 +1,106 @@
+"""`selfheal models`: which models can be used here and now, and which roles use them. `models pull` fetches one into Ollama."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.command import Json, end, load_settings, run
+
+if TYPE_CHECKING:
+    from agent.models.available import Source
+    from app.settings import Settings
+
+models = typer.Typer(help="Show the models that can be used here, or pull one into Ollama.", invoke_without_command=True)
+ROLES = {
+    "write": "model_repair",
+    "repair": "model_repair",
+    "diagnose": "model_diagnose",
+    "review": "model_review",
+    "challenge": "model_challenge",
+}
+
+
+@models.callback()
+def show(context: typer.Context, json: Json = False) -> None:
+    """Show the models of Ollama, of a server, of hosted providers whose key is set, and what is configured."""
+    if context.invoked_subcommand is not None:
+        return
+    settings = load_settings()
+    found, chosen = run(_found(settings))
+    if json:
+        typer.echo(jsonlib.dumps({"configured": chosen, "sources": [asdict(each) for each in found]}, indent=2))
+        return
+    for each in found:
+        typer.secho(f"{each.kind}, {each.where}" if each.where else each.kind, bold=True)
+        for name in each.names:
+            typer.echo(f"  {name}")
+        if each.problem:
+            typer.echo(f"  {each.problem}")
+    typer.secho("configured", bold=True)
+    for name, value in chosen.items():
+        typer.echo(f"  {name}: {value}")
+
+
+@models.command()
+def pull(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Ollama's name of the model, such as qwen2.5-coder:7b.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Pull a model into Ollama. A pull that broke off resumes."""
+    if not yes:
+        if not sys.stdin.isatty():
+            end("a pull can take gigabytes: confirm it with --yes", 2)
+        typer.confirm(f"Pull {name} into Ollama? A model can take several gigabytes", abort=True)
+    from agent.models.available import PullFailed
+
+    run(_pulled(name, load_settings()), PullFailed)
+
+
+async def _pulled(name: str, settings: Settings) -> None:
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    from agent.models import available
+    from app.cli import terminal
+
+    screen = terminal.console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=screen, disable=not screen.is_terminal) as bar:
+        task, last = bar.add_task(name, total=None), ""
+        async for step in available.pull(name, _ollama(settings)):
+            bar.update(task, description=step.status[:60], completed=step.completed, total=step.total or None)
+            if not screen.is_terminal and step.status != last:
+                screen.print(terminal.plain(step.status))
+            last = step.status
+    typer.echo(f"ollama_chat/{name} can be used.")
+
+
+async def _found(settings: Settings) -> tuple[list[Source], dict[str, Any]]:
+    from agent.models import available
+    from agent.models.available import Source
+    from app.assembly import models_of
+
+    found = [await available.ollama(_ollama(settings))]
+    if settings.model_api_base and not _is_ollama(settings):
+        key = settings.model_api_key.get_secret_value() if settings.model_api_key else None
+        found.append(await available.server(settings.model_api_base, key))
+    found += available.hosted()
+    found.append(Source("scripted", "", ("scripted",)))
+    first = await models_of(settings)
+    chosen = {"model": "none" if first is None else first.name, "model_strong": settings.model_strong or "none"}
+    chosen |= {"fallbacks": ", ".join(settings.model_fallbacks) or "none"}
+    return found, chosen | {f"role {role}": getattr(settings, name) or chosen["model"] for role, name in ROLES.items()}
+
+
+def _is_ollama(settings: Settings) -> bool:
+    return (settings.model or "").startswith(("ollama/", "ollama_chat/"))
+
+
+def _ollama(settings: Settings) -> str:
+    from agent.models.available import OLLAMA
+
+    return settings.model_api_base if settings.model_api_base and _is_ollama(settings) else OLLAMA
