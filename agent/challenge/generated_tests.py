@@ -64,7 +64,7 @@ async def ask(models: Models, brief: Brief, *, seconds: float, emit: Emit) -> tu
         specification=brief.specification,
         tests=brief.tests,
     )
-    answer = await models.ask(prompt, seconds=min(seconds, SECONDS), emit=emit)
+    answer = await models.ask(prompt, seconds=seconds, emit=emit)
     found = await asyncio.to_thread(read_tests, answer.text)
     if not found:
         raise ModelUnavailable("its answer has no usable test", answer.usage)

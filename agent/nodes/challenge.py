@@ -112,7 +112,10 @@ async def _written(
         brief = generated_tests.Brief(names, told, known)
         try:
             tests, cost = await generated_tests.ask(
-                context.models, brief, seconds=work.ledger.seconds_left(), emit=context.emit
+                context.models,
+                brief,
+                seconds=min(generated_tests.SECONDS, work.ledger.seconds_left()),
+                emit=context.emit,
             )
         except ModelError as error:
             why = f"The model wrote no tests from the specification: {error}."

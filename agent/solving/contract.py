@@ -104,6 +104,7 @@ def _checked(example: Example) -> str:
         value = ast.literal_eval(want)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return f"assert _printed(lambda: {source}) == {' '.join(want.split())!r}"
+    source = f"({source})" if not isinstance(ast.parse(source, mode="eval").body, ast.Call) else source
     if isinstance(value, float):
         return f"assert {source} == pytest.approx({want}, nan_ok=True)"
     return f"assert {source} == {want}"

@@ -15,7 +15,7 @@ from agent.models.decisions import line, read_object
 from agent.models.router import Models
 from agent.prompts import render
 
-SECONDS = 120.0
+SECONDS = 300.0  # a local model may be slow; its own time limit is a setting
 MOST = 8  # tests in one question
 Right = Literal["test", "code", "open"]
 

@@ -21,7 +21,7 @@ from agent.prompts import render
 from agent.solving import code
 from agent.solving.specification import BadSpecification, Example, Specification, check_agreement, specify
 
-SECONDS = 180.0  # for a draft
+SECONDS = 300.0  # for a draft
 BODY = "raise NotImplementedError"
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -56,8 +58,9 @@ def _task(line: _Line) -> SolveTask:
     """Raises `NotPosed`."""
     stub = f"{line.prompt.rstrip()}\n    {BODY}\n"
     try:
-        compile(stub, f"{MODULE}.py", "exec")
-        spec = specify(line.prompt, name=line.entry_point)
+        functions = [node for node in ast.parse(stub).body if isinstance(node, ast.FunctionDef)]
+        said = next((ast.get_docstring(node) or "" for node in functions if node.name == line.entry_point), "")
+        spec = replace(specify(said or line.prompt, name=line.entry_point), text=line.prompt)
     except SyntaxError as error:
         raise NotPosed(f"its prompt is not Python: {error.msg}") from error
     except BadSpecification:

@@ -115,8 +115,15 @@ def _examples(text: str, *, strict: bool) -> tuple[Example, ...]:
             if strict:
                 raise BadSpecification(f"the example {source[:100]!r} is not Python; write a call after `>>>`") from None
             continue
-        examples.append(Example(source, each.want.strip()))
+        want = each.want.strip()
+        examples.append(Example(source, want or ("True" if _is_comparison(source) else "")))
     return tuple(examples)
+
+
+def _is_comparison(source: str) -> bool:
+    """People write `>>> add(1, 2) == 3` without a result, and mean that it holds."""
+    body = ast.parse(source).body
+    return len(body) == 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Compare)
 
 
 def check_agreement(examples: Sequence[Example]) -> None:

@@ -708,3 +708,26 @@ def test_a_value_with_an_equality_of_its_own_is_refused() -> None:
     near = "class N(int):\n    def __eq__(self, other):\n        return abs(int(self) - other) < 9\n\n\ndef size"
     assert rule(code("def size", near)) == "agrees"
     assert rule(code("def size", "class N(int):\n    __eq__ = int.__eq__\n\n\ndef size")) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "refused_by"),
+    [
+        ("A path of 73 gives C.", None),
+        ("Special paths:\n\n        73   C\n", None),
+        ("Counts.\n\n    >>> length(73)\n    'C'\n", "special-case"),
+        ("Counts. For example, length(73) is 'C'.", "special-case"),
+        ("Counts at most 730 paths.", "special-case"),
+    ],
+)
+def test_a_case_that_the_docstring_states_is_no_answer_by_heart(said: str, refused_by: str | None) -> None:
+
+    def asked(edit: FileChange) -> str | None:
+        found = refusal(Candidate("model:m", (edit,), "a change"), Policy(), PLAIN, ASKED)
+        return found.rule if found else None
+
+    before = f'def length(path):\n    """{said}"""\n    return 1\n'
+    after = before.replace("return 1", "if path == 73:\n        return 'C'\n    return 1")
+    assert asked(FileChange("pkg/a.py", before, after)) == refused_by
+    by_table = before.replace("return 1", "return {73: 'C'}.get(path, 1)")
+    assert asked(FileChange("pkg/a.py", before, by_table)) == refused_by

@@ -42,6 +42,8 @@ def passed(tests: str, folder: Path) -> bool:
         (">>> say('x')\ny\n", False),
         (">>> fail(1)\nTraceback (most recent call last):\n  ...\nsolution.Bad: 1\n", True),
         (">>> add(1, 2)\nTraceback (most recent call last):\n  ...\nBad: 1\n", False),
+        (">>> add(1, 2) == 3\n>>> add(1, 2) != 4\nTrue\n>>> add(1, 1) or 5\n2\n", True),
+        (">>> add(1, 2) == 4\n", False),
         (">>> note()\n>>> count()\n1\n", True),
         (">>> total = add(1,\n...     2)\n>>> total + 1\n4\n", True),
         (">>> add([1], 2)\nTraceback (most recent call last):\nTypeError: no\n", True),

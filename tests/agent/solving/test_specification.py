@@ -64,3 +64,8 @@ def test_tests_name_the_module_and_the_function() -> None:
 
 def test_another_language_is_a_specification_like_any_other() -> None:
     assert specify("Gib die Summe zweier Zahlen zurück. 和を返す。", name="add").text.startswith("Gib")
+
+
+def test_a_comparison_without_a_result_is_meant_to_hold() -> None:
+    known = specify("Add.", doctests=">>> add(1, 2) == 3\n>>> add(0, 0)\n0\n")
+    assert known.examples == (Example("add(1, 2) == 3", "True"), Example("add(0, 0)", "0"))

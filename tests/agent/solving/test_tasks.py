@@ -18,7 +18,7 @@ from agent.solving.tasks import figures
 
 LINE = {
     "task_id": "T/0",
-    "prompt": 'def top(a, b):\n    """The larger one.\n\n    >>> top(1, 2)\n    2\n    """\n',
+    "prompt": 'def top(a, b):\n    """The larger one.\n\n    >>> top(1, 2)\n    2"""\n',
     "canonical_solution": "    return max(a, b)\n",
     "test": "def check(candidate):\n    assert candidate(1, 2) == 2\n    assert candidate(4, 3) == 4\n",
     "entry_point": "top",
@@ -35,7 +35,7 @@ def test_humaneval_becomes_a_stub_examples_and_reference_tests(name: str, tmp_pa
     file.write_bytes(gzip.compress(lines(LINE).encode()) if name.endswith(".gz") else lines(LINE).encode())
     task = humaneval.load(file, "own").task("T/0")
     assert task.draft.files["solution.py"].endswith('"""\n    raise NotImplementedError\n')
-    assert [each.source for each in task.spec.examples] == ["top(1, 2)"]
+    assert [(each.source, each.want) for each in task.spec.examples] == [("top(1, 2)", "2")]
     assert "check(top)" in task.reference
 
 
