@@ -63,14 +63,19 @@ class Scripted:
         raise ModelUnavailable("a scripted model has no embeddings")
 
 
-@functools.lru_cache(maxsize=4)
 def read_script(file: str) -> tuple[_Line, ...]:
     """The script in a file; "": the built-in one. Raises `BadScript`."""
     try:
-        text = Path(file).read_text("utf-8") if file else files("agent.models").joinpath("scripted.jsonl").read_text("utf-8")
+        return _read(file, Path(file).stat().st_mtime_ns if file else 0)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise BadScript(f"the script {file} cannot be read: {why}") from error
+
+
+@functools.lru_cache(maxsize=4)
+def _read(file: str, changed: int) -> tuple[_Line, ...]:
+    """`changed`, the file's modification time, is part of the cache key."""
+    text = Path(file).read_text("utf-8") if file else files("agent.models").joinpath("scripted.jsonl").read_text("utf-8")
     lines = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():

@@ -33,6 +33,7 @@ from agent.models.values import ModelError
 from agent.prompts import render
 from agent.proposer import Proposer
 from agent.proposers.ladder import built_in_ladder
+from agent.proposers.model import model_rungs
 from agent.solving import contract, dispute
 from agent.solving.code import Files
 from agent.solving.draft import Draft, designed, without_example, without_model
@@ -172,9 +173,9 @@ class _Run:
             files = self._cleared(files)
         if failing is None or self._is_spent():
             return before, files
-        if not failing:  # the tests were wrong, or a second opinion objected: it goes through the gate again
+        if not failing:  # the tests were wrong, or a rule or a second opinion refused it: then the model is told why
             known = Known(f"model:{self.models.name}", edits_of(self.draft.files, files), "the first answer")
-            again = await self._phase(self.draft.files, (known,), self.emit)
+            again = await self._phase(self.draft.files, (known, *model_rungs(self.models)), self.emit)
             return again, _with(self.draft.files, again.edits) if isinstance(again, Repair) else files
         self.failing = tuple(failing)
         found = await self._phase(files, (), self.emit)
@@ -318,7 +319,7 @@ class _Run:
         ended = found if isinstance(found, NoRepair) else None
         reason, next_step = "", ""
         if ended is not None:
-            reason = f"The model's answers could not be used. {problem}" if problem and not files else ended.reason
+            reason = self._why_not(ended, f"The model's answers could not be used. {problem}" if problem and not files else "")
             next_step = "Say more in the specification, give examples, or use a stronger model with --model."
             if ended.outcome in (Outcome.INFRASTRUCTURE, Outcome.OUT_OF_BUDGET):
                 next_step = ended.next_step
@@ -344,6 +345,15 @@ class _Run:
             failing=tuple(_line(each) for each in self.failing),
             seconds=round(time.monotonic() - self.started, 3),
         )
+
+    def _why_not(self, ended: NoRepair, unusable: str) -> str:
+        """What is wrong with the last answer, and why it was the last."""
+        if unusable or ended.outcome is Outcome.INFRASTRUCTURE:
+            return unusable or ended.reason
+        last = self.iterations[-1].result if self.iterations else ""
+        spent = ended.outcome is Outcome.OUT_OF_BUDGET
+        bound = ended.reason.partition(" (")[0].rstrip(".") + ", and the" if spent else "The"
+        return f"{bound} last answer was not accepted: {last}." if last else ended.reason
 
     async def _say(self, step: str, text: str) -> None:
         await self.emit(StepStarted(step=step, text=text))
