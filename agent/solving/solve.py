@@ -17,13 +17,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
+import msgspec
+
 from agent.case import Case
 from agent.challenge.generated_tests import Brief, ask, read_tests
 from agent.ci.project.configuration import Configuration, Install, TestCommand
 from agent.contract import words
 from agent.contract.blobs import MemoryBlobs
 from agent.contract.budget import Budget, Usage
-from agent.contract.events import AnyEvent, Degraded, Emit, StepDone, StepStarted, Verified
+from agent.contract.events import AnyEvent, Degraded, Emit, Localized, Reproduced, StepDone, StepStarted, Verified
 from agent.contract.outcome import ConfirmedFailure, Iteration, NoRepair, Outcome, Repair
 from agent.contract.question import Waiting
 from agent.contract.verdicts import Failure
@@ -377,7 +379,7 @@ async def solve(
     """
     models, options = engine.models, options or Options()
     assert models is not None, "the caller checks"
-    started, usage = time.monotonic(), Usage()
+    emit, started, usage = _of_answers(emit), time.monotonic(), Usage()
     if draft is None:
         draft, usage = await _drafted(spec, models, engine.budget.seconds / 2, emit, options)
     confirmed = False
@@ -443,6 +445,33 @@ def _asserted(source: str) -> str:
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert | ast.With)]
     found = nodes[0] if nodes else None
     return " ".join(ast.unparse(found.test if isinstance(found, ast.Assert) else found).split()) if found else ""
+
+
+_STEPS = {  # texts of steps where an answer is judged, instead of a repair
+    **dict.fromkeys(("unpack", "install", "compare", "localize", "recall"), ""),
+    "reproduce": "Running the tests",
+    "verify": "Running the tests on the answer",
+    "prove": "Running the tests again, with the answer and without it",
+    "challenge": "Trying the answer beyond its tests",
+    "reflect": "Recording why the answer failed",
+    "weigh": "Weighing how sure the answer is",
+}
+
+
+def _of_answers(emit: Emit) -> Emit:
+    """Events of the graph in words that fit answers."""
+
+    async def told(event: AnyEvent) -> None:
+        if isinstance(event, StepStarted | StepDone) and event.text and event.step in _STEPS:
+            is_start = isinstance(event, StepStarted)
+            event = msgspec.structs.replace(event, text=_STEPS[event.step] if is_start else "")
+        elif isinstance(event, StepStarted):
+            event = msgspec.structs.replace(event, text=event.text.replace(" for a patch", " for code"))
+        elif isinstance(event, Reproduced | Localized):
+            event = msgspec.structs.replace(event, text="")
+        await emit(event)
+
+    return told
 
 
 async def _silent(_: AnyEvent) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -50,6 +50,7 @@ class Screen:
     doing: str = ""  # the current step
     test: str = ""  # the test that it waits for, if that takes long
     since: float = 0.0  # `time.monotonic()` of the last event
+    status: Status | None = None  # the line at the bottom of a terminal
     steps: list[tuple[str, float]] = field(default_factory=list)  # each with `time.monotonic()` of its start
 
     @asynccontextmanager
@@ -59,9 +60,21 @@ class Screen:
         async with AsyncExitStack() as closing:
             closing.callback(WATCH.reset, WATCH.set(self._watch))
             status = closing.enter_context(self.console.status(plain(f"{on} …"))) if self.console.is_terminal else None
+            self.status = status
             heartbeat = asyncio.create_task(self._beat(status))
             closing.callback(heartbeat.cancel)
             yield
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Without the status line, so that the user can be asked something."""
+        if self.status is not None:
+            self.status.stop()
+        try:
+            yield
+        finally:
+            if self.status is not None:
+                self.status.start()
 
     async def _beat(self, status: Status | None) -> None:
         """Update the status line of a terminal; without a terminal, print a line after `QUIET` seconds without output."""

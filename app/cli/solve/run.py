@@ -50,7 +50,8 @@ async def run(spec: Specification, settings: Settings, wish: Wish, *, json: bool
     asks = not (wish.yes or wish.quiet_result or json) and sys.stdin.isatty() and sys.stderr.isatty()
 
     async def confirm(draft: Draft) -> bool:
-        return await asyncio.to_thread(_confirmed, screen.console, draft)
+        with screen.paused():
+            return await asyncio.to_thread(_confirmed, screen.console, draft)
 
     options = Options(
         design=wish.design,
