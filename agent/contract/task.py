@@ -28,6 +28,7 @@ class Policy:
     rungs: tuple[str, ...] = ("tools", "history", "patterns", "model")
     autonomy: Autonomy = "full"
     min_confidence: float = 0.8  # 0..1; a verified change below it is shown as a suspect, not published
+    min_model_confidence: float | None = None  # the same for a model's change; None: `min_confidence`
     head_start: float = 5.0  # seconds of search before a model is asked beside it; 0 asks at once
     critic: bool = True  # a model reviews what is proven
     writes_tests: bool = True  # a model writes tests from the specification of what is proven

@@ -14,7 +14,7 @@ from agent.contract import words
 from agent.contract.events import Opined
 from agent.contract.last_good import Regression
 from agent.contract.outcome import Evidence, Repair
-from agent.contract.proposal import Candidate, Diagnosis
+from agent.contract.proposal import Candidate, Diagnosis, is_model
 from agent.contract.verdicts import Oracle
 from agent.diagnosis import evidence
 from agent.edits.changes import digest
@@ -30,7 +30,10 @@ MOST_CHOICES = 5  # titles of other changes that pass
 async def weigh(state: State, work: Work) -> Contest:
     """Objects to a winner that is less sure than the policy demands."""
     found = await repair_of(state, work)
-    least = work.task.policy.min_confidence
+    policy = work.task.policy
+    is_by_model = is_model((await work.context.recall(Candidate, state["winner"][0])).rung)
+    own = policy.min_model_confidence if is_by_model else None
+    least = policy.min_confidence if own is None else own
     if found.confidence >= least:
         return {}
     context = work.context

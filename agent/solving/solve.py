@@ -117,6 +117,7 @@ class _Run:
     started: float = field(default_factory=time.monotonic)
     phases: int = 0
     drafted: dict[str, Example] = field(default_factory=dict)  # examples that are only claims, by the paths of their tests
+    is_contradictory: bool = False  # the model finds that the user's tests contradict the words
     wrong_examples: list[Example] = field(default_factory=list)
 
     async def to_the_end(self) -> Solution:
@@ -180,7 +181,8 @@ class _Run:
             again = await self._phase(self.draft.files, (known, *model_rungs(self.models)), self.emit)
             return again, _with(self.draft.files, again.edits) if isinstance(again, Repair) else files
         self.failing = tuple(failing)
-        found = await self._phase(files, (), self.emit)
+        ladder = model_rungs(self.models) if self.is_contradictory else ()
+        found = await self._phase(files, ladder, self.emit)
         if isinstance(found, Repair):
             self.failing = ()
             return found, _with(files, found.edits)
@@ -221,9 +223,9 @@ class _Run:
         return found, files
 
     async def _settled(self, failing: list[Failure]) -> list[Failure]:
-        """The failures that count. Tests that the specification does not support are dropped."""
-        soft = {each.id.partition("::")[0]: each for each in failing if each.id.partition("::")[0] not in contract.CONTRACTS}
-        disputed = [dispute.Dispute(path, self.tests[path], _line(each)) for path, each in soft.items() if path in self.tests]
+        """The failures that count. Tests that the specification does not support are dropped, unless the user gave them."""
+        failed = {each.id.partition("::")[0]: each for each in failing}
+        disputed = [dispute.Dispute(path, self.tests[path], _line(each)) for path, each in failed.items() if path in self.tests]
         if not disputed:
             return failing
         await self._say("dispute", f"Asking who is right about {words.counted(len(disputed), 'test')}: the code or the test")
@@ -236,6 +238,10 @@ class _Run:
         self.usage += usage
         for path, decision in decided.items():
             if decision.right == "test":
+                continue
+            if path in contract.CONTRACTS:  # never dropped, but code that is bent to fit it may be wrong
+                self.is_contradictory = True
+                self.doubts.append(f"the model doubts your test or example, {_line(failed[path])}. {decision.why}".rstrip(". "))
                 continue
             if (example := self.drafted.get(path)) is not None:
                 self.draft = replace(self.draft, files=without_example(self.draft.files, example))
@@ -266,7 +272,10 @@ class _Run:
         """One run of the repair graph. Without a ladder of its own, it repairs with patterns and models."""
         rungs = ("model",) if ladder else ("patterns", "model")
         engine = self._engine(rungs)
-        engine = replace(engine, ladder=(lambda _: ladder) if ladder else built_in_ladder, budget=self._budget())
+        budget = self._budget()
+        if not ladder:  # the search without a model is a round of the graph, but not of the user's
+            budget = replace(budget, iterations=budget.iterations + 1)
+        engine = replace(engine, ladder=(lambda _: ladder) if ladder else built_in_ladder, budget=budget)
         found = await engine.heal(self._case(files), blobs=MemoryBlobs(), emit=emit)
         assert not isinstance(found, Waiting), "no approval is requested, as nothing is published"
         self.usage += found.usage
@@ -280,7 +289,7 @@ class _Run:
         policy = replace(
             self.engine.policy,
             rungs=rungs,
-            min_confidence=0.0,
+            min_model_confidence=0.0,  # a model's answer is shown with its doubts; a mutation must be sure
             max_changed_lines=MOST_LINES,
             autonomy="full",
             critic=self.options.critic,
@@ -323,7 +332,9 @@ class _Run:
         if ended is not None:
             reason = self._why_not(ended, f"The model's answers could not be used. {problem}" if problem and not files else "")
             next_step = "Say more in the specification, give examples, or use a stronger model with --model."
-            if ended.outcome in (Outcome.INFRASTRUCTURE, Outcome.OUT_OF_BUDGET):
+            if ended.outcome is Outcome.OUT_OF_BUDGET:
+                next_step = "Allow more with --iters or --budget, give more examples, or use a stronger model with --model."
+            elif ended.outcome is Outcome.INFRASTRUCTURE:
                 next_step = ended.next_step
         confidence = found.confidence if isinstance(found, Repair) else None
         doubts = (*(found.doubts if isinstance(found, Repair) else ()), *self.doubts)
@@ -353,9 +364,16 @@ class _Run:
         if unusable or ended.outcome is Outcome.INFRASTRUCTURE:
             return unusable or ended.reason
         last = self.iterations[-1].result if self.iterations else ""
+        if self.failing:
+            count = words.counted(len(self.failing), "test")
+            last = f"{count} {'fails' if len(self.failing) == 1 else 'fail'}, the first is {_line(self.failing[0])}"
         spent = ended.outcome is Outcome.OUT_OF_BUDGET
-        bound = ended.reason.partition(" (")[0].rstrip(".") + ", and the" if spent else "The"
-        return f"{bound} last answer was not accepted: {last}." if last else ended.reason
+        bound = "The"
+        if spent:
+            is_rounds = self._budget().iterations <= 0
+            used = f"All {self.engine.budget.iterations} rounds are used up" if is_rounds else ended.reason.partition(" (")[0]
+            bound = f"{used.rstrip('.')}, and the"
+        return f"{bound} best answer was not accepted: {last.rstrip('.')}." if last else ended.reason
 
     async def _say(self, step: str, text: str) -> None:
         await self.emit(StepStarted(step=step, text=text))

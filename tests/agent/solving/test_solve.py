@@ -238,4 +238,17 @@ async def test_an_answer_that_a_rule_refuses_is_written_again_by_the_model_that_
     assert "result += number" in found.code
     found = await solved({"write": [block(swallows)], "repair": ["no"]})
     assert not found.solved
-    assert found.reason.startswith("The last answer was not accepted: refused: it catches every exception"), found.reason
+    assert found.reason.startswith("The best answer was not accepted: refused: it catches every exception"), found.reason
+
+
+@pytest.mark.long
+async def test_an_example_that_the_words_contradict_is_kept_and_doubted(solved: Solve) -> None:
+    found = await solved(
+        {"write": [block(RIGHT)], "repair": ["no"], "dispute": ['{"1": {"right": "code", "why": "1 + 2 is 3."}}']},
+        signature=SIGNATURE,
+        doctests=">>> total([1, 2])\n4\n",
+    )
+    assert not found.solved
+    assert found.reason.startswith("The best answer was not accepted: 1 test fails, the first is test_example_1: Assertion")
+    assert any("doubts your test or example, test_example_1" in each and "1 + 2 is 3" in each for each in found.doubts)
+    assert "test_examples.py" in found.tests
