@@ -178,7 +178,7 @@ class _Run:
             return before, files
         if not failing:  # the tests were wrong, or a rule or a second opinion refused it: then the model is told why
             known = Known(f"model:{self.models.name}", edits_of(self.draft.files, files), "the first answer")
-            again = await self._phase(self.draft.files, (known, *model_rungs(self.models)), self.emit)
+            again = await self._phase(self.draft.files, (known, *model_rungs(self.models)), self.emit, more_rounds=1)
             return again, _with(self.draft.files, again.edits) if isinstance(again, Repair) else files
         self.failing = tuple(failing)
         ladder = model_rungs(self.models) if self.is_contradictory else ()
@@ -189,7 +189,7 @@ class _Run:
         return found, files
 
     async def _attacked(self, found: Repair, files: Files) -> tuple[Repair | NoRepair, Files]:
-        """Tests that try to break the accepted code. If one does and is right, the code is repaired."""
+        """Tests that try to break the accepted code. If one does and is right, the code is repaired, or it is not solved."""
         text = "\n\n".join(files.values())
         if self._is_spent():
             return found, files
@@ -203,7 +203,6 @@ class _Run:
             return found, files
         self.usage += answer.usage
         written = read_tests(answer.text)
-        before = dict(self.tests)
         self.tests |= {contract.ADVERSARIAL.format(at): test for at, test in enumerate(written, 1)}
         if not written:
             return found, files
@@ -218,9 +217,7 @@ class _Run:
         if isinstance(repaired, Repair):
             self.failing = ()
             return repaired, _with(files, repaired.edits)
-        self.tests = before
-        self.doubts.append(f"an adversarial test fails: {_line(failing[0])}")
-        return found, files
+        return repaired, files
 
     async def _settled(self, failing: list[Failure]) -> list[Failure]:
         """The failures that count. Tests that the specification does not support are dropped, unless the user gave them."""
@@ -268,14 +265,15 @@ class _Run:
             return [each for run in result.base for each in run.failures if each.id in result.failing]
         return [] if result.outcome in (Outcome.NOTHING_FAILED, Outcome.NOT_REPRODUCED) else None
 
-    async def _phase(self, files: Files, ladder: tuple[Proposer, ...], emit: Emit) -> Repair | NoRepair:
-        """One run of the repair graph. Without a ladder of its own, it repairs with patterns and models."""
+    async def _phase(self, files: Files, ladder: tuple[Proposer, ...], emit: Emit, more_rounds: int = 0) -> Repair | NoRepair:
+        """One run of the repair graph. Without a ladder of its own, it repairs with patterns and models.
+
+        `more_rounds` are rounds of the graph that ask no model: they do not count for the user.
+        """
         rungs = ("model",) if ladder else ("patterns", "model")
-        engine = self._engine(rungs)
         budget = self._budget()
-        if not ladder:  # the search without a model is a round of the graph, but not of the user's
-            budget = replace(budget, iterations=budget.iterations + 1)
-        engine = replace(engine, ladder=(lambda _: ladder) if ladder else built_in_ladder, budget=budget)
+        budget = replace(budget, iterations=budget.iterations + (more_rounds if ladder else 1))  # the search is such a round
+        engine = replace(self._engine(rungs), ladder=(lambda _: ladder) if ladder else built_in_ladder, budget=budget)
         found = await engine.heal(self._case(files), blobs=MemoryBlobs(), emit=emit)
         assert not isinstance(found, Waiting), "no approval is requested, as nothing is published"
         self.usage += found.usage
@@ -355,7 +353,7 @@ class _Run:
             iterations=tuple(self.iterations),
             lessons=self.lessons,
             notes=tuple(dict.fromkeys(self.notes)),
-            failing=tuple(_line(each) for each in self.failing),
+            failing=tuple(_line(each) for each in self.failing) if ended is not None else (),
             seconds=round(time.monotonic() - self.started, 3),
         )
 
@@ -402,9 +400,10 @@ async def solve(
         draft, usage = await _drafted(spec, models, engine.budget.seconds / 2, emit, options)
     confirmed = False
     if options.confirm is not None:
+        asked = time.monotonic()
         if not await options.confirm(draft):
-            raise Declined
-        confirmed = True
+            raise Declined("stopped: the design was not confirmed. Say more in the specification, or give a --signature")
+        confirmed, started = True, started + time.monotonic() - asked  # the user's time is not the budget's
     run = _Run(spec, engine, models, emit, options, uuid4().hex, draft, usage=usage, started=started)
     run.tests = contract.contract_files(spec, draft, confirmed=confirmed)
     run.drafted = {contract.DRAFTED.format(at): each for at, each in enumerate(draft.examples, 1)}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -15,7 +17,7 @@ from agent.contract.task import Policy
 from agent.engine import Engine
 from agent.models.router import Models
 from agent.models.values import ModelSettings
-from agent.solving.solve import Options, Solution, solve
+from agent.solving.solve import CONFIGURATION, Declined, Options, Solution, solve
 from agent.solving.specification import specify
 from sandbox.base import Limits, Sandboxes, SandboxUnavailable
 from sandbox.install.package_index import configured
@@ -194,7 +196,12 @@ async def test_answers_without_code_are_asked_for_once_more_and_named(solved: So
         ("open('/etc/passwd', 'a').write('x')\n    return sum(numbers)", "still fail"),
     ],
 )
-async def test_code_that_hangs_or_grabs_is_stopped(solved: Solve, body: str, said: str) -> None:
+async def test_code_that_hangs_or_grabs_is_stopped(
+    solved: Solve, body: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # To fill the memory takes longer than it takes to see that something hangs.
+    brief = CONFIGURATION.test[0].model_copy(update={"timeout": 4.0 if said == "times out" else 30.0})
+    monkeypatch.setattr("agent.solving.solve.CONFIGURATION", CONFIGURATION.model_copy(update={"test": (brief,)}))
     found = await solved(
         {"write": [block(f"def total(numbers):\n    {body}")], "repair": ["no"]}, budget=Budget(iterations=2, seconds=100)
     )
@@ -252,3 +259,32 @@ async def test_an_example_that_the_words_contradict_is_kept_and_doubted(solved: 
     assert found.reason.startswith("The best answer was not accepted: 1 test fails, the first is test_example_1: Assertion")
     assert any("doubts your test or example, test_example_1" in each and "1 + 2 is 3" in each for each in found.doubts)
     assert "test_examples.py" in found.tests
+
+
+@pytest.mark.long
+async def test_code_that_an_adversarial_test_breaks_is_not_solved(solved: Solve) -> None:
+    almost = "def total(numbers):\n    return sum(each for each in numbers if each > 0) if len(numbers) < 9 else str(numbers)"
+    found = await solved(
+        {
+            "write": [block(almost)],
+            "attack": [test_file("assert total([1] * 20) == 20")],
+            "dispute": ['{"1": {"right": "test", "why": "It is the sum."}}'],
+            "repair": ["no"],
+        },
+        Options(blind_tests=False, retry=False),
+    )
+    if not found.solved:
+        assert found.failing[0].startswith("test_it: AssertionError")
+        return
+    names: dict[str, Any] = {}  # the search without a model may have found it
+    exec(found.code, names)
+    assert names["total"]([1] * 20) == 20
+
+
+async def test_a_design_that_is_not_confirmed_stops(solved: Solve) -> None:
+    async def no(_: object) -> bool:
+        return False
+
+    with pytest.raises(Declined, match="not confirmed"):
+        await solved({"design": [block(f"def total(numbers):{NEXT}{STUB}")]}, replace(PLAIN, confirm=no), name="total")
+    assert solved.asked == ["design"]
