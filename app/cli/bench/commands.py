@@ -256,7 +256,7 @@ def stale(
 def humaneval(
     data: Annotated[Path, typer.Option("--data", metavar="FILE", help="HumanEval's JSON Lines file; it can be gzipped.")],
     model: SolveModel,
-    oracle: SolveOracle = "both",
+    oracle: SolveOracle = "own",
     task_ids: Ids = None,
     limit: Limit = None,
     jobs: Jobs = 1,
@@ -271,7 +271,7 @@ def humaneval(
     min_rate: MinRate = None,
     json: Json = False,
 ) -> None:
-    """164 functions to write from their docstrings: first answers beside healed ones, judged by tests the agent never sees."""
+    """164 functions to write from their docstrings: first answers beside healed ones, judged by HumanEval's tests."""
 
     def load() -> SolveBenchmark:
         from agent.solving import humaneval
