@@ -16,7 +16,7 @@ Name = Literal["quick", "ci", "all"]
 NAMES: tuple[Name, ...] = get_args(Name)
 
 TESTS = Path(__file__).parent
-SLOW = ("story", "chaos", "deploy", "agent/nodes", "attacks")  # modules that take long; they are started first
+SLOW = ("story", "chaos", "deploy", "agent/nodes", "attacks", "sandbox/test_unprivileged.py")  # long; they are started first
 ON_POSTGRESQL = ("app/store",)  # whose SQL it decides
 # The part of the long tests that `.ci/run` runs too.
 IN_CI = (
