@@ -11,6 +11,8 @@ from agent.contract.outcome import Outcome
 from agent.contract.verdicts import Failure
 
 LONGEST = 2_000  # characters of a signature
+SIMILAR = 0.5  # minimum `likeness` of two failures
+_FRAME = frozenset({"assert", "assertionerror", "error", "py", "src", "test", "tests"})
 _CHANGING = re.compile(r"0x[0-9a-f]+|\d+|'[^']*'|\"[^\"]*\"")
 
 
@@ -41,6 +43,32 @@ class Memory(Protocol):
 
     async def keep(self, recollection: Recollection) -> None:
         """Store one, replacing an earlier one of the same attempt."""
+
+
+class ProcessMemory:
+    """Remembers for the life of the process, by attempt."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Recollection] = {}
+
+    async def recall(self, signature: str, most: int = 3) -> tuple[Recollection, ...]:
+        wanted = words_of(signature)
+        found = [(likeness(wanted, words_of(each.signature)), each) for each in self.kept.values()]
+        alike = sorted((pair for pair in found if pair[0] >= SIMILAR), key=lambda pair: -pair[0])
+        return tuple(each for _, each in alike[:most])
+
+    async def keep(self, recollection: Recollection) -> None:
+        self.kept[recollection.attempt] = recollection
+
+
+def words_of(signature: str) -> set[str]:
+    """The words by which failures are compared: in lower case, without words that every failing test has."""
+    return {word for word in re.findall(r"\w+", signature.lower()) if word not in _FRAME}
+
+
+def likeness(one: set[str], other: set[str]) -> float:
+    """The Dice coefficient of two sets of words: 0 for nothing in common, 1 for equal ones."""
+    return 2 * len(one & other) / max(1, len(one) + len(other))
 
 
 def signature(failures: Sequence[Failure]) -> str:

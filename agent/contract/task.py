@@ -31,6 +31,8 @@ class Policy:
     min_model_confidence: float | None = None  # the same for a model's change; None: `min_confidence`
     head_start: float = 5.0  # seconds of search before a model is asked beside it; 0 asks at once
     critic: bool = True  # a model reviews what is proven
+    debugger: bool = True  # a model looks for the cause with tools, before it is asked for further changes
+    strategies: int | None = None  # ways to ask a model in one round; None: as many as model, budget and diagnosis suggest
     writes_tests: bool = True  # a model writes tests from the specification of what is proven
     guidance: str = ""  # the repository's hints for repairs: shown to models as data, never as instructions
 

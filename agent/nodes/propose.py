@@ -207,7 +207,7 @@ async def diagnose(state: State, work: Work) -> Direction:
     red = await red_of(state, context)
     found, usage, update = evidence.from_verdicts(red), Usage(), Direction()
     situation = await situation_of(state, work)
-    if context.models is not None:
+    if context.models is not None and work.task.policy.debugger:
         history = [await context.recall(Iteration, ref) for ref in state.get("iterations", [])]
         debugger = Debugger(context.models, model_name(proposer.rung), situation, history)
         try:

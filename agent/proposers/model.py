@@ -68,7 +68,9 @@ class ModelProposer:
 
     def _parallel_calls(self, situation: Situation) -> int:
         """How many calls a round makes in parallel. A local model answers one at a time; the budget limits other models."""
-        if self._models.settings("repair", self._name).is_local:
+        if situation.policy.strategies is not None:
+            wanted = situation.policy.strategies
+        elif self._models.settings("repair", self._name).is_local:
             wanted = 1
         elif situation.diagnosis is not None and situation.diagnosis.confidence < UNSURE:
             wanted = MAX_PARALLEL

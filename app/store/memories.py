@@ -19,7 +19,7 @@ import structlog
 from sqlalchemy import Row, delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from agent.contract.memory import Recollection
+from agent.contract.memory import SIMILAR, Recollection, likeness, words_of
 from agent.contract.outcome import Outcome
 from agent.models.values import ModelError
 from app.clock import Clock
@@ -28,13 +28,11 @@ from app.store.database.retries import retried
 from app.store.models import AttemptRow, MemoryRow, PullRequestRow, RepositoryRow
 from app.store.queries import is_named
 
-SIMILAR = 0.5  # minimum similarity of words (Dice coefficient) of two failures
 NEAR = 0.25  # maximum cosine distance of their vectors
 _COMPARED = 2_000  # newest memories of a repository
 _CANDIDATES = 20  # best candidates of each comparison
 _RETRY_SECONDS = 30.0  # to retry an unavailable database
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
-_FRAME = frozenset({"assert", "assertionerror", "error", "py", "src", "test", "tests"})
 
 _log = structlog.get_logger(__name__)
 
@@ -146,9 +144,8 @@ async def forget(session: AsyncSession, *, memory_id: int | None = None, reposit
 
 def _ranked(known: Sequence[Row[Any]], signature: str, vector: Vector | None) -> list[int]:
     """Ids of the memories that are similar by words or near by vector, best first. Slow, so it runs in a thread."""
-    words = _words(signature)
-    rows = [(_words(row.signature), row.id) for row in known]
-    similar = ((2 * len(words & theirs) / max(1, len(words) + len(theirs)), id_) for theirs, id_ in rows)
+    wanted = words_of(signature)
+    similar = ((likeness(wanted, words_of(row.signature)), row.id) for row in known)
     by_words = [id_ for _, id_ in sorted((each for each in similar if each[0] >= SIMILAR), reverse=True)[:_CANDIDATES]]
     by_vector: list[int] = []
     if vector is not None:
@@ -161,11 +158,6 @@ def _ranked(known: Sequence[Row[Any]], signature: str, vector: Vector | None) ->
         return sum(1 / (60 + ranking.index(id_)) for ranking in (by_words, by_vector) if id_ in ranking)
 
     return sorted({*by_words, *by_vector}, key=lambda id_: (-fused(id_), -id_))
-
-
-def _words(signature: str) -> set[str]:
-    """The words by which failures are compared: in lower case, without words that every failing test has."""
-    return {word for word in re.findall(r"\w+", signature.lower()) if word not in _FRAME}
 
 
 def cosine_distance(one: bytes, other: bytes) -> float:
