@@ -5,7 +5,7 @@
 
 They are loaded once, when a worker starts; an error names the distribution of a broken one. Installed packages are the
 operator's choice and trusted like Selfheal itself. Still, if an extension fails during an attempt, only its own contribution is
-lost, not the attempt.
+lost, not the attempt. Metrics, benchmarks and providers are loaded where they are used.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
 
 from agent.contract.blobs import BlobMissing
+from agent.contract.extension import BrokenExtension, broken
 from agent.contract.proposal import is_model, rung_kind
 from agent.contract.task import Policy
 from agent.models.values import ModelError
@@ -42,10 +43,6 @@ MOVED = {
     "agent.usage": "agent.contract.budget",
     "agent.verdicts": "agent.contract.verdicts",
 }
-
-
-class BrokenExtension(Exception):
-    """An extension cannot be used. The message names its distribution and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +98,13 @@ def _rung(point: EntryPoint) -> Placed:
     made = _made(point)
     name, before = getattr(made, "rung", None), getattr(made, "before", "")
     if not isinstance(name, str) or not _NAME.fullmatch(rung_kind(name)):
-        raise _broken(point, "its `rung` is not a name of lower-case letters, digits, `-` and `_`")
+        raise broken(point, "its `rung` is not a name of lower-case letters, digits, `-` and `_`")
     if rung_kind(name) in _BUILT_IN or is_model(name):
-        raise _broken(point, f"its `rung`, {name!r}, is the name of a built-in rung")
+        raise broken(point, f"its `rung`, {name!r}, is the name of a built-in rung")
     if not callable(getattr(made, "can_help", None)) or not inspect.iscoroutinefunction(getattr(made, "propose", None)):
-        raise _broken(point, "it is not a Proposer: it needs `can_help(situation)` and `async propose(situation)`")
+        raise broken(point, "it is not a Proposer: it needs `can_help(situation)` and `async propose(situation)`")
     if before not in (*_BUILT_IN, ""):
-        raise _broken(point, f"its `before` must be one of {', '.join(_BUILT_IN)}, not {before!r}")
+        raise broken(point, f"its `before` must be one of {', '.join(_BUILT_IN)}, not {before!r}")
     return Placed(_RungFromOutside(cast(Proposer, made)), before)
 
 
@@ -116,9 +113,9 @@ def _opinion(point: EntryPoint) -> Opinion:
 
     made = _made(point)
     if not isinstance(made, Opinion) or not inspect.iscoroutinefunction(made.step):
-        raise _broken(point, "it is not an `agent.state.Opinion` with an `async` step")
+        raise broken(point, "it is not an `agent.state.Opinion` with an `async` step")
     if not _NAME.fullmatch(made.name) or made.name in STEPS or made.name in OPINIONS:
-        raise _broken(
+        raise broken(
             point, f"its name, {made.name!r}, must have only lower-case letters, digits, `-`, `_`, and not be a built-in step's"
         )
     return _contained(made)
@@ -128,19 +125,12 @@ def _made(point: EntryPoint) -> Any:
     try:
         return point.load()()
     except Exception as error:  # importing and calling an extension can raise anything
-        raise _broken(point, f"{type(error).__name__}: {error}") from error
+        raise broken(point, f"{type(error).__name__}: {error}") from error
 
 
 def _differ(group: str, names: list[str]) -> None:
     if twice := {name for name in names if names.count(name) > 1}:
         raise BrokenExtension(f"more than one extension of {group} is called {', '.join(sorted(twice))}; uninstall all but one")
-
-
-def _broken(point: EntryPoint, why: str) -> BrokenExtension:
-    owner = f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown distribution"
-    return BrokenExtension(
-        f"the extension {point.name!r} ({point.group}) of {owner} cannot be used: {why}; fix or uninstall {owner}"
-    )
 
 
 class _RungFromOutside:

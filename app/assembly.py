@@ -74,7 +74,9 @@ async def models_of(settings: Settings) -> Models | None:
 
 async def check_models(settings: Settings) -> None:
     """Raises `SettingsError` if a configured model can never answer, which would otherwise show only after the search."""
+    from agent.models import local_transformers
     from agent.models.provider import missing_key, unknown_provider
+    from agent.models.router import needs_litellm
     from agent.models.scripted import BadScript, read_script
 
     for model in (settings.model, settings.model_strong, *settings.model_fallbacks):
@@ -86,6 +88,12 @@ async def check_models(settings: Settings) -> None:
                 await asyncio.to_thread(read_script, known.name.partition(":")[2])
             except BadScript as error:
                 raise SettingsError(str(error)) from error
+            continue
+        if known.is_snapshot:
+            if why := await asyncio.to_thread(local_transformers.missing, known.name):
+                raise SettingsError(why)
+            continue
+        if not needs_litellm(known):
             continue
         if why := await asyncio.to_thread(unknown_provider, known.name):
             raise SettingsError(f"the model {why}")
@@ -160,10 +168,11 @@ def _check_address(url: str | None, name: str) -> None:
 async def extensions_of() -> Extensions:
     """Extensions from other packages. Raises `SettingsError` if one is broken: the operator has to fix it."""
     from agent import extensions
+    from agent.contract.extension import BrokenExtension
 
     try:
         return await asyncio.to_thread(extensions.load)
-    except extensions.BrokenExtension as error:
+    except BrokenExtension as error:
         raise SettingsError(str(error)) from error
 
 

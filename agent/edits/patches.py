@@ -1,4 +1,4 @@
-"""Takes a patch back: the old text from the new one and the hunks between them. Pure.
+"""Takes a patch back, or applies it: one text from the other one and the hunks between them. Pure.
 
 The hunks are those of a unified diff in git's form, as GitHub's API returns them for one file: without the lines that name it.
 """
@@ -20,8 +20,11 @@ def reverse_patch(after: str, patch: str) -> str | EditProblem:
     the patch removes is the empty text after it.
     """
     hunks = _parsed(patch)
-    if isinstance(hunks, EditProblem):
-        return hunks
+    return hunks if isinstance(hunks, EditProblem) else _replaced(after, hunks)
+
+
+def _replaced(after: str, hunks: list[tuple[int, int, _Body]]) -> str | EditProblem:
+    """The text with the new side of each hunk replaced by its old one."""
     now, before, at = lines(after), list[str](), 0
     for old, new, body in hunks:
         if not at <= new <= len(now):
@@ -41,6 +44,15 @@ def reverse_patch(after: str, patch: str) -> str | EditProblem:
     if any(not line.endswith("\n") for line in before[:-1]):
         return EditProblem("The patch ends a line of the old text without a line break, although others follow.")
     return "".join(before)
+
+
+def apply_patch(before: str, patch: str) -> str | EditProblem:
+    """The text after the patch; as strict as `reverse_patch`, whose inverse it is."""
+    hunks = _parsed(patch)
+    if isinstance(hunks, EditProblem):
+        return hunks
+    flipped = {"+": "-", "-": "+", " ": " "}
+    return _replaced(before, [(new, old, [(flipped[sign], line) for sign, line in body]) for old, new, body in hunks])
 
 
 def _parsed(patch: str) -> list[tuple[int, int, _Body]] | EditProblem:

@@ -31,8 +31,8 @@ HOSTED = (
 class Source:
     """A place with models. `problem` is a clause if it cannot be used."""
 
-    kind: str  # "ollama", "server", "hosted", "scripted"
-    where: str  # an address, or the variable with the key
+    kind: str  # "ollama", "server", "hosted", "snapshot", "extension", "scripted"
+    where: str  # an address, a folder, or the variable with the key
     names: tuple[str, ...] = ()  # as `--model` takes them
     problem: str = ""
 

@@ -17,8 +17,10 @@ import httpx
 from agent.contract import words
 from agent.contract.budget import Usage
 from agent.contract.events import Degraded, Emit, ModelCalled
-from agent.models import tracing
+from agent.models import registered, tracing
+from agent.models.local_transformers import LocalTransformers
 from agent.models.provider import Provider, load
+from agent.models.registered import Answering
 from agent.models.scripted import Scripted
 from agent.models.values import (
     WRITERS,
@@ -89,7 +91,7 @@ class Models:
 
     def warm(self) -> None:
         """Start importing LiteLLM in the background; needs a running loop."""
-        if not self._small.settings.is_scripted:
+        if needs_litellm(self._small.settings):
             self._warming = self._warming or asyncio.create_task(asyncio.to_thread(load))
 
     async def ask(self, prompt: Prompt, *, seconds: float, emit: Emit, temperature: float = 0.0, rung: str = "") -> Answer:
@@ -102,7 +104,7 @@ class Models:
         prompt = replace(prompt, messages=tuple(plain))
         first = self._first(prompt.role, rung)
         asked = [first, *(provider for provider in self._fallbacks if provider.settings.name != first.settings.name)]
-        if not all(provider.settings.is_scripted for provider in asked):
+        if any(needs_litellm(provider.settings) for provider in asked):
             await asyncio.to_thread(load)  # the first import takes seconds, which do not count
         deadline, spent = time.monotonic() + seconds, Usage()
         for at, provider in enumerate(asked):
@@ -130,21 +132,30 @@ class Models:
         with tracing.model_call("embeddings", self._embedding.settings):
             return await self._embedding.embed([self._hide(text) for text in texts], seconds=EMBEDDING_SECONDS)
 
-    def _first(self, role: Role, rung: str) -> Provider | Scripted:
+    def _first(self, role: Role, rung: str) -> Answering:
         strong = next((provider for provider in self._rungs[1:] if provider.settings.name == rung), None)
         if role in WRITERS:
             return strong or self._rungs[0]
         return self._roles.get(role) or strong or self._small
 
 
-def _provider(settings: ModelSettings) -> Provider | Scripted:
-    return Scripted(settings) if settings.is_scripted else Provider(settings)
+def _provider(settings: ModelSettings) -> Answering:
+    if settings.is_scripted:
+        return Scripted(settings)
+    if settings.is_snapshot:
+        return LocalTransformers(settings)
+    return registered.provider(settings) or Provider(settings)
+
+
+def needs_litellm(settings: ModelSettings) -> bool:
+    """Whether its requests go through LiteLLM."""
+    return not (settings.is_scripted or settings.is_snapshot or registered.is_registered(settings))
 
 
 class _Request:
     """One prompt to one model, with retries."""
 
-    def __init__(self, provider: Provider | Scripted, prompt: Prompt, temperature: float, emit: Emit) -> None:
+    def __init__(self, provider: Answering, prompt: Prompt, temperature: float, emit: Emit) -> None:
         self._provider, self._prompt, self._temperature, self._emit = provider, prompt, temperature, emit
         self._name = provider.settings.name
 

@@ -114,6 +114,8 @@ class ModelSettings:
     def provider(self) -> str:
         if self.is_scripted:
             return "scripted"
+        if self.is_snapshot:
+            return "transformers"
         return self.name.partition("/")[0] if "/" in self.name else ""
 
     @property
@@ -127,9 +129,14 @@ class ModelSettings:
         return self.name == "scripted" or self.name.startswith("scripted:")
 
     @property
+    def is_snapshot(self) -> bool:
+        """This process loads it from a folder (`agent/models/local_transformers.py`)."""
+        return self.name.startswith(("transformers:", "transformers-4bit:"))
+
+    @property
     def is_on_this_machine(self) -> bool:
-        """Whether its server probably computes on this machine's cores: Ollama, or a loopback address."""
-        return self.is_local or is_loopback(urlsplit(self.api_base or "").hostname or "")
+        """Whether it probably computes on this machine's cores: Ollama, a snapshot, or a server at a loopback address."""
+        return self.is_local or self.is_snapshot or is_loopback(urlsplit(self.api_base or "").hostname or "")
 
 
 @dataclass(frozen=True, slots=True)

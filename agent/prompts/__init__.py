@@ -1,4 +1,4 @@
-"""Prompts: one versioned YAML file of Jinja templates per role. Only `render` is public.
+"""Prompts: one versioned YAML file of Jinja templates per role. `render` and `digest` are public.
 
 Foreign text (code, tracebacks, a job's log) passes the filter `quote`, which fences it so that it cannot leave its block. Files
 are read again when they change, so an edit takes effect in a running `selfheal dev`.
@@ -7,6 +7,7 @@ are read again when they change, so an edit takes effect in a running `selfheal 
 from __future__ import annotations
 
 import functools
+import hashlib
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -29,6 +30,14 @@ class _Templates:
     system: Template
     shots: tuple[Message, ...]  # example exchanges that show the answer's format
     user: Template
+
+
+def digest() -> str:
+    """Names the state of all prompts: equal digests, equal prompts."""
+    sources = sorted(
+        (source for source in files(__package__).iterdir() if source.name.endswith(".yaml")), key=lambda each: each.name
+    )
+    return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:12]
 
 
 def render(role: Role, **values: object) -> Prompt:

@@ -26,8 +26,9 @@ from agent.contract import words
 from agent.contract.blobs import MemoryBlobs
 from agent.contract.budget import Budget, Usage
 from agent.contract.events import AnyEvent, Degraded, Emit, Localized, Reproduced, StepDone, StepStarted, Verified
+from agent.contract.memory import Memory
 from agent.contract.outcome import ConfirmedFailure, Iteration, NoRepair, Outcome, Repair
-from agent.contract.question import Waiting
+from agent.contract.question import Autonomy, Question, Reply, Waiting
 from agent.contract.verdicts import Failure
 from agent.engine import Engine
 from agent.models.router import Models
@@ -64,6 +65,21 @@ class Options:
     critic: bool = True
     retry: bool = True
     confirm: Callable[[Draft], Awaitable[bool]] | None = None
+    debugger: bool = True
+    strategies: int | None = None  # as `agent.contract.task.Policy`
+    memory: Memory | None = None  # lessons of earlier runs
+    autonomy: Autonomy = "full"  # `decide` answers the questions that another one asks
+    decide: Callable[[Question], Awaitable[Reply]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where to start instead of at the beginning: with a draft, and perhaps with tests and an answer of an earlier run."""
+
+    draft: Draft
+    tests: Files | None = None
+    answer: Files | None = None
+    hint: str = ""  # of the user, for models
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +91,17 @@ class Solution:
     path: str
     files: Files  # without tests
     tests: Files
-    draft: Files
+    draft: Draft
     first: Files  # the first answer, before any feedback; empty without one
     first_passed: bool  # the first answers sufficed
+    outcome: Outcome  # how it ended
     reason: str
     next_step: str
     confidence: float | None
     doubts: tuple[str, ...]
     usage: Usage
     iterations: tuple[Iteration, ...]
+    bases: tuple[Files, ...]  # for each iteration, the files that its diff changes
     lessons: tuple[str, ...]
     notes: tuple[str, ...]
     failing: tuple[str, ...]  # a line for each failing test: what was expected, and what came
@@ -109,6 +127,8 @@ class _Run:
     tests: dict[str, str] = field(default_factory=dict)
     usage: Usage = Usage()
     iterations: list[Iteration] = field(default_factory=list)
+    bases: list[Files] = field(default_factory=list)
+    hint: str = ""
     lessons: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
@@ -120,8 +140,11 @@ class _Run:
     is_contradictory: bool = False  # the model finds that the user's tests contradict the words
     wrong_examples: list[Example] = field(default_factory=list)
 
-    async def to_the_end(self) -> Solution:
-        writer = Writer(self.models, self.spec, self.draft, self.options.writing)
+    async def to_the_end(self, answer: Files | None = None) -> Solution:
+        """An `answer` of an earlier run is judged and repaired in place of a first one."""
+        writer: Writer | Known = Writer(self.models, self.spec, self.draft, self.options.writing)
+        if answer is not None:
+            writer = Known(f"model:{self.models.name}", edits_of(self.draft.files, answer), "the earlier answer")
         found, best = await self._first_answers(writer)
         first_passed = isinstance(found, Repair)
         if not first_passed and best:
@@ -149,7 +172,7 @@ class _Run:
             return found.confidence < UNSURE
         return found.outcome is Outcome.GAVE_UP
 
-    async def _first_answers(self, writer: Writer) -> tuple[Repair | NoRepair, Files]:
+    async def _first_answers(self, writer: Writer | Known) -> tuple[Repair | NoRepair, Files]:
         """Written, judged, and the files of the best: the accepted one, else the one that fails least."""
         left: dict[str, int] = {}
 
@@ -274,14 +297,30 @@ class _Run:
         budget = self._budget()
         budget = replace(budget, iterations=budget.iterations + (more_rounds if ladder else 1))  # the search is such a round
         engine = replace(self._engine(rungs), ladder=(lambda _: ladder) if ladder else built_in_ladder, budget=budget)
-        found = await engine.heal(self._case(files), blobs=MemoryBlobs(), emit=emit)
-        assert not isinstance(found, Waiting), "no approval is requested, as nothing is published"
+        found = await self._healed(engine, self._case(files), emit)
         self.usage += found.usage
-        self.iterations += [replace(each, number=each.number + len(self.iterations)) for each in found.log.iterations]
+        before = max((each.number for each in self.iterations), default=0)
+        # Rounds in which nothing was judged, such as those of a search, have no number here.
+        rounds = sorted({each.number for each in found.log.iterations})
+        self.iterations += [replace(each, number=before + 1 + rounds.index(each.number)) for each in found.log.iterations]
+        self.bases += [files] * len(found.log.iterations)
         self.lessons = found.log.lessons or self.lessons
         if isinstance(found, Repair):
             self.notes += [note for note in found.log.notes if note not in self.notes]
         return found
+
+    async def _healed(self, engine: Engine, case: Case, emit: Emit) -> Repair | NoRepair:
+        """What the graph ends with, after `decide` answered its questions."""
+        blobs, reply = MemoryBlobs(), None
+        while True:
+            found = await engine.heal(case, blobs=blobs, emit=emit, memory=self.options.memory, reply=reply)
+            if not isinstance(found, Waiting):
+                return found
+            asked, decide = time.monotonic(), self.options.decide
+            # Nothing is published, so an accepted answer needs no permission: the user gets it either way.
+            is_asked = found.question.about != "publish" and decide is not None
+            reply = await decide(found.question) if decide is not None and is_asked else Reply(True)
+            self.started += time.monotonic() - asked
 
     def _engine(self, rungs: tuple[str, ...] = ("model",)) -> Engine:
         policy = replace(
@@ -289,12 +328,19 @@ class _Run:
             rungs=rungs,
             min_model_confidence=0.0,  # a model's answer is shown with its doubts; a mutation must be sure
             max_changed_lines=MOST_LINES,
-            autonomy="full",
+            autonomy=self.options.autonomy,
+            debugger=self.options.debugger,
+            strategies=self.options.strategies,
             critic=self.options.critic,
             writes_tests=False,  # they were written before there was any code
             head_start=min(self.engine.policy.head_start, HEAD_START),
         )
-        return replace(self.engine, policy=policy, models=self.models, checkpointer=None)
+        checkpointer = None
+        if self.options.autonomy != "full":  # an answer resumes what waits for it
+            from langgraph.checkpoint.memory import InMemorySaver
+
+            checkpointer = InMemorySaver()
+        return replace(self.engine, policy=policy, models=self.models, checkpointer=checkpointer)
 
     def _budget(self) -> Budget:
         """What is left of the whole budget."""
@@ -317,7 +363,8 @@ class _Run:
         self.phases += 1
         texts = {**files, **self.tests}
         archive = packed({path: File(text.encode("utf-8", "replace")) for path, text in texts.items()})
-        return Case(f"{self.id}-{self.phases}", self.draft.name or "solve", archive, configuration=CONFIGURATION)
+        hints = (self.hint,) if self.hint else ()
+        return Case(f"{self.id}-{self.phases}", self.draft.name or "solve", archive, configuration=CONFIGURATION, hints=hints)
 
     def _words(self) -> str:
         """The specification as the test writers see it: the words, and the drafted files without code."""
@@ -342,15 +389,17 @@ class _Run:
             path=self.draft.path,
             files=dict(files),
             tests=dict(self.tests),
-            draft=dict(self.draft.files),
+            draft=self.draft,
             first=dict(self.first),
             first_passed=first_passed,
+            outcome=ended.outcome if ended is not None else Outcome.HEALED,
             reason=reason,
             next_step=next_step,
             confidence=confidence,
             doubts=tuple(dict.fromkeys(doubts)),
             usage=self.usage,
             iterations=tuple(self.iterations),
+            bases=tuple(self.bases),
             lessons=self.lessons,
             notes=tuple(dict.fromkeys(self.notes)),
             failing=tuple(_line(each) for each in self.failing) if ended is not None else (),
@@ -386,9 +435,9 @@ class Declined(Exception):
 
 
 async def solve(
-    spec: Specification, engine: Engine, *, emit: Emit, options: Options | None = None, draft: Draft | None = None
+    spec: Specification, engine: Engine, *, emit: Emit, options: Options | None = None, start: Start | None = None
 ) -> Solution:
-    """Write the code. A `draft` replaces the design.
+    """Write the code. A `start` replaces the design, and perhaps more.
 
     Raises `BadSpecification` if the name is missing and nothing designs it, `Declined`, `ModelError` if no design can be made,
     and `SandboxError` if the infrastructure fails.
@@ -396,21 +445,23 @@ async def solve(
     models, options = engine.models, options or Options()
     assert models is not None, "the caller checks"
     emit, started, usage = _of_answers(emit), time.monotonic(), Usage()
-    if draft is None:
+    if start is None:
         draft, usage = await _drafted(spec, models, engine.budget.seconds / 2, emit, options)
-    confirmed = False
+        start = Start(draft)
+    draft, confirmed = start.draft, False
     if options.confirm is not None:
         asked = time.monotonic()
         if not await options.confirm(draft):
             raise Declined("stopped: the design was not confirmed. Say more in the specification, or give a --signature")
         confirmed, started = True, started + time.monotonic() - asked  # the user's time is not the budget's
-    run = _Run(spec, engine, models, emit, options, uuid4().hex, draft, usage=usage, started=started)
-    run.tests = contract.contract_files(spec, draft, confirmed=confirmed)
+    options = replace(options, writing=replace(options.writing, hint=start.hint))
+    run = _Run(spec, engine, models, emit, options, uuid4().hex, draft, usage=usage, started=started, hint=start.hint)
+    run.tests = contract.contract_files(spec, draft, confirmed=confirmed) if start.tests is None else dict(start.tests)
     run.drafted = {contract.DRAFTED.format(at): each for at, each in enumerate(draft.examples, 1)}
-    if options.blind_tests:
+    if options.blind_tests and start.tests is None:
         await run_blind_tests(run)
     run.with_some_test()
-    return await run.to_the_end()
+    return await run.to_the_end(start.answer)
 
 
 async def _drafted(spec: Specification, models: Models, seconds: float, emit: Emit, options: Options) -> tuple[Draft, Usage]:

@@ -6,24 +6,40 @@ compared with what the reference tests find.
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from agent.bench.lab import Judgement, Labs
-from agent.bench.score import Entry, share
+from agent.bench.comparing import by_chance
+from agent.bench.lab import Judgement, Lab, Labs
+from agent.bench.score import Entry, bootstrap, share
+from agent.ci.project.configuration import Install
 from agent.contract.events import Emit
-from agent.contract.outcome import Outcome
 from agent.engine import Engine
 from agent.solving.code import Files
 from agent.solving.draft import Draft
-from agent.solving.solve import CONFIGURATION, Options, Solution, solve
+from agent.solving.solve import CONFIGURATION, Options, Solution, Start, solve
 from agent.solving.specification import Specification
 from agent.source.archive import File
 
 OracleKind = Literal["given", "own", "both"]
 REFERENCE = "test_reference.py"
 SLOW = 60.0  # seconds for the reference tests
+JUDGING = CONFIGURATION.model_copy(update={"install": Install(requirements=("pytest", "coverage"))})
+COVERAGE = b"""
+import json, sys
+import coverage, pytest
+files = json.load(sys.stdin)
+seen = coverage.Coverage(data_file=None, include=files, config_file=False)
+seen.start()
+pytest.main(["-q", "-p", "no:cacheprovider", "test_reference.py"])
+seen.stop()
+lines = [seen.analysis2(path) for path in files if path.endswith(".py")]
+print()
+print(json.dumps([sum(len(each[1]) - len(each[3]) for each in lines), sum(len(each[1]) for each in lines)]))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +69,21 @@ class SolveBenchmark:
 
     async def attempt(self, id_: str, engine: Engine, labs: Labs, options: Options, emit: Emit) -> Entry:
         """Solve one task and judge it. Raises `NotPosed`, `SandboxError` and `ModelError`."""
-        task = self.task(id_)
+        task = replace(self.task(task_of(id_)), id=id_)
         spec = replace(task.spec, tests=task.given if self.oracle in ("given", "both") else "")
         if self.oracle == "given":
             spec = replace(spec, examples=())
         options = replace(options, blind_tests=options.blind_tests and self.oracle != "given")
-        found = await solve(spec, engine, emit=emit, options=options, draft=task.draft)
+        found = await solve(spec, engine, emit=emit, options=options, start=Start(task.draft))
         first, last = await _judged(task, labs, (found.first, found.files))
-        return entry(task, self.groups[id_], found, first, last)
+        return entry(task, self.groups[task_of(id_)], found, first, last)
 
 
 async def _judged(task: SolveTask, labs: Labs, answers: Sequence[Files]) -> list[Judgement]:
     """Each answer by the reference tests, in a sandbox of its own."""
     stub = {path: File(text.encode()) for path, text in task.draft.files.items()}
     told: dict[str, Judgement] = {}
-    async with labs.open({**stub, REFERENCE: File(task.reference.encode())}, CONFIGURATION) as lab:
+    async with labs.open({**stub, REFERENCE: File(task.reference.encode())}, JUDGING) as lab:
         found = []
         for files in answers:
             key = repr(sorted(files.items()))
@@ -77,9 +93,21 @@ async def _judged(task: SolveTask, labs: Labs, answers: Sequence[Files]) -> list
                 (run,) = await lab.runs({path: text.encode("utf-8", "replace") for path, text in files.items()}, seconds=SLOW)
                 passed = run.ending == "finished" and run.exit_code == 0 and bool(run.green) and not run.red
                 why = run.failures[0].message[:200] if run.failures else run.ending
-                told[key] = Judgement(passed, "the reference tests pass" if passed else f"the reference tests fail: {why}")
+                how = "the reference tests pass" if passed else f"the reference tests fail: {why}"
+                told[key] = Judgement(passed, how, {"coverage": await _coverage(lab, files)} if passed else {})
             found.append(told[key])
         return found
+
+
+async def _coverage(lab: Lab, files: Files) -> float | None:
+    """The share of the code's lines that the reference tests run; None if it could not be measured."""
+    changes = {path: text.encode("utf-8", "replace") for path, text in files.items()}
+    done = await lab.program(changes, COVERAGE, json.dumps(sorted(files)).encode(), SLOW)
+    try:
+        run, of = json.loads(done.stdout.strip().rsplit(b"\n", 1)[-1])
+        return round(float(run) / float(of), 4)
+    except (ValueError, TypeError, ZeroDivisionError):
+        return None
 
 
 def entry(task: SolveTask, group: str, found: Solution, first: Judgement, last: Judgement) -> Entry:
@@ -87,7 +115,7 @@ def entry(task: SolveTask, group: str, found: Solution, first: Judgement, last: 
     return Entry(
         id=task.id,
         group=group,
-        outcome=(Outcome.HEALED if found.solved else Outcome.GAVE_UP).value,
+        outcome=found.outcome.value,
         plausible=found.solved,
         heldout_correct=bool(last.heldout_correct) if found.solved else None,
         judged_by=last.how,
@@ -110,28 +138,78 @@ def entry(task: SolveTask, group: str, found: Solution, first: Judgement, last: 
             "failing": list(found.failing),
             "doubts": list(found.doubts),
             "notes": list(found.notes),
-            "ended": found.reason or ("first answer" if found.first_passed else "healed"),
+            "lessons": list(found.lessons),
+            "tests": dict(found.tests),
+            "iterations": [asdict(each) for each in found.iterations],
+            "ended": "first_answer" if found.solved and found.first_passed else found.outcome.value,
+            **last.details,
         },
     )
 
 
+def repeated(id_: str, run: int) -> str:
+    """The id of a task's nth run, from 1."""
+    return id_ if run == 1 else f"{id_}@{run}"
+
+
+def task_of(id_: str) -> str:
+    """The task's id, without the number of the run."""
+    head, at, number = id_.rpartition("@")
+    return head if at and number.isdigit() else id_
+
+
 def figures(entries: Sequence[Entry]) -> dict[str, Any]:
-    """The figures of the whole: `base`, first answers that the reference tests accept, beside what became of them."""
+    """The figures of the whole: `base`, first answers that the reference tests accept, beside what became of them.
+
+    `intervals_of_solving` are Wilson's, over all runs. `means` are over tasks, each the mean of its runs, with bootstrap
+    intervals. `gain` counts runs that healing made right (`gained`) or wrong (`lost`), with the exact McNemar test.
+    """
     known = [one for one in entries if one.skipped is None and one.error is None]
-    base = sum(bool(one.details.get("base")) for one in known)
-    validated = sum(one.plausible and bool(one.details.get("correct")) for one in known)
-    healed = sum(one.plausible and bool(one.details.get("correct")) and not one.details.get("base") for one in known)
-    reported = sum(one.plausible for one in known)
+    counted = _counts(known)
+    gained, lost = counted["healed"], sum(_base(one) and not _validated(one) for one in known)
+    groups = sorted({one.group for one in known})
     return {
-        "base": base,
+        **counted,
+        "intervals_of_solving": {
+            name: {"count": each.count, "of": each.of, "low": each.low, "high": each.high}
+            for name, each in ((name, share(counted[name], len(known))) for name in ("base", "validated"))
+        },
+        "means": {"base": _mean(known, _base), "validated": _mean(known, _validated)},
+        "gain": {"gained": gained, "lost": lost, "p": round(by_chance(gained, lost), 6)},
+        "endings": dict(Counter(str(one.details.get("ended", one.outcome)) for one in known)),
+        "categories": {
+            group: {"tasks": len(inside), **_counts(inside)}
+            for group in groups
+            if (inside := [one for one in known if one.group == group])
+        },
+    }
+
+
+def _counts(known: Sequence[Entry]) -> dict[str, int]:
+    reported, validated = sum(one.plausible for one in known), sum(map(_validated, known))
+    return {
+        "base": sum(map(_base, known)),
         "first_pass": sum(bool(one.details.get("first_passed")) for one in known),
-        "healed": healed,
+        "healed": sum(_validated(one) and not _base(one) for one in known),
         "unresolved": len(known) - reported,
         "self_reported": reported,
         "validated": validated,
         "reported_but_wrong": reported - validated,
-        "intervals_of_solving": {
-            name: {"count": each.count, "of": each.of, "low": each.low, "high": each.high}
-            for name, each in {"base": share(base, len(known)), "validated": share(validated, len(known))}.items()
-        },
     }
+
+
+def _base(one: Entry) -> bool:
+    return bool(one.details.get("base"))
+
+
+def _validated(one: Entry) -> bool:
+    return one.plausible and bool(one.details.get("correct"))
+
+
+def _mean(known: Sequence[Entry], is_right: Callable[[Entry], bool]) -> dict[str, float]:
+    runs: dict[str, list[bool]] = {}
+    for one in known:
+        runs.setdefault(task_of(one.id), []).append(is_right(one))
+    rates = [sum(each) / len(each) for each in runs.values()]
+    low, high = bootstrap(rates)
+    return {"mean": round(sum(rates) / len(rates), 4) if rates else 0.0, "low": low, "high": high}

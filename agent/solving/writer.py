@@ -6,6 +6,7 @@ N candidates are written independently (best of N); the checks and the gate judg
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -32,6 +33,7 @@ class Writing:
     candidates: int = 1
     decode: Decode = "greedy"  # the first candidate; further ones are always samples
     temperature: float = WARM
+    hint: str = ""  # of the user, for this try
     again: bool = False  # a blind retry: the model is told that earlier answers were wrong, but not how
 
 
@@ -100,6 +102,7 @@ class Writer:
             specification="" if is_said else self.spec.text,
             files=tuple(self.draft.files.items()),
             tests=self.spec.tests,
+            hint=self.writing.hint,
             again=self.writing.again,
         )
 
@@ -122,6 +125,11 @@ class Known:
     rung: str
     edits: Edits
     title: str
+    problem: str = ""
+
+    @property
+    def written(self) -> Mapping[str, Edits]:
+        return {self.title: self.edits}
 
     def can_help(self, situation: Situation) -> str | None:
         return None if situation.round == 1 else "it was judged"

@@ -19,6 +19,7 @@ from app.cli.command import Json, load_settings, run, tune_interpreter, wrong_us
 from app.cli.memory import memory
 from app.cli.models import models
 from app.cli.solve.command import solve
+from app.cli.solve.runs import runs
 
 if TYPE_CHECKING:
     from app.cli.checkout.workflow_jobs import JobSelection
@@ -35,6 +36,7 @@ app.add_typer(bench, name="bench")
 app.add_typer(memory, name="memory")
 app.add_typer(cache, name="cache")
 app.add_typer(models, name="models")
+app.add_typer(runs, name="runs")
 app.command()(solve)
 
 LONGEST_COMMAND = 10_000

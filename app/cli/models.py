@@ -1,8 +1,12 @@
-"""`selfheal models`: which models can be used here and now, and which roles use them. `models pull` fetches one into Ollama."""
+"""`selfheal models`: which models can be used here and now, and which roles use them.
+
+`models pull` fetches one, into Ollama or as a Hugging Face snapshot. `models check` says what a snapshot lacks.
+"""
 
 from __future__ import annotations
 
 import json as jsonlib
+import re
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +19,8 @@ if TYPE_CHECKING:
     from agent.models.available import Source
     from app.settings import Settings
 
-models = typer.Typer(help="Show the models that can be used here, or pull one into Ollama.", invoke_without_command=True)
+models = typer.Typer(help="Show the models that can be used here, pull one, or check a snapshot.", invoke_without_command=True)
+_REPOSITORY = re.compile(r"hf:[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 ROLES = {
     "write": "model_repair",
     "repair": "model_repair",
@@ -27,7 +32,7 @@ ROLES = {
 
 @models.callback()
 def show(context: typer.Context, json: Json = False) -> None:
-    """Show the models of Ollama, of a server, of hosted providers whose key is set, and what is configured."""
+    """Show the models of Ollama, of a server, of hosted providers whose key is set, snapshots, and what is configured."""
     if context.invoked_subcommand is not None:
         return
     settings = load_settings()
@@ -48,17 +53,55 @@ def show(context: typer.Context, json: Json = False) -> None:
 
 @models.command()
 def pull(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Ollama's name of the model, such as qwen2.5-coder:7b.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Ollama's name, such as qwen2.5-coder:7b, or hf:OWNER/NAME for a snapshot.")
+    ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Pull a model into Ollama. A pull that broke off resumes."""
+    """Pull a model into Ollama, or a snapshot from Hugging Face. A pull that broke off resumes."""
+    is_snapshot = name.startswith("hf:")
+    if is_snapshot and not _REPOSITORY.fullmatch(name):
+        end(f"{name!r} is not hf:OWNER/NAME, such as hf:Qwen/Qwen2.5-Coder-0.5B-Instruct", 2)
     if not yes:
         if not sys.stdin.isatty():
             end("a pull can take gigabytes: confirm it with --yes", 2)
-        typer.confirm(f"Pull {name} into Ollama? A model can take several gigabytes", abort=True)
+        where = "as a snapshot" if is_snapshot else "into Ollama"
+        typer.confirm(f"Pull {name.removeprefix('hf:')} {where}? A model can take several gigabytes", abort=True)
     from agent.models.available import PullFailed
 
+    if is_snapshot:
+        from agent.models import hub
+
+        try:
+            folder = hub.fetch(name.removeprefix("hf:"))
+        except PullFailed as error:
+            end(str(error), 1)
+        typer.echo(f"transformers:{name.removeprefix('hf:')} can be used; it is in {folder}.")
+        return
     run(_pulled(name, load_settings()), PullFailed)
+
+
+@models.command()
+def check(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="OWNER/NAME of a pulled snapshot, or a folder.")],
+    json: Json = False,
+) -> None:
+    """Check that a Hugging Face snapshot is complete. Exits with 1 if it is not."""
+    from agent.models import snapshots
+
+    folder = snapshots.folder_of(name.partition(":")[2] if name.startswith(snapshots.PREFIXES) else name)
+    found = snapshots.problems(folder)
+    if json:
+        typer.echo(jsonlib.dumps({"folder": str(folder), "complete": not found, "problems": list(found)}, indent=2))
+    elif not found:
+        typer.echo(f"{folder} is complete.")
+    else:
+        for problem in found:
+            typer.echo(problem)
+        is_pulled = folder.is_relative_to(snapshots.root())
+        again = f"selfheal models pull hf:{folder.relative_to(snapshots.root()).as_posix()}" if is_pulled else "the download"
+        typer.echo(f"Repeat {again if not is_pulled else f'`{again}`'}; it resumes.")
+    raise typer.Exit(1 if found else 0)
 
 
 async def _pulled(name: str, settings: Settings) -> None:
@@ -80,7 +123,7 @@ async def _pulled(name: str, settings: Settings) -> None:
 
 
 async def _found(settings: Settings) -> tuple[list[Source], dict[str, Any]]:
-    from agent.models import available
+    from agent.models import available, registered, snapshots
     from agent.models.available import Source
     from app.assembly import models_of
 
@@ -89,6 +132,11 @@ async def _found(settings: Settings) -> tuple[list[Source], dict[str, Any]]:
         key = settings.model_api_key.get_secret_value() if settings.model_api_key else None
         found.append(await available.server(settings.model_api_base, key))
     found += available.hosted()
+    found += [
+        Source("snapshot", str(each.folder), (f"transformers:{each.name}",), " ".join(each.problems))
+        for each in snapshots.listed()
+    ]
+    found += [Source("extension", "", (name,)) for name in registered.names()]
     found.append(Source("scripted", "", ("scripted",)))
     first = await models_of(settings)
     chosen = {"model": "none" if first is None else first.name, "model_strong": settings.model_strong or "none"}

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import structlog
-from fastapi import FastAPI, Query, Request
+from fastapi import APIRouter, FastAPI, Query, Request
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -42,8 +42,8 @@ _log = structlog.get_logger(__name__)
 _STATIC = Path(__file__).parent / "static"
 
 
-def create_pages(settings: Settings) -> ASGIApp:
-    """Pages, API and metrics. Requests need `store`, `feed` and `metrics` in their state."""
+def create_pages(settings: Settings, *more: APIRouter) -> ASGIApp:
+    """Pages, API and metrics, and `more` routes of the API. Requests need `store`, `feed` and `metrics` in their state."""
     sanitizer = Sanitizer(settings.secrets)
     renderer = Renderer(sanitizer, Links(settings.github_api_url))
     app = FastAPI(
@@ -55,7 +55,8 @@ def create_pages(settings: Settings) -> ASGIApp:
         redoc_url=None,
         telemetry=UNTRACED,
     )
-    app.include_router(api.router(sanitizer))
+    for routes in (api.router(sanitizer), *more):
+        app.include_router(routes)
     api.problems(app)
     app.add_api_route("/metrics", scraped, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")

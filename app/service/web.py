@@ -25,6 +25,7 @@ from agent.models.values import is_loopback
 from app.clock import SystemClock
 from app.dashboard.feed import Feed, open_feed
 from app.dashboard.pages import create_pages
+from app.dashboard.safe_text import Sanitizer
 from app.observability.metrics import Metrics
 from app.observability.traces import UNTRACED
 from app.queue.queue import Queue
@@ -32,6 +33,8 @@ from app.queue.redis import open_redis
 from app.service.health import Health
 from app.service.http import Http
 from app.service.intake import StoreIntake
+from app.service.solving import Solving
+from app.service.solving import router as solving_routes
 from app.settings import PREFIX, Settings, SettingsError
 from app.store.store import Store, open_store
 from sandbox.folders import leftovers
@@ -184,18 +187,21 @@ async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[
         async with app.router.lifespan_context(app) as state:
             known = state or {}
             feed: Feed = known["feed"]
+            solving = Solving(settings, Sanitizer(settings.secrets))
+            pages_app = create_pages(settings, solving_routes(solving))
             servers = {
                 # No proxy headers: a webhook's scheme and origin do not matter.
                 _server(
                     _with(_first(webhooks_route, app), known), lambda: on_listening(_url(webhooks)), proxy_headers=False
                 ): webhooks,
-                _server(_with(create_pages(settings), known), lambda: _pages_listen(_url(pages), settings)): pages,
+                _server(_with(pages_app, known), lambda: _pages_listen(_url(pages), settings)): pages,
             }
             serving = {asyncio.create_task(server.serve(sockets=[listener])) for server, listener in servers.items()}
             stopping = asyncio.create_task(stop.wait())
             try:
                 await asyncio.wait({*serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
             finally:
+                await solving.close()
                 await feed.close()  # the servers would wait for open streams
                 for server in servers:
                     server.should_exit = True

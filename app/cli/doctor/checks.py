@@ -18,7 +18,9 @@ import httpx
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from agent.models import local_transformers
 from agent.models.provider import Provider, load
+from agent.models.router import needs_litellm
 from agent.models.values import Misconfigured, ModelError, ModelSettings
 from app.assembly import models_of, sandboxes_of
 from app.private_files import is_shared, open_to_others, owned_by_others
@@ -241,6 +243,10 @@ async def check_model(settings: Settings) -> AsyncIterator[Check]:
 async def _ask(one: ModelSettings) -> Check:
     if one.is_scripted:
         return Check("model", one.name, "ok", "answers from a script, for trying and teaching")
+    if not needs_litellm(one):
+        why = await asyncio.to_thread(local_transformers.missing, one.name) if one.is_snapshot else ""
+        fix = f"selfheal models check {one.name.partition(':')[2]}" if why else ""
+        return Check("model", one.name, "failed" if why else "ok", why or "answers in this process", fix)
     if one.is_local and (missing := await _not_pulled(one)) is not None:
         return missing
     try:

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import typer
 
 from app.cli.command import Json, load_settings, run, tune_interpreter, wrong_use
-from app.cli.solve.wish import Wish
+from app.cli.solve.wish import Autonomy, Wish
 
 LONGEST_FILE = 1024 * 1024  # bytes that are read of a specification or of tests
 Switch = Literal["on", "off"]
@@ -55,6 +55,17 @@ def solve(
         Switch | None, typer.Option("--adversarial", help="Tests that try to break the accepted code.")
     ] = None,
     critic: Annotated[Switch | None, typer.Option("--critic", help="A review of the accepted code.")] = None,
+    debugger: Annotated[
+        Switch | None, typer.Option("--debugger", help="A diagnosis with tools, after two failed rounds.")
+    ] = None,
+    memory: Annotated[Switch | None, typer.Option("--memory", help="Lessons of your earlier runs; off by default.")] = None,
+    strategies: Annotated[
+        int | None, typer.Option("--strategies", min=1, max=3, metavar="N", help="Ways to ask for a repair in one round.")
+    ] = None,
+    autonomy: Annotated[
+        Autonomy,
+        typer.Option("--autonomy", help="When you are asked: never, before each repair, or also before the first answer."),
+    ] = "full",
     budget: Annotated[float | None, typer.Option("--budget", min=1, metavar="SECONDS", help="Time limit.")] = None,
     form: Annotated[
         Literal["module", "function", "script"],
@@ -75,6 +86,9 @@ def solve(
     show_command: Annotated[
         bool, typer.Option("--show-command", help="Print the command with its profile spelled out, and stop.")
     ] = False,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Print each event as a line of JSON, and the result as the last one.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Write code from a specification, test it in the sandbox, and repair it until its tests pass."""
@@ -87,10 +101,15 @@ def solve(
         blind_tests=spec_tests != "off",
         adversarial=adversarial != "off",
         critic=critic != "off",
+        debugger=debugger != "off",
+        memory=memory == "on",
+        strategies=strategies,
+        autonomy=autonomy,
         form=form,
         clean_doc=clean_doc,
         tests_shown=not no_test,
         out=out,
+        streams=stream,
     )
     if profile == "fast":
         wish = replace(wish, design=False, candidates=candidates or 1, adversarial=adversarial == "on", retry=False)
@@ -102,6 +121,10 @@ def solve(
     if show_command:
         typer.echo(_spelled(words, file, fn, signature, doctests, tests, model, iters, budget, wish, json))
         raise typer.Exit(0)
+    if stream and json:
+        wrong_use("--stream prints lines of JSON and --json one object; give one of the two")
+    if autonomy != "full" and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        wrong_use(f"--autonomy {autonomy} asks you, and this is no terminal; run it in one, or leave the option out")
     text = _text(words, file)
     tune_interpreter()
     from agent.models.values import ModelError
@@ -194,9 +217,15 @@ def _spelled(
         "--decode": wish.decode,
         "--form": wish.form,
     }
-    switches = {"--spec-tests": wish.blind_tests, "--adversarial": wish.adversarial, "--critic": wish.critic}
+    switches = {
+        "--spec-tests": wish.blind_tests,
+        "--adversarial": wish.adversarial,
+        "--critic": wish.critic,
+        "--debugger": wish.debugger,
+        "--memory": wish.memory,
+    }
     named |= {name: "on" if value else "off" for name, value in switches.items()}
-    named["--out"] = wish.out
+    named |= {"--strategies": wish.strategies, "--autonomy": wish.autonomy, "--out": wish.out}
     for name, value in named.items():
         if value not in (None, ""):
             parts += [name, f"{value:g}" if isinstance(value, float) else str(value)]
@@ -205,6 +234,7 @@ def _spelled(
         "--yes": wish.yes,
         "--clean-doc": wish.clean_doc,
         "--no-test": not wish.tests_shown,
+        "--stream": wish.streams,
         "--json": json,
     }
     return shlex.join([*parts, *(name for name, value in flags.items() if value)])

@@ -10,35 +10,52 @@ import json as jsonlib
 import sys
 import time
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from platformdirs import user_cache_path
 from rich.console import Console
 
 from agent.contract import words
+from agent.contract.events import AnyEvent
+from agent.contract.question import Autonomy, Question, Reply
 from agent.engine import Engine
 from agent.solving.draft import Draft
 from agent.solving.output import formed
-from agent.solving.solve import Options, Solution, solve
+from agent.solving.solve import Options, Solution, Start, solve
 from agent.solving.specification import Specification
 from agent.solving.writer import Writing
 from app.assembly import budget_of, check_models, extensions_of, limits_of, models_of, policy_of, sandboxes_in
 from app.cli import terminal
 from app.cli.checkout.local_engine import Screen
+from app.cli.solve import records
+from app.cli.solve.lessons import FileMemory
 from app.cli.solve.wish import Wish
 from app.cli.terminal import plain
 from app.publish.proof import spent
 from app.settings import Settings, SettingsError
 
+AUTONOMY: dict[str, Autonomy] = {"full": "full", "review-repairs": "review_repairs", "review-all": "review_all"}
 NO_MODEL = (
     "a model must write the code, and there is none: start Ollama and run `ollama pull qwen2.5-coder:7b`, name one with "
     "--model (such as anthropic/claude-sonnet-4-5), or try it with --model scripted"
 )
 
 
-async def run(spec: Specification, settings: Settings, wish: Wish, *, json: bool) -> bool:
+async def run(
+    spec: Specification,
+    settings: Settings,
+    wish: Wish,
+    *,
+    json: bool,
+    start: Start | None = None,
+    origin: tuple[str, int, str] = ("", 0, ""),
+) -> bool:
     """True if the code passes its tests and the gate.
+
+    `start` and `origin` (an id, a round and a hint) are of a run that is forked or repeated.
 
     Raises `BadSpecification`, `Declined`, `ModelError`, `SandboxError`, `SettingsError`.
     """
@@ -47,11 +64,16 @@ async def run(spec: Specification, settings: Settings, wish: Wish, *, json: bool
     engine = await _engine(settings)
     if engine.models is None:
         raise SettingsError(NO_MODEL)
-    asks = not (wish.yes or wish.quiet_result or json) and sys.stdin.isatty() and sys.stderr.isatty()
+    is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    asks = not (wish.yes or wish.quiet_result or wish.streams or json) and is_terminal
 
     async def confirm(draft: Draft) -> bool:
         with screen.paused():
             return await asyncio.to_thread(_confirmed, screen.console, draft)
+
+    async def decide(question: Question) -> Reply:
+        with screen.paused():
+            return await asyncio.to_thread(_decided, screen.console, question)
 
     options = Options(
         design=wish.design,
@@ -59,16 +81,60 @@ async def run(spec: Specification, settings: Settings, wish: Wish, *, json: bool
         blind_tests=wish.blind_tests,
         adversarial=wish.adversarial,
         critic=wish.critic,
+        debugger=wish.debugger,
+        strategies=wish.strategies,
+        memory=FileMemory() if wish.memory else None,
+        autonomy=AUTONOMY[wish.autonomy],
+        decide=decide,
         retry=wish.retry,
         confirm=confirm if asks and wish.design else None,
     )
+    recorder = records.begin(_record(spec, engine.models.name, settings, wish, origin))
+    if recorder is None:
+        screen.say("This run is not recorded: its folder cannot be written.", "yellow")
+
+    async def emit(event: AnyEvent) -> None:
+        if recorder is not None:
+            recorder.event(event)
+        if wish.streams:
+            _print_line({"event": msgspec.to_builtins(event)})
+        await screen.emit(event)
+
+    if wish.streams:
+        _print_line({"run": recorder.record.id if recorder is not None else None})
     async with screen.working("Writing"):
-        found = await solve(spec, engine, emit=screen.emit, options=options)
+        found = await solve(spec, engine, emit=emit, options=options, start=start)
+    if recorder is not None:
+        recorder.ended(found)
     files = {path: formed(text, found.name, wish.form, clean_doc=wish.clean_doc) for path, text in _code(found).items()}
     if wish.out is not None:
         _save(wish.out, found, files, with_tests=wish.tests_shown)
-    show(screen, found, files, wish, json=json)
+    if wish.streams:
+        _print_line({"result": as_json(found, files)})
+    else:
+        show(screen, found, files, wish, json=json)
     return found.solved
+
+
+def _record(spec: Specification, model: str, settings: Settings, wish: Wish, origin: tuple[str, int, str]) -> records.Record:
+    budget = budget_of(settings)
+    return records.Record(
+        id=records.new_id(),
+        started_at=datetime.now(UTC),
+        spec=spec,
+        model=model,
+        options={name: value for name, value in asdict(wish).items() if name != "out"},
+        iterations=budget.iterations,
+        seconds=budget.seconds,
+        forked_from=origin[0],
+        from_iteration=origin[1],
+        hint=origin[2],
+    )
+
+
+def _print_line(told: dict[str, Any]) -> None:
+    sys.stdout.write(jsonlib.dumps(told) + "\n")
+    sys.stdout.flush()
 
 
 async def _engine(settings: Settings) -> Engine:
@@ -91,6 +157,15 @@ def _confirmed(console: Console, draft: Draft) -> bool:
         _show_code(console, path, text)
     console.print(plain("Is this what you mean? [Y/n] ", "bold"), end="")
     return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+
+
+def _decided(console: Console, question: Question) -> Reply:
+    """Ask before a round."""
+    console.print(plain(f"{question.text} [Y/n, or a hint] ", "bold"), end="")
+    answer = sys.stdin.readline().strip()
+    if answer.lower() in ("n", "no"):
+        return Reply(False)
+    return Reply(True, "" if answer.lower() in ("", "y", "yes") else answer)
 
 
 def _save(folder: Path, found: Solution, files: dict[str, str], *, with_tests: bool) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+Autonomy = Literal["full", "review-repairs", "review-all"]
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -19,9 +21,14 @@ class Wish:
     blind_tests: bool = True
     adversarial: bool = True
     critic: bool = True
+    debugger: bool = True
+    memory: bool = False
+    strategies: int | None = None
+    autonomy: Autonomy = "full"
     retry: bool = True
     form: Literal["module", "function", "script"] = "module"
     clean_doc: bool = False
     tests_shown: bool = True
     quiet_result: bool = False  # only the code on standard output
     out: Path | None = None
+    streams: bool = False  # events and result as lines of JSON on standard output

@@ -1,1 +1,1 @@
-"""A rung and a second opinion for Selfheal."""
+"""A rung, a second opinion, a metric, a benchmark and a provider for Selfheal."""

@@ -14,7 +14,7 @@ import pytest
 from agent.bench.lab import BadInput, NotPosed
 from agent.bench.score import Entry
 from agent.solving import humaneval, mbpp, suite
-from agent.solving.tasks import figures
+from agent.solving.tasks import figures, repeated, task_of
 
 LINE = {
     "task_id": "T/0",
@@ -101,9 +101,10 @@ def test_the_suite_has_24_tasks_in_eight_categories_that_can_be_solved(tmp_path:
     assert done.returncode == 0, done.stdout
 
 
-def entry(*, solved: bool, base: bool, correct: bool) -> Entry:
-    details = {"base": base, "correct": correct, "first_passed": solved and base}
-    return Entry(id="x", group="all", outcome="healed", plausible=solved, heldout_correct=correct, details=details)
+def entry(*, solved: bool, base: bool, correct: bool, id_: str = "x", group: str = "all") -> Entry:
+    ended = "first_answer" if solved and base else "healed" if solved else "gave_up"
+    details = {"base": base, "correct": correct, "first_passed": solved and base, "ended": ended}
+    return Entry(id=id_, group=group, outcome="healed", plausible=solved, heldout_correct=correct, details=details)
 
 
 def test_what_is_reported_is_told_apart_from_what_is_right() -> None:
@@ -120,3 +121,26 @@ def test_what_is_reported_is_told_apart_from_what_is_right() -> None:
     wanted = {"base": 2, "healed": 1, "unresolved": 2, "self_reported": 3, "validated": 2, "reported_but_wrong": 1}
     assert {name: found[name] for name in wanted} == wanted
     assert found["intervals_of_solving"]["validated"]["of"] == 5
+
+
+def test_figures_tell_categories_endings_gain_and_the_mean_of_several_runs() -> None:
+    found = figures(
+        [
+            entry(id_="a", group="text", solved=True, base=True, correct=True),
+            entry(id_="a@2", group="text", solved=True, base=False, correct=True),
+            entry(id_="b", group="dates", solved=False, base=True, correct=True),
+            entry(id_="b@2", group="dates", solved=False, base=False, correct=False),
+        ]
+    )
+    assert found["categories"]["text"]["validated"] == 2
+    assert found["categories"]["dates"]["tasks"] == 2
+    assert found["endings"] == {"first_answer": 1, "healed": 1, "gave_up": 2}
+    assert (found["gain"]["gained"], found["gain"]["lost"]) == (1, 1)
+    assert found["means"]["validated"]["mean"] == 0.5, "a is right in both runs, b in none"
+    assert (found["means"]["validated"]["low"], found["means"]["validated"]["high"]) == (0.0, 1.0)
+
+
+def test_runs_of_a_task_have_ids_of_their_own() -> None:
+    assert [task_of(repeated("T/1", run)) for run in (1, 2)] == ["T/1", "T/1"]
+    assert repeated("T/1", 2) == "T/1@2"
+    assert task_of("name@home") == "name@home"

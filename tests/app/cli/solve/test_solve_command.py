@@ -15,10 +15,14 @@ WORDS = "Merge overlapping or touching intervals of integers; the result is sort
 
 
 def solve(folder: Path, *arguments: str, seconds: float = 60.0) -> tuple[int, str, str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")} | {
-        "PYTHONPATH": str(ROOT)
-    }
-    done = program.run(["solve", *arguments], folder, environment, seconds)
+    return selfheal(folder, "solve", *arguments, seconds=seconds)
+
+
+def selfheal(folder: Path, *arguments: str, seconds: float = 60.0) -> tuple[int, str, str]:
+    """What is remembered of runs is beside the folder."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")}
+    environment |= {"PYTHONPATH": str(ROOT), "XDG_DATA_HOME": str(folder / "data")}
+    done = program.run(list(arguments), folder, environment, seconds)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -35,6 +39,8 @@ def solve(folder: Path, *arguments: str, seconds: float = 60.0) -> tuple[int, st
         (["Add.", "--fn", "add", "--model", "scripted:nowhere.jsonl"], "nowhere.jsonl cannot be read"),
         (["Add.", "--fn", "add", "--model", "none"], "a model must write the code"),
         (["Add.", "--no-design", "--model", "scripted"], "the function has no name"),
+        (["Add.", "--fn", "add", "--autonomy", "review-all"], "this is no terminal"),
+        (["Add.", "--fn", "add", "--stream", "--json"], "give one of the two"),
     ],
 )
 def test_wrong_use_is_named_with_the_way_out(arguments: list[str], said: str, tmp_path: Path) -> None:
@@ -92,3 +98,55 @@ def test_a_pipe_gets_the_code_alone(tmp_path: Path) -> None:
     assert ">>>" not in out
     compile(out, "solution.py", "exec")
     assert "Solved: merge_intervals, after 2 rounds" in err
+
+
+@pytest.mark.long
+def test_runs_are_listed_forked_from_a_round_and_repeated(tmp_path: Path) -> None:
+    arguments = (WORDS, "--fn", "merge_intervals", "--model", "scripted", "--yes", "--stream", "--memory", "on")
+    code, out, err = solve(tmp_path, *arguments, seconds=200)
+    assert code == 0, err
+    lines = [json.loads(line) for line in out.splitlines()]
+    id_ = lines[0]["run"]
+    assert lines[-1]["result"]["solved"]
+    assert {"step_started", "model_called"} <= {line["event"]["kind"] for line in lines[1:-1]}
+
+    code, out, err = selfheal(tmp_path, "runs", "list", "--json")
+    (listed,) = json.loads(out)
+    assert (listed["id"], listed["status"], listed["rounds"], listed["model"]) == (id_, "solved", 2, "scripted")
+    code, out, err = selfheal(tmp_path, "runs", "show", id_[:8])
+    assert code == 0, err
+    assert "Round 2: " in out
+    assert "sorted(intervals)" in out
+
+    code, out, err = selfheal(
+        tmp_path, "runs", "fork", id_[:8], "--from-iteration", "2", "--hint", "sort", "--json", seconds=200
+    )
+    assert code == 0, err
+    assert json.loads(out)["iterations"][0]["title"] == "the earlier answer"
+    code, out, err = selfheal(tmp_path, "runs", "replay", id_[:8], "--json", seconds=200)
+    assert code == 0, err
+    listed = json.loads(selfheal(tmp_path, "runs", "list", "--json")[1])
+    assert [each["forked_from"] for each in listed] == [id_, id_, None]
+
+    code, _, err = selfheal(tmp_path, "runs", "fork", id_[:8], "--from-iteration", "9")
+    assert code == 2
+    assert "has 2 rounds" in err
+    code, _, err = selfheal(tmp_path, "runs", "show", "nosuch")
+    assert code == 2
+    assert "selfheal runs list" in err
+
+
+def test_a_run_that_was_killed_is_listed_as_unfinished(tmp_path: Path) -> None:
+    assert selfheal(tmp_path, "runs", "list")[1].startswith("No runs yet")
+    folder = tmp_path / "data" / "selfheal" / "runs" / "abc"
+    folder.mkdir(parents=True)
+    record = {"id": "abc", "started_at": "2026-11-27T10:00:00Z", "spec": {"text": "Add."}, "model": "scripted"}
+    (folder / "run.json").write_text(json.dumps({**record, "options": {}, "iterations": 4, "seconds": 60}))
+    (folder / "events.jsonl").write_text('{"at": "2026-11-27T10:00:01+00:00", "text": "Writing tests"}\n{"at": "20')
+    code, out, err = selfheal(tmp_path, "runs", "list")
+    assert code == 0, err
+    assert "unfinished" in out
+    assert "Writing tests" in selfheal(tmp_path, "runs", "show", "abc")[1]
+    code, _, err = selfheal(tmp_path, "runs", "fork", "abc", "--from-iteration", "1")
+    assert code == 2
+    assert "selfheal runs replay abc" in err

@@ -1,0 +1,186 @@
+"""`selfheal runs`: list the runs of `selfheal solve`, fork one from a round, or repeat it with another model or prompt."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.command import Json, load_settings, run, tune_interpreter, wrong_use
+
+if TYPE_CHECKING:
+    from agent.solving.solve import Start
+    from app.cli.solve.records import Record
+
+runs = typer.Typer(help="List the runs of `solve`, fork one from a round, or repeat one.", no_args_is_help=True)
+
+RunId = Annotated[str, typer.Argument(metavar="ID", help="ID of the run, or a unique prefix of it.")]
+Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="Another model. Default: the same one.")]
+
+
+@runs.command("list")
+def list_runs(
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of rows.")] = 20, json: Json = False
+) -> None:
+    """List runs, newest first."""
+    from app.cli.solve import records
+
+    found = records.all_runs()[:limit]
+    if json:
+        typer.echo(jsonlib.dumps([_as_json(record) for record in found], indent=2))
+        return
+    if not found:
+        typer.echo("No runs yet: selfheal solve 'Merge overlapping intervals' --model scripted")
+        return
+    from rich.table import Table
+
+    from app.cli import terminal
+    from app.cli.terminal import plain
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("id", "what", "result", "rounds", "tokens", "model", "started", "forked from"):
+        table.add_column(column, no_wrap=column in ("id", "result"))
+    for record in found:
+        told = record.result
+        origin = f"{record.forked_from[:12]}, round {record.from_iteration}" if record.forked_from else ""
+        cells = (str(_rounds(told.rounds)), f"{told.tokens:,}") if told is not None else ("", "")
+        started = f"{record.started_at.astimezone():%Y-%m-%d %H:%M}"
+        what = plain((record.spec.name or record.spec.text.split("\n")[0])[:40])
+        table.add_row(record.id[:12], what, record.status.replace("_", " "), *cells, plain(record.model), started, origin)
+    terminal.console().print(table)
+
+
+@runs.command("show")
+def show_run(id_: RunId, json: Json = False) -> None:
+    """Show one run: its rounds with what was learned, and its events."""
+    from app.cli.solve import records
+
+    try:
+        record = records.find(id_)
+    except records.NoSuchRun as error:
+        wrong_use(str(error))
+    happened = records.events(record.id)
+    if json:
+        import msgspec
+
+        typer.echo(jsonlib.dumps({**msgspec.to_builtins(record), "status": record.status, "events": happened}, indent=2))
+        return
+    from app.cli import terminal
+    from app.cli.terminal import plain
+
+    console = terminal.console()
+    console.print(plain(f"{record.spec.text[:2_000]}\n"))
+    for each in happened:
+        if each.get("text"):
+            console.print(plain(f"{str(each['at'])[11:19]}  {each['text']}"))
+    if record.result is not None:
+        for told in record.result.rounds:
+            console.print(plain(f"\nRound {told.number}: {told.title}. {told.result}", "bold"))
+            console.print(plain(told.diff.rstrip()))
+            if told.lesson:
+                console.print(plain(f"Lesson: {told.lesson}"))
+        if record.result.reason:
+            console.print(plain(f"\n{record.result.reason}"))
+    short = record.id[:12]
+    console.print(
+        plain(
+            f"\nTo go on from a round: selfheal runs fork {short} --from-iteration N. To repeat: selfheal runs replay {short}"
+        )
+    )
+
+
+@runs.command()
+def fork(
+    id_: RunId,
+    from_iteration: Annotated[int, typer.Option("--from-iteration", metavar="K", min=1, help="First round to run again.")],
+    hint: Annotated[str, typer.Option("--hint", metavar="TEXT", help="Hint for the model.")] = "",
+    model: Model = None,
+    json: Json = False,
+) -> None:
+    """Start a new run that goes on from the code and the tests as they were before a round."""
+    from app.cli.solve import records
+
+    try:
+        record = records.find(id_)
+        start = _start(record, from_iteration, hint)
+    except records.NoSuchRun as error:
+        wrong_use(str(error))
+    _again(record, start, model, json, origin=(record.id, from_iteration, hint))
+
+
+@runs.command()
+def replay(id_: RunId, model: Model = None, json: Json = False) -> None:
+    """Run the same request from the beginning, with the same design; tests and code are written again, by today's prompts."""
+    from agent.solving.solve import Start
+    from app.cli.solve import records
+
+    try:
+        record = records.find(id_)
+    except records.NoSuchRun as error:
+        wrong_use(str(error))
+    start = Start(record.result.draft) if record.result is not None else None
+    _again(record, start, model, json, origin=(record.id, 1, ""))
+
+
+def _start(record: Record, number: int, hint: str) -> Start:
+    """Raises `NoSuchRun`."""
+    from agent.edits.changes import EditProblem
+    from agent.solving.answers import after
+    from agent.solving.solve import Start
+    from app.cli.solve.records import NoSuchRun
+
+    told, short = record.result, record.id[:12]
+    if told is None:
+        raise NoSuchRun(f"run {short} did not end, so it has no rounds; repeat it with `selfheal runs replay {short}`")
+    earlier = [each for each in told.rounds if each.number < number]
+    if number > _rounds(told.rounds):
+        raise NoSuchRun(f"run {short} has {_rounds(told.rounds)} rounds, so none can start at {number}")
+    if not earlier:
+        return Start(told.draft, told.tests, hint=hint.strip())
+    answer = after(told.bases[earlier[-1].base], earlier[-1].diff)
+    if isinstance(answer, EditProblem):
+        raise NoSuchRun(f"the answer of round {earlier[-1].number} is not complete in the log: {answer.sentence}")
+    return Start(told.draft, told.tests, answer, hint.strip())
+
+
+def _again(record: Record, start: Start | None, model: str | None, json: bool, origin: tuple[str, int, str]) -> None:
+    tune_interpreter()
+    from agent.models.values import ModelError
+    from agent.solving.specification import BadSpecification
+    from app.cli.solve import run as solving
+    from app.cli.solve.wish import Wish
+    from sandbox.base import SandboxError
+
+    chosen = {"model": model or record.model, "max_iterations": record.iterations, "max_seconds": record.seconds}
+    settings = load_settings(env_file=None, **chosen)
+    known = {name: value for name, value in record.options.items() if name in Wish.__slots__}
+    wish = replace(Wish(**known), design=start is None and bool(known.get("design", True)), yes=True, streams=False, out=None)
+    work = solving.run(record.spec, settings, wish, json=json, start=start, origin=origin)
+    is_solved = run(work, ModelError, SandboxError, wrong=(BadSpecification,))
+    raise typer.Exit(0 if is_solved else 1)
+
+
+def _rounds(rounds: list[Any]) -> int:
+    return max((each.number for each in rounds), default=0)
+
+
+def _as_json(record: Record) -> dict[str, Any]:
+    told = record.result
+    return {
+        "id": record.id,
+        "status": record.status,
+        "name": record.spec.name or None,
+        "specification": record.spec.text,
+        "model": record.model,
+        "options": record.options,
+        "started_at": record.started_at.isoformat(),
+        "forked_from": record.forked_from or None,
+        "from_iteration": record.from_iteration or None,
+        "rounds": _rounds(told.rounds) if told is not None else None,
+        "tokens": told.tokens if told is not None else None,
+        "cost": told.cost if told is not None else None,
+        "seconds": told.seconds if told is not None else None,
+        "confidence": told.confidence if told is not None else None,
+    }

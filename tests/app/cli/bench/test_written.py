@@ -1,0 +1,159 @@
+"""Benchmarks in which code is written: measured for real with a scripted model, compared, reported and logged to MLflow."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.app.cli import program
+
+ROOT = Path(__file__).resolve().parents[4]
+TASKS = {
+    "T/0": ("top", "The larger one.", "return max(a, b)", "return min(a, b)"),
+    "T/1": ("bottom", "The smaller one.", "return min(a, b)", "return min(a, b)"),
+    "T/2": ("middle", "The mean.", "return None", "return None"),  # never right
+}
+CHECKS = {
+    "top": "candidate(4, 3) == 4",
+    "bottom": "candidate(4, 3) == 3",
+    "middle": "candidate(2, 4) == 3 and candidate(70, -20) == 25",
+}
+
+
+def selfheal(folder: Path, *arguments: str, seconds: float = 300.0, **variables: str) -> tuple[int, str, str]:
+    done = program.run(list(arguments), folder, environment(folder) | variables, seconds)
+    return done.returncode, done.stdout, done.stderr
+
+
+def environment(folder: Path) -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("SELFHEAL_", "MLFLOW_"))}
+    return own | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder / "cache"), "LC_ALL": "C"}
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the results of two runs of each task."""
+    if shutil.which("bwrap") is None:
+        pytest.skip("needs bubblewrap (apt-get install bubblewrap)")
+    folder = tmp_path_factory.mktemp("measured")
+    lines, script = [], []
+    for id_, (name, words, right, first) in TASKS.items():
+        head = f"def {name}(a, b):\n"
+        test = f"def check(candidate):\n    assert {CHECKS[name]}\n"
+        prompt = f'{head}    """{words}"""\n'
+        lines.append({"task_id": id_, "prompt": prompt, "test": test, "entry_point": name})
+        wrong, good = (f"```python\n{prompt}    {body}\n```" for body in (first, right))
+        script.append({"role": "write", "when": [head], "answers": [wrong]})
+        script.append({"role": "repair", "when": [head], "answers": [f"solution.py\n{good}"]})
+    script.append({"role": "review", "answers": ['{"accepted": true, "reasons": []}']})
+    for name, told in (("tasks.jsonl", lines), ("script.jsonl", script)):
+        (folder / name).write_text("".join(json.dumps(each) + "\n" for each in told))
+    command = ("bench", "humaneval", "--data", "tasks.jsonl", "--model", "scripted:script.jsonl", "--oracle", "given")
+    options = ("--adversarial", "off", "--runs", "2", "--iters", "2", "--jobs", "2", "--resume", "results.jsonl", "--json")
+    code, out, err = selfheal(folder, *command, *options)
+    assert code == 0, err
+    (folder / "told.json").write_text(out)
+    return folder
+
+
+@pytest.mark.long
+def test_base_stands_beside_healed_for_each_run_and_category(measured: Path) -> None:
+    told = json.loads((measured / "told.json").read_text())
+    summary = told["summary"]
+    assert summary["tasks"] == 6
+    assert (summary["base"], summary["healed"], summary["validated"], summary["unresolved"]) == (2, 2, 4, 2)
+    assert summary["endings"]["first_answer"] == 2
+    assert summary["means"]["base"]["mean"] == pytest.approx(1 / 3, abs=0.001)
+    assert summary["quality"]["coverage"] == 1.0
+    assert {"debugger": "on", "memory": "off", "critic": "on"}.items() <= told["options"].items()
+    assert {each["id"] for each in told["results"]} == {f"T/{n}{run}" for n in range(3) for run in ("", "@2")}
+
+
+@pytest.mark.long
+def test_results_become_a_folder_that_can_be_published(measured: Path) -> None:
+    code, _, err = selfheal(measured, "bench", "report", "results.jsonl", "--out", "report")
+    assert code == 0, err
+    report = (measured / "report" / "report.md").read_text()
+    assert "| first answers that the held-out tests accept | 2 | 33% |" in report
+    assert "| reported as solved, and accepted by the held-out tests | 4 | 67% |" in report
+    assert "bootstrap over tasks" in report
+    assert "| [T/0](tasks/1/T_0/log.md) | wrong | healed | yes |" in report
+    for name in ("comparison", "cost", "iterations"):
+        assert f"](pictures/{name}.svg)" in report
+        assert (measured / "report" / "pictures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert "<svg" in (measured / "report" / "pictures" / f"{name}.svg").read_text()
+    task = measured / "report" / "tasks" / "1" / "T_0"
+    assert "max(a, b)" in (task / "code" / "solution.py").read_text()
+    assert "min(a, b)" in (task / "first-answer" / "solution.py").read_text()
+    assert "## Round 1" in (task / "log.md").read_text()
+    assert json.loads((measured / "report" / "summary.json").read_text())["humaneval"]["quality"]["complexity"] == 1.0
+    other = (measured / "results.jsonl").read_text().replace('"iters":"2"', '"iters":"3"')
+    (measured / "other.jsonl").write_text(other)
+    code, _, err = selfheal(measured, "bench", "report", "results.jsonl", "other.jsonl", "--out", "both")
+    assert code == 0, err
+    assert "## iters 2 beside iters 3" in (measured / "both" / "report.md").read_text()
+    code, _, err = selfheal(measured, "bench", "report", "results.jsonl")
+    assert code == 2
+    assert "--out FOLDER" in err
+
+
+@pytest.mark.long
+def test_a_run_in_mlflow_has_a_nested_run_for_each_task(measured: Path) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    store = f"sqlite:///{measured}/mlflow.db"
+    variables = {"MLFLOW_TRACKING_URI": store, "MLFLOW_ARTIFACT_ROOT": str(measured / "artifacts")}
+    code, out, err = selfheal(measured, "bench", "report", "results.jsonl", "--mlflow", **variables)
+    assert code == 0, err
+    assert "Logged to MLflow" in out
+    client = mlflow.MlflowClient(tracking_uri=store)
+    (experiment,) = [each for each in client.search_experiments() if each.name == "selfheal"]
+    runs = client.search_runs([experiment.experiment_id])
+    parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    assert len(parents) == 1
+    assert parents[0].data.metrics["validated"] == 4
+    assert parents[0].data.params["model"] == "scripted:script.jsonl"
+    tasks = {run.data.params["task"]: run for run in runs if "mlflow.parentRunId" in run.data.tags}
+    assert len(tasks) == 6
+    assert tasks["T/0"].data.metrics["retries"] == 1
+    assert tasks["T/0"].data.tags["status"] == "healed"
+    assert {"code", "log.json"} <= {each.path for each in client.list_artifacts(tasks["T/0"].info.run_id)}
+
+
+def test_what_cannot_be_measured_is_refused_before_it_starts(tmp_path: Path) -> None:
+    for arguments, said in (
+        (("run", "nosuch", "--model", "scripted"), "no installed package adds the benchmark 'nosuch'"),
+        (("report", "none.jsonl", "--out", "report"), "none.jsonl cannot be read"),
+        (("suite", "--model", "none"), "a model must write the code"),
+    ):
+        code, _, err = selfheal(tmp_path, "bench", *arguments)
+        assert code == 2, err
+        assert said in err
+        assert "Traceback" not in err
+
+
+@pytest.mark.long
+def test_the_examples_of_a_benchmark_a_metric_and_a_provider_work_together(tmp_path: Path) -> None:
+    if shutil.which("bwrap") is None:
+        pytest.skip("needs bubblewrap (apt-get install bubblewrap)")
+    shutil.copytree(ROOT / "docs" / "extending", tmp_path / "source")
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*pip, "--target", tmp_path / "site", tmp_path / "source"], check=True, timeout=120)
+    book = tmp_path / "book"
+    book.mkdir()
+    (book / "double.py").write_text("def double(number: int) -> int:\n    return 2 * number\n")
+    (book / "initials.py").write_text("def initials(name: str) -> str:\n    return name[0]\n")
+    command = ("bench", "run", "katas", "--model", f"copybook:{book}", "--oracle", "given", "--iters", "1", "--json")
+    path = f"{ROOT}{os.pathsep}{tmp_path / 'site'}"
+    variables = {**environment(tmp_path), "PYTHONPATH": path}  # a new process, as packages are found when it starts
+    argv = [sys.executable, "-m", "app", *command]
+    done = subprocess.run(argv, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)["summary"]
+    assert (summary["validated"], summary["unresolved"]) == (1, 1)
+    assert summary["quality"]["longest_line"] > 20
