@@ -1,6 +1,6 @@
 """Writes the current digest behind each image that a Dockerfile or a Compose file names: `python:3.12@sha256:…`.
 
-    python3 deploy/pin_images.py Dockerfile deploy/compose.yaml
+    python3 deploy/pin_images.py Dockerfile deploy/bench/Dockerfile deploy/compose.yaml
 
 Asks the image's registry through `docker buildx imagetools`. Standard library only, as CI runs it before anything is installed.
 """

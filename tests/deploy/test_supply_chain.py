@@ -66,13 +66,22 @@ def test_both_stages_of_the_image_start_from_the_same() -> None:
     assert len(set(images)) == 1
 
 
+IMAGE_FILES = ("Dockerfile", "deploy/bench/Dockerfile", "deploy/compose.yaml")
+
+
+def test_the_workflow_pins_every_file_that_names_images() -> None:
+    text = (ROOT / ".github" / "workflows" / "pin-images.yml").read_text()
+    assert f"deploy/pin_images.py {' '.join(IMAGE_FILES)}" in text
+
+
 def pin(folder: Path, answer: str) -> subprocess.CompletedProcess[str]:
     """The script on copies of the project's files, with a `docker` that gives this answer."""
     (folder / "docker").write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n{answer}\n')
     (folder / "docker").chmod(0o755)
-    for name in ("Dockerfile", "deploy/compose.yaml"):
-        (folder / Path(name).name).write_text((ROOT / name).read_text())
-    command = [sys.executable, str(ROOT / "deploy" / "pin_images.py"), str(folder / "Dockerfile"), str(folder / "compose.yaml")]
+    copies = [folder / name.replace("/", "-") for name in IMAGE_FILES]
+    for name, copy in zip(IMAGE_FILES, copies, strict=True):
+        copy.write_text((ROOT / name).read_text())
+    command = [sys.executable, str(ROOT / "deploy" / "pin_images.py"), *map(str, copies)]
     environment = {"PATH": f"{folder}:/usr/bin:/bin"}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
 
@@ -80,10 +89,11 @@ def pin(folder: Path, answer: str) -> subprocess.CompletedProcess[str]:
 def test_every_image_is_pinned_to_what_its_registry_tells(tmp_path: Path) -> None:
     done = pin(tmp_path, f"echo {DIGEST}")
     assert done.returncode == 0, done.stderr
-    stages = re.findall(r"^FROM (\S+)", (tmp_path / "Dockerfile").read_text(), re.MULTILINE)
-    services = yaml.safe_load((tmp_path / "compose.yaml").read_text())["services"]
+    texts = [(tmp_path / name).read_text() for name in ("Dockerfile", "deploy-bench-Dockerfile")]
+    stages = [name for text in texts for name in re.findall(r"^FROM (\S+)", text, re.MULTILINE) if not name.startswith("$")]
+    services = yaml.safe_load((tmp_path / "deploy-compose.yaml").read_text())["services"]
     images = [*stages, *(service["image"] for service in services.values() if not service["image"].startswith("$"))]
-    assert len(images) >= 6
+    assert len(images) >= 7
     assert [name for name in images if not name.endswith(f"@{DIGEST}")] == []
     assert len((tmp_path / "asked").read_text().splitlines()) == len({name.partition("@")[0] for name in images})
 
