@@ -59,6 +59,7 @@ async def models_of(settings: Settings) -> Models | None:
     by_role: dict[Role, str | None] = {
         "diagnose": settings.model_diagnose,
         "repair": settings.model_repair,
+        "write": settings.model_write,
         "review": settings.model_review,
         "challenge": settings.model_challenge,
     }
@@ -146,6 +147,7 @@ def _model(named: str, settings: Settings, first: str) -> ModelSettings:
         api_key=key,
         timeout=settings.model_timeout,
         context=settings.model_context,
+        answer_tokens=settings.model_answer_tokens,
     )
 
 

@@ -273,6 +273,10 @@ class Settings(BaseSettings):
     model_diagnose: str | None = Field(None, description="Model for diagnosis. Default: the rung's own model.")
     model_repair: str | None = Field(None, description="Model that writes the patch. Default: the rung's own model.")
     model_review: str | None = Field(None, description="Model that reviews a verified patch. Default: the first model.")
+    model_write: str | None = Field(
+        None,
+        description="Model that designs and writes code from a specification. Default: `MODEL_REPAIR`, else the first model.",
+    )
     model_challenge: str | None = Field(
         None, description="Model that writes further tests for a verified patch. Default: the first model."
     )
@@ -288,6 +292,10 @@ class Settings(BaseSettings):
     model_timeout: float = Field(120.0, gt=0, description="Timeout of one model call, in seconds.")
     model_context: int = Field(
         16384, ge=1024, description="Context window requested from Ollama, in tokens (Ollama's default truncates prompts)."
+    )
+
+    model_answer_tokens: int = Field(
+        4096, ge=256, description="Limit of one answer, in tokens, at most a third of the context window. Reasoning counts."
     )
 
     @field_validator("github_api_url", "model_api_base", "otlp_endpoint")

@@ -19,7 +19,6 @@ from agent.contract.budget import Usage
 from agent.models import snapshots
 from agent.models.values import Answer, Message, Misconfigured, ModelSettings, ModelUnavailable, Timeout, Truncated
 
-ANSWER_TOKENS = 2_048
 _ONE_AT_A_TIME = threading.Lock()  # a model uses all cores
 
 
@@ -31,7 +30,7 @@ class LocalTransformers:
 
     @property
     def answer_tokens(self) -> int:
-        return min(ANSWER_TOKENS, self.settings.context // 3)
+        return min(self.settings.answer_tokens, self.settings.context // 3)
 
     async def complete(
         self, messages: Sequence[Message], *, seconds: float, temperature: float = 0.0, role: str = ""

@@ -32,7 +32,6 @@ from agent.models.values import (
 
 LONGEST_ANSWER = 1024 * 1024  # characters; the rest is cut
 KEYLESS = "none"  # the OpenAI client requires a key even for servers that need none
-ANSWER_TOKENS = 4096  # room for the answer
 
 
 class Provider:
@@ -44,7 +43,7 @@ class Provider:
     @property
     def answer_tokens(self) -> int:
         """The limit for an answer."""
-        return min(ANSWER_TOKENS, self.settings.context // 3)
+        return min(self.settings.answer_tokens, self.settings.context // 3)
 
     async def complete(
         self, messages: Sequence[Message], *, seconds: float, temperature: float = 0.0, role: str = ""

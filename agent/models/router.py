@@ -23,6 +23,7 @@ from agent.models.provider import Provider, load
 from agent.models.registered import Answering
 from agent.models.scripted import Scripted
 from agent.models.values import (
+    KIN,
     WRITERS,
     Answer,
     ContextTooLong,
@@ -135,8 +136,8 @@ class Models:
     def _first(self, role: Role, rung: str) -> Answering:
         strong = next((provider for provider in self._rungs[1:] if provider.settings.name == rung), None)
         if role in WRITERS:
-            return strong or self._rungs[0]
-        return self._roles.get(role) or strong or self._small
+            return strong or self._roles.get(role) or self._rungs[0]
+        return self._roles.get(KIN.get(role, role)) or strong or self._small
 
 
 def _provider(settings: ModelSettings) -> Answering:

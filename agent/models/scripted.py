@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from agent.contract.budget import Usage
-from agent.models.values import Answer, Message, ModelSettings, ModelUnavailable, estimate_tokens
+from agent.models.values import Answer, Message, ModelRefused, ModelSettings, ModelUnavailable, estimate_tokens
 
 NAME = "scripted"
 ANSWER_TOKENS = 4096
@@ -47,7 +47,7 @@ class Scripted:
     async def complete(
         self, messages: Sequence[Message], *, seconds: float, temperature: float = 0.0, role: str = ""
     ) -> Answer:
-        """Raises `ModelUnavailable` if no line of the script fits."""
+        """Raises `ModelRefused` if no line of the script fits: the same prompt would never fit one."""
         text = "\n".join(message["content"] for message in messages)
         lines = await asyncio.to_thread(read_script, self.settings.name.partition(":")[2])
         for at, line in enumerate(lines):
@@ -57,7 +57,7 @@ class Scripted:
                 answer = line.answers[min(number, len(line.answers) - 1)]
                 usage = Usage(estimate_tokens(text), estimate_tokens(answer), 1, 0.0)
                 return Answer(answer, usage, "stop", self.settings.name)
-        raise ModelUnavailable(f"the script of {self.settings.name} has no answer for the role {role!r} to this prompt")
+        raise ModelRefused(f"the script of {self.settings.name} has no answer for the role {role!r} to this prompt")
 
     async def embed(self, texts: Sequence[str], *, seconds: float) -> list[list[float]]:
         raise ModelUnavailable("a scripted model has no embeddings")

@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import Literal, TypedDict
@@ -23,6 +24,8 @@ from agent.contract.budget import Usage
 
 Role = Literal["diagnose", "repair", "review", "challenge", "design", "write", "dispute", "attack"]
 WRITERS: tuple[Role, ...] = ("repair", "write")  # roles that write code
+KIN: Mapping[Role, Role] = {"design": "write", "dispute": "review", "attack": "challenge"}
+"""Roles that use the model of another one."""
 
 
 class Message(TypedDict):
@@ -109,6 +112,7 @@ class ModelSettings:
     api_key: str | None = field(default=None, repr=False)
     timeout: float = 120.0  # seconds per call
     context: int = 16_384  # tokens of its context window
+    answer_tokens: int = 4_096  # the limit for an answer; reasoning counts
 
     @property
     def provider(self) -> str:

@@ -17,6 +17,7 @@ from agent.solving.specification import MODULE, BadSpecification, Specification,
 from agent.solving.tasks import OracleKind, SolveBenchmark, SolveTask
 
 T = TypeVar("T", bound=msgspec.Struct)
+HUB = "hf:"
 MOST = 64 * 1024 * 1024  # bytes of an unpacked file
 
 
@@ -35,7 +36,9 @@ def load(file: Path, oracle: OracleKind) -> SolveBenchmark:
 
 
 def read_lines(file: Path, kind: type[T], name: str) -> list[T]:
-    """The lines of a JSON Lines file, which can be gzipped. Raises `BadInput`, which names a broken line."""
+    """The lines of a JSON Lines file, gzipped or not, or of a data set `hf:NAME`. Raises `BadInput`, which names the line."""
+    if str(file).startswith(HUB):
+        return _from_hub(str(file).removeprefix(HUB), kind)
     try:
         with gzip.open(file, "rb") if file.name.endswith(".gz") else file.open("rb") as stream:
             text = stream.read(MOST).decode()
@@ -51,6 +54,29 @@ def read_lines(file: Path, kind: type[T], name: str) -> list[T]:
                 raise BadInput(f"{file}, line {number}: {error}; give one JSON object per line, as in {name}") from error
     if not found:
         raise BadInput(f"{file} contains no task; give the JSON Lines file of {name}")
+    return found
+
+
+def _from_hub(name: str, kind: type[T]) -> list[T]:
+    """The test split of a data set on Hugging Face's hub, or in a folder. Raises `BadInput`."""
+    try:
+        from datasets import load_dataset
+    except ImportError as error:
+        why = "install the extra `datasets` (pip install 'selfheal[datasets]'), or give the JSON Lines file"
+        raise BadInput(f"{HUB}{name} needs the library datasets: {why}") from error
+    try:
+        rows = list(load_dataset(name, split="test"))
+    except Exception as error:  # it raises what its HTTP client and its readers raise
+        line = str(error).strip().split("\n")[0][:300]
+        raise BadInput(
+            f"the data set {name} cannot be loaded: {type(error).__name__}: {line}; give its JSON Lines file"
+        ) from error
+    found = []
+    for number, row in enumerate(rows):
+        try:
+            found.append(msgspec.convert(row, type=kind))
+        except msgspec.ValidationError as error:
+            raise BadInput(f"the data set {name}, row {number}: {error}; name the data set of this benchmark") from error
     return found
 
 

@@ -9,12 +9,14 @@ import ast
 import builtins
 import doctest
 import keyword
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 LONGEST = 20_000  # characters of the specification
 LONGEST_TESTS = 200_000  # characters of the user's tests
 MODULE = "solution"
+_QUOTES = re.compile(r"(?:\"\"\"|''')\s*\Z")
 
 
 class BadSpecification(Exception):
@@ -115,7 +117,7 @@ def _examples(text: str, *, strict: bool) -> tuple[Example, ...]:
             if strict:
                 raise BadSpecification(f"the example {source[:100]!r} is not Python; write a call after `>>>`") from None
             continue
-        want = each.want.strip()
+        want = _QUOTES.sub("", each.want).strip()  # a docstring that was pasted with its end
         examples.append(Example(source, want or ("True" if _is_comparison(source) else "")))
     return tuple(examples)
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 models = typer.Typer(help="Show the models that can be used here, pull one, or check a snapshot.", invoke_without_command=True)
 _REPOSITORY = re.compile(r"hf:[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
-ROLES = {
-    "write": "model_repair",
-    "repair": "model_repair",
-    "diagnose": "model_diagnose",
-    "review": "model_review",
-    "challenge": "model_challenge",
+ROLES = {  # the settings that name the model of a role, the first that is set
+    "write, design": ("model_write", "model_repair"),
+    "repair": ("model_repair",),
+    "diagnose": ("model_diagnose",),
+    "review, dispute": ("model_review",),
+    "challenge, attack": ("model_challenge",),
 }
 
 
@@ -141,7 +141,10 @@ async def _found(settings: Settings) -> tuple[list[Source], dict[str, Any]]:
     first = await models_of(settings)
     chosen = {"model": "none" if first is None else first.name, "model_strong": settings.model_strong or "none"}
     chosen |= {"fallbacks": ", ".join(settings.model_fallbacks) or "none"}
-    return found, chosen | {f"role {role}": getattr(settings, name) or chosen["model"] for role, name in ROLES.items()}
+    return found, chosen | {
+        f"role {role}": next((value for name in names if (value := getattr(settings, name))), chosen["model"])
+        for role, names in ROLES.items()
+    }
 
 
 def _is_ollama(settings: Settings) -> bool:

@@ -100,7 +100,7 @@ def written(group: typer.Typer) -> Callable[[Load], Load]:
     return decorate
 
 
-Data = Annotated[Path, typer.Option("--data", metavar="FILE", help="The benchmark's JSON Lines file; it can be gzipped.")]
+Data = Annotated[Path, typer.Option("--data", metavar="FILE", help="The benchmark's JSON Lines file, or hf:DATASET.")]
 Subset = Annotated[
     Literal["doctests", "everyday"] | None, typer.Option("--subset", help="Nine tasks with examples, or eight in words.")
 ]

@@ -242,6 +242,17 @@ def test_a_role_has_its_own_model_and_a_rung_its_own() -> None:
     assert models.settings("diagnose", "openai/coder") is small
 
 
+def test_roles_of_writing_follow_those_they_are_like() -> None:
+    small, critic, coder, tester = (ModelSettings(f"openai/{name}") for name in ("small", "critic", "coder", "tester"))
+    models = Models(small, roles={"review": critic, "write": coder, "challenge": tester})
+    assert models.settings("write") is models.settings("design") is coder
+    assert models.settings("dispute") is critic
+    assert models.settings("attack") is tester
+    assert models.settings("repair") is small
+    models = Models(small, roles={"repair": coder})
+    assert models.settings("write") is coder
+
+
 async def test_texts_become_vectors_and_without_a_model_for_it_a_person_has_to_act() -> None:
     async with ScriptedModel() as server:
         models = Models(settings(server), embedding=settings(server, "openai/embedder"))

@@ -69,3 +69,8 @@ def test_another_language_is_a_specification_like_any_other() -> None:
 def test_a_comparison_without_a_result_is_meant_to_hold() -> None:
     known = specify("Add.", doctests=">>> add(1, 2) == 3\n>>> add(0, 0)\n0\n")
     assert known.examples == (Example("add(1, 2) == 3", "True"), Example("add(0, 0)", "0"))
+
+
+def test_the_end_of_a_pasted_docstring_is_no_part_of_a_result() -> None:
+    pasted = 'def half(a):\n    """Half.\n\n    >>> half(3)\n    1.5\n    """\n'
+    assert [each.want for each in specify(pasted, name="half").examples] == ["1.5"]

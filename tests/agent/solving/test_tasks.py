@@ -144,3 +144,9 @@ def test_runs_of_a_task_have_ids_of_their_own() -> None:
     assert [task_of(repeated("T/1", run)) for run in (1, 2)] == ["T/1", "T/1"]
     assert repeated("T/1", 2) == "T/1@2"
     assert task_of("name@home") == "name@home"
+
+
+def test_a_data_set_by_name_needs_the_library_and_names_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(BadInput, match=r"pip install 'selfheal\[datasets\]'"):
+        humaneval.load(Path("hf:openai/openai_humaneval"), "own")

@@ -50,7 +50,7 @@ async def test_a_server_and_hosted_providers_are_listed(tmp_path: Path) -> None:
     kinds = {each["kind"]: each for each in told["sources"]}
     assert kinds["server"]["names"] == ["openai/local-coder"]
     assert kinds["hosted"]["where"] == "ANTHROPIC_API_KEY"
-    assert told["configured"]["role review"] == "openai/local-coder"
+    assert told["configured"]["role review, dispute"] == "openai/local-coder"
 
 
 def test_what_does_not_answer_is_said_and_is_no_error(tmp_path: Path) -> None:

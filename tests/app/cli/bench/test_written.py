@@ -51,7 +51,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
         wrong, good = (f"```python\n{prompt}    {body}\n```" for body in (first, right))
         script.append({"role": "write", "when": [head], "answers": [wrong]})
         script.append({"role": "repair", "when": [head], "answers": [f"solution.py\n{good}"]})
-    script.append({"role": "review", "answers": ['{"accepted": true, "reasons": []}']})
+    script.append({"role": "review", "answers": ['{"accept": true, "unnatural": false, "reason": "", "input": ""}']})
     for name, told in (("tasks.jsonl", lines), ("script.jsonl", script)):
         (folder / name).write_text("".join(json.dumps(each) + "\n" for each in told))
     command = ("bench", "humaneval", "--data", "tasks.jsonl", "--model", "scripted:script.jsonl", "--oracle", "given")
