@@ -40,7 +40,7 @@ from agent.proposers.model import model_rungs
 from agent.solving import contract, dispute
 from agent.solving.code import Files
 from agent.solving.draft import Draft, designed, without_example, without_model
-from agent.solving.specification import Example, Specification
+from agent.solving.specification import Example, Specification, is_said
 from agent.solving.writer import Known, Writer, Writing, edits_of
 from agent.source.archive import File, packed
 
@@ -217,7 +217,8 @@ class _Run:
         if self._is_spent():
             return found, files
         await self._say("attack", "Writing tests that try to break the code")
-        prompt = render("attack", specification=self._words(), code=text, module=contract.module_of(self.draft.path))
+        specification = "" if is_said(self.spec.text, text) else self._words()
+        prompt = render("attack", specification=specification, code=text, module=contract.module_of(self.draft.path))
         try:
             answer = await self.models.ask(prompt, seconds=dispute.SECONDS, emit=self.emit)
         except ModelError as error:
@@ -369,7 +370,7 @@ class _Run:
     def _words(self) -> str:
         """The specification as the test writers see it: the words, and the drafted files without code."""
         stub = "\n\n".join(self.draft.files.values())
-        return stub if self.spec.text in stub else f"{self.spec.text}\n\n{stub}"
+        return stub if is_said(self.spec.text, stub) else f"{self.spec.text}\n\n{stub}"
 
     def _solution(self, found: Repair | NoRepair, files: Files, *, first_passed: bool, problem: str) -> Solution:
         ended = found if isinstance(found, NoRepair) else None

@@ -73,6 +73,11 @@ def specify(text: str, *, name: str = "", signature: str = "", doctests: str = "
     return Specification(text.strip(), name or _called(examples), signature, examples, tests.strip(), module)
 
 
+def is_said(text: str, stub: str) -> bool:
+    """Whether the words are in a stub's docstring, however they are indented: prompts need them once."""
+    return " ".join(text.split()) in " ".join(stub.split())
+
+
 def _check_text(text: str) -> None:
     if not text.strip():
         raise BadSpecification("the specification is empty; say in a few sentences what the code should do")

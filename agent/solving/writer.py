@@ -20,7 +20,7 @@ from agent.proposer import Proposal, Situation
 from agent.proposers.model import DIRECT
 from agent.solving import code
 from agent.solving.draft import Draft
-from agent.solving.specification import Specification
+from agent.solving.specification import Specification, is_said
 
 Decode = Literal["greedy", "sample"]
 WARM = 0.7  # the temperature of samples, unless the user sets another
@@ -96,10 +96,9 @@ class Writer:
 
     def _prompt(self) -> Prompt:
         stub = "\n".join(self.draft.files.values())
-        is_said = self.spec.text in stub
         return render(
             "write",
-            specification="" if is_said else self.spec.text,
+            specification="" if is_said(self.spec.text, stub) else self.spec.text,
             files=tuple(self.draft.files.items()),
             tests=self.spec.tests,
             hint=self.writing.hint,

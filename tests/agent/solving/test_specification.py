@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.solving.specification import BadSpecification, Example, specify
+from agent.solving.specification import BadSpecification, Example, is_said, specify
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,9 @@ def test_a_comparison_without_a_result_is_meant_to_hold() -> None:
 def test_the_end_of_a_pasted_docstring_is_no_part_of_a_result() -> None:
     pasted = 'def half(a):\n    """Half.\n\n    >>> half(3)\n    1.5\n    """\n'
     assert [each.want for each in specify(pasted, name="half").examples] == ["1.5"]
+
+
+def test_words_that_a_stub_says_are_found_however_they_are_indented() -> None:
+    stub = 'def half(a):\n    """Half of it,\n    rounded down.\n    """\n'
+    assert is_said("Half of it,\nrounded down.", stub)
+    assert not is_said("Half of it, rounded up.", stub)
