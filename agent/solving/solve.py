@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
@@ -298,7 +298,7 @@ class _Run:
         budget = self._budget()
         budget = replace(budget, iterations=budget.iterations + (more_rounds if ladder else 1))  # the search is such a round
         engine = replace(self._engine(rungs), ladder=(lambda _: ladder) if ladder else built_in_ladder, budget=budget)
-        found = await self._healed(engine, self._case(files), emit)
+        found = await self._healed(engine, files, emit)
         self.usage += found.usage
         before = max((each.number for each in self.iterations), default=0)
         # Rounds in which nothing was judged, such as those of a search, have no number here.
@@ -310,9 +310,9 @@ class _Run:
             self.notes += [note for note in found.log.notes if note not in self.notes]
         return found
 
-    async def _healed(self, engine: Engine, case: Case, emit: Emit) -> Repair | NoRepair:
+    async def _healed(self, engine: Engine, files: Files, emit: Emit) -> Repair | NoRepair:
         """What the graph ends with, after `decide` answered its questions."""
-        blobs, reply = MemoryBlobs(), None
+        case, blobs, reply = self._case(files), MemoryBlobs(), None
         while True:
             found = await engine.heal(case, blobs=blobs, emit=emit, memory=self.options.memory, reply=reply)
             if not isinstance(found, Waiting):
@@ -322,6 +322,7 @@ class _Run:
             is_asked = found.question.about != "publish" and decide is not None
             reply = await decide(found.question) if decide is not None and is_asked else Reply(True)
             self.started += time.monotonic() - asked
+            case = replace(case, archive=self._archive(files))  # the sandbox is opened again
 
     def _engine(self, rungs: tuple[str, ...] = ("model",)) -> Engine:
         policy = replace(
@@ -362,10 +363,17 @@ class _Run:
 
     def _case(self, files: Files) -> Case:
         self.phases += 1
+        return Case(
+            f"{self.id}-{self.phases}",
+            self.draft.name or "solve",
+            self._archive(files),
+            configuration=CONFIGURATION,
+            hints=(self.hint,) if self.hint else (),
+        )
+
+    def _archive(self, files: Files) -> AsyncIterator[bytes]:
         texts = {**files, **self.tests}
-        archive = packed({path: File(text.encode("utf-8", "replace")) for path, text in texts.items()})
-        hints = (self.hint,) if self.hint else ()
-        return Case(f"{self.id}-{self.phases}", self.draft.name or "solve", archive, configuration=CONFIGURATION, hints=hints)
+        return packed({path: File(text.encode("utf-8", "replace")) for path, text in texts.items()})
 
     def _words(self) -> str:
         """The specification as the test writers see it: the words, and the drafted files without code."""

@@ -18,12 +18,13 @@ import signal
 import sys
 import tempfile
 import uuid
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field, SecretStr
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
@@ -38,6 +39,7 @@ from app.settings import PREFIX, Settings
 MOST_RUNNING = 2
 MOST_KEPT = 50  # ended ones
 MOST_LINES = 20_000  # of one solution
+LONGEST_BODY = 1024 * 1024  # bytes
 LONGEST_LINE = 8 * 1024 * 1024  # bytes
 PATIENCE = 10.0  # seconds for a cancelled child to clean up
 PULSE = 15.0  # seconds between signs of life on a stream
@@ -192,16 +194,34 @@ class Solving:
 
 
 def _local(request: Request) -> None:
-    """Raises `HTTPException` (403, 415)."""
+    """Raises `HTTPException` (403, 413, 415)."""
     host = request.client.host if request.client is not None else ""
     if not is_loopback(host) or any(name in request.headers for name in FORWARDED):
         raise HTTPException(403, "Only programs on this machine may ask for code, and not through a proxy.")
-    if request.method == "POST" and request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+    if request.method != "POST":
+        return
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise HTTPException(415, "Send the specification as JSON, with the content type application/json.")
+    length = request.headers.get("content-length", "")
+    if not length.isdigit() or int(length) > LONGEST_BODY:
+        raise HTTPException(413, f"The request must say its length and have at most {LONGEST_BODY // 1024} KiB.")
+
+
+class _LocalRoute(APIRoute):
+    """Checks who asks before the body is read."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        answer = super().get_route_handler()
+
+        async def guarded(request: Request) -> Response:
+            _local(request)
+            return await answer(request)
+
+        return guarded
 
 
 def router(solving: Solving) -> APIRouter:
-    routes = APIRouter(prefix=f"{API}/solve", default_response_class=Answer, dependencies=[Depends(_local)])
+    routes = APIRouter(prefix=f"{API}/solve", default_response_class=Answer, route_class=_LocalRoute)
 
     @routes.post("", status_code=202, response_model=SolveOut)
     async def solve(request: Request, wanted: SolveIn) -> Any:

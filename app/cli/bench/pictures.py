@@ -34,6 +34,8 @@ def draw(runs: Runs, folder: Path) -> dict[str, str]:
         axes = figure.add_subplot()
         plot(axes, runs)
         axes.set_title(title, loc="left", fontsize=11)
+        if len(axes.get_legend_handles_labels()[1]) > 1:
+            figure.legend(loc="outside lower center", ncols=2, frameon=False)
         for kind in ("png", "svg"):
             figure.savefig(folder / f"{name}.{kind}", dpi=144, metadata={"Date": None} if kind == "svg" else None)
         titles[name] = title
@@ -60,21 +62,25 @@ def _comparison(axes: Any, runs: Runs) -> None:
         axes.bar(places, rates, width, label=label, color=color, yerr=errors, capsize=3, ecolor="#334155")
     axes.set_xticks(range(len(rows)), [_short(name) for name in rows], rotation=20 if len(rows) > 3 else 0, ha="center")
     axes.set_ylim(0, 1.02)
-    axes.set_ylabel("share of tasks, judged by held-out tests")
-    axes.legend(frameon=False, loc="lower right")
+    axes.yaxis.set_major_formatter("{x:.0%}")
+    axes.set_ylabel("share of tasks, by held-out tests")
 
 
 def _cost(axes: Any, runs: Runs) -> None:
     """For each limit of tokens per task, the share of the tasks that are right within it."""
+    most = max((one.tokens for entries in runs.values() for one in entries), default=0) * 1.05
     for (name, entries), color in zip(runs.items(), LINES * len(runs), strict=False):
         spent = sorted(one.tokens for one in entries if _right(one))
-        steps = [(0, 0.0), *((tokens, (at + 1) / max(1, len(entries))) for at, tokens in enumerate(spent))]
+        steps: list[tuple[float, float]] = [
+            (0, 0.0),
+            *((tokens, (at + 1) / max(1, len(entries))) for at, tokens in enumerate(spent)),
+        ]
+        steps.append((most, steps[-1][1]))
         axes.step([x for x, _ in steps], [y for _, y in steps], where="post", label=_short(name), color=color)
     axes.set_ylim(0, 1.02)
+    axes.yaxis.set_major_formatter("{x:.0%}")
     axes.set_xlabel("tokens of a task")
     axes.set_ylabel("share of tasks")
-    if len(runs) > 1:
-        axes.legend(frameon=False)
 
 
 def _iterations(axes: Any, runs: Runs) -> None:
@@ -85,10 +91,9 @@ def _iterations(axes: Any, runs: Runs) -> None:
         places = [rounds + (at - (len(runs) - 1) / 2) * width for rounds in range(highest + 1)]
         axes.bar(places, [counts[rounds] for rounds in range(highest + 1)], width, label=_short(name), color=color)
     axes.set_xticks(range(highest + 1))
+    axes.yaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("rounds")
     axes.set_ylabel("accepted tasks")
-    if len(runs) > 1:
-        axes.legend(frameon=False)
 
 
 def _base(one: Entry) -> bool:

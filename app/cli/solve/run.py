@@ -161,7 +161,8 @@ def _confirmed(console: Console, draft: Draft) -> bool:
 
 def _decided(console: Console, question: Question) -> Reply:
     """Ask before a round."""
-    console.print(plain(f"{question.text} [Y/n, or a hint] ", "bold"), end="")
+    text = question.text.replace("propose a patch", "write")
+    console.print(plain(f"{text} [Y/n, or a hint] ", "bold"), end="")
     answer = sys.stdin.readline().strip()
     if answer.lower() in ("n", "no"):
         return Reply(False)

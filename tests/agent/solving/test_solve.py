@@ -13,13 +13,15 @@ import pytest_asyncio
 
 from agent.contract.budget import Budget
 from agent.contract.events import AnyEvent, ModelCalled
+from agent.contract.memory import ProcessMemory
+from agent.contract.question import Question, Reply
 from agent.contract.task import Policy
 from agent.engine import Engine
 from agent.models.router import Models
 from agent.models.values import ModelSettings
-from agent.solving.solve import CONFIGURATION, Declined, Options, Solution, solve
+from agent.solving.solve import CONFIGURATION, Declined, Options, Solution, Start, solve
 from agent.solving.specification import specify
-from sandbox.base import Limits, Sandboxes, SandboxUnavailable
+from sandbox.base import MIB, Limits, Sandboxes, SandboxUnavailable
 from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
@@ -66,6 +68,7 @@ class Solve:
     def __init__(self, sandboxes: Sandboxes, folder: Path) -> None:
         self.sandboxes, self.folder = sandboxes, folder
         self.asked: list[str] = []  # roles, in order
+        self.limits = Limits()
 
     async def __call__(
         self,
@@ -73,6 +76,7 @@ class Solve:
         options: Options = PLAIN,
         text: str = "Add the numbers.",
         budget: Budget = Budget(iterations=4, seconds=120),
+        start: Start | None = None,
         **given: str,
     ) -> Solution:
         script = self.folder / "script.jsonl"
@@ -84,9 +88,9 @@ class Solve:
                 self.asked.append(event.role)
 
         models = Models(ModelSettings(f"scripted:{script}"))
-        engine = Engine(self.sandboxes, models, None, budget, Limits(), Policy(head_start=0.0))
+        engine = Engine(self.sandboxes, models, None, budget, self.limits, Policy(head_start=0.0))
         given = given or {"signature": SIGNATURE, "doctests": EXAMPLES}
-        return await solve(specify(text, **given), engine, emit=emit, options=options)
+        return await solve(specify(text, **given), engine, emit=emit, options=options, start=start)
 
 
 @pytest.fixture
@@ -200,6 +204,7 @@ async def test_code_that_hangs_or_grabs_is_stopped(
     solved: Solve, body: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # To fill the memory takes longer than it takes to see that something hangs.
+    solved.limits = replace(Limits(), memory=400 * MIB)
     brief = CONFIGURATION.test[0].model_copy(update={"timeout": 4.0 if said == "times out" else 30.0})
     monkeypatch.setattr("agent.solving.solve.CONFIGURATION", CONFIGURATION.model_copy(update={"test": (brief,)}))
     found = await solved(
@@ -288,3 +293,60 @@ async def test_a_design_that_is_not_confirmed_stops(solved: Solve) -> None:
     with pytest.raises(Declined, match="not confirmed"):
         await solved({"design": [block(f"def total(numbers):{NEXT}{STUB}")]}, replace(PLAIN, confirm=no), name="total")
     assert solved.asked == ["design"]
+
+
+@pytest.mark.long
+async def test_a_person_is_asked_before_rounds_and_a_hint_reaches_the_model(solved: Solve) -> None:
+    asked: list[str] = []
+
+    async def decide(question: Question) -> Reply:
+        asked.append(question.about)
+        return Reply(True, "numbers can be negative") if len(asked) == 2 else Reply(True)
+
+    options = replace(PLAIN, autonomy="review_all", decide=decide)
+    found = await solved({"write": [block(FAR)], "repair": [FIX]}, options)
+    assert found.solved, found.reason
+    assert set(asked) == {"round"}
+    assert len(asked) >= 2
+
+    async def refuse(_: Question) -> Reply:
+        return Reply(False)
+
+    found = await solved({"write": [block(RIGHT)]}, replace(options, decide=refuse))
+    assert not found.solved
+    assert not found.files
+
+
+@pytest.mark.long
+async def test_a_start_from_an_earlier_answer_keeps_its_tests_and_writes_no_first_answer(solved: Solve) -> None:
+    first = await solved({"write": [block(FAR)], "repair": ["no change"]}, budget=Budget(iterations=2, seconds=120))
+    assert not first.solved
+    assert len(first.bases) == len(first.iterations)
+    start = Start(first.draft, first.tests, first.files, "add them one by one")
+    solved.asked.clear()
+    found = await solved({"repair": [FIX]}, start=start)
+    assert found.solved, found.reason
+    assert "write" not in solved.asked
+    assert found.tests == first.tests
+    assert found.iterations[0].title == "the earlier answer"
+
+
+@pytest.mark.long
+async def test_lessons_of_one_run_are_remembered_in_the_next(solved: Solve) -> None:
+    memory = ProcessMemory()
+    options = replace(PLAIN, memory=memory)
+    await solved({"write": [block(FAR)], "repair": [FIX]}, options)
+    assert "healed" in [each.outcome for each in memory.kept.values()]
+    found = await solved({"write": [block(FAR)], "repair": [FIX]}, options)
+    assert any("Learned from attempt" in note for note in found.notes)
+
+
+@pytest.mark.long
+async def test_the_debugger_can_be_switched_off(solved: Solve) -> None:
+    wrong = FIX.replace("result += number", "result -= number")
+    answers = {"write": [block(FAR)], "repair": [wrong, wrong.replace("-=", "*="), wrong.replace("-=", "|="), FIX]}
+    await solved(answers, replace(PLAIN, debugger=False), budget=Budget(iterations=6, seconds=120))
+    assert "diagnose" not in solved.asked
+    solved.asked.clear()
+    await solved(answers, PLAIN, budget=Budget(iterations=6, seconds=120))
+    assert "diagnose" in solved.asked

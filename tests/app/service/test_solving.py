@@ -14,6 +14,8 @@ from app.service.solving import environment
 from app.settings import Settings, load
 from tests.app.waiting import until
 
+# The database has no say here.
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 WORDS = "Merge overlapping or touching intervals of integers; the result is sorted."
 
 
@@ -72,6 +74,14 @@ async def test_only_this_machine_may_ask_and_only_with_json(pages: str) -> None:
             assert (await client.post("/api/v1/solve", json=body, headers=headers)).status_code == 403
         form = await client.post("/api/v1/solve", content=json.dumps(body), headers={"content-type": "text/plain"})
         assert form.status_code == 415
+        large = await client.post("/api/v1/solve", json={**body, "tests": "#" * 2_000_000})
+        assert large.status_code == 413
+
+        async def endless():  # type: ignore[no-untyped-def]
+            yield b'{"specification": "'
+
+        chunked = await client.post("/api/v1/solve", content=endless(), headers={"content-type": "application/json"})
+        assert chunked.status_code == 413
         rebound = await client.post("/api/v1/solve", json=body, headers={"host": "evil.example"})
         assert rebound.status_code == 421
         wrong = await client.post("/api/v1/solve", json={**body, "modell": "x"})

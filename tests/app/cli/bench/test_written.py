@@ -157,3 +157,26 @@ def test_the_examples_of_a_benchmark_a_metric_and_a_provider_work_together(tmp_p
     summary = json.loads(done.stdout)["summary"]
     assert (summary["validated"], summary["unresolved"]) == (1, 1)
     assert summary["quality"]["longest_line"] > 20
+
+
+@pytest.mark.long
+def test_a_wrong_answer_that_passes_its_own_tests_is_told_apart(tmp_path: Path) -> None:
+    if shutil.which("bwrap") is None:
+        pytest.skip("needs bubblewrap (apt-get install bubblewrap)")
+    prompt = 'def top(a, b):\n    """The larger one."""\n'
+    test = "def check(candidate):\n    assert candidate(1, 5) == 5\n    assert candidate(5, 1) == 5\n"
+    (tmp_path / "tasks.jsonl").write_text(json.dumps({"task_id": "T/0", "prompt": prompt, "test": test, "entry_point": "top"}))
+    weak = "```python\nfrom solution import top\n\ndef test_it():\n    assert top(4, 3) == 4\n```"
+    answers = {
+        "challenge": weak,
+        "attack": weak,
+        "write": f"```python\n{prompt}    return a\n```",
+        "review": '{"accept": true, "unnatural": false, "reason": "", "input": ""}',
+    }
+    lines = [json.dumps({"role": role, "answers": [answer]}) + "\n" for role, answer in answers.items()]
+    (tmp_path / "script.jsonl").write_text("".join(lines))
+    command = ("bench", "humaneval", "--data", "tasks.jsonl", "--model", "scripted:script.jsonl", "--oracle", "own", "--json")
+    code, out, err = selfheal(tmp_path, *command)
+    assert code == 0, err
+    summary = json.loads(out)["summary"]
+    assert (summary["self_reported"], summary["validated"], summary["reported_but_wrong"]) == (1, 0, 1)
