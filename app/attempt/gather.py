@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from agent.case import without_a_run
 from agent.ci.job.contexts import Run
@@ -19,7 +20,7 @@ from agent.contract.last_good import LastGood
 from agent.contract.outcome import NoRepair, Outcome
 from app.attempt.last_good import find_last_good
 from app.attempt.tags import newest_tag
-from app.github.errors import NotFound
+from app.github.errors import Gone, NotFound
 from app.github.repository import Repository
 from app.github.types import Job, WorkflowRun
 from app.redaction import redact
@@ -27,6 +28,8 @@ from app.store.values import Attempt
 from webhooks.intake import RepairRequest
 
 _MAX_JOBS = 8  # failing jobs to read; more of them rarely have more causes
+FRESH = timedelta(minutes=2)  # after a job has ended, its log may not be stored yet
+LOG_WAITS = (1.0, 2.0, 4.0, 8.0)  # seconds
 _LOG_LIMIT = 4 * 1024 * 1024  # bytes
 
 
@@ -208,10 +211,18 @@ async def _failed_jobs(run: WorkflowRun, repository: Repository) -> tuple[Job, .
 
 
 async def _log(job: Job, repository: Repository) -> str | None:
-    try:
-        return await repository.job_log(job.id, _LOG_LIMIT)
-    except NotFound:
-        return None
+    """The job's log; None if it has expired. Shortly after a job has ended, GitHub may not have stored it yet."""
+    is_fresh = job.completed_at is not None and datetime.now(UTC) - job.completed_at < FRESH
+    for wait in (*LOG_WAITS[: len(LOG_WAITS) * is_fresh], None):
+        try:
+            return await repository.job_log(job.id, _LOG_LIMIT)
+        except Gone:
+            return None
+        except NotFound:
+            if wait is None:
+                return None
+            await asyncio.sleep(wait)
+    return None
 
 
 def _request_title(attempt: Attempt) -> str:

@@ -26,7 +26,17 @@ from githubkit.cache import MemCacheStrategy
 from githubkit.exception import GitHubException, RateLimitExceeded, RequestError, RequestFailed, RequestTimeout
 
 from app.github.download_address import requests_for
-from app.github.errors import BadCredentials, Conflict, Forbidden, GitHubError, Invalid, NotFound, RateLimited, Unavailable
+from app.github.errors import (
+    BadCredentials,
+    Conflict,
+    Forbidden,
+    GitHubError,
+    Gone,
+    Invalid,
+    NotFound,
+    RateLimited,
+    Unavailable,
+)
 from app.github.retries import RetryPolicy, WritePacer
 from app.redaction import hide_token
 
@@ -328,8 +338,10 @@ def _of_status(status: int, text: str) -> GitHubError:
             return BadCredentials(text)
         case 403 | 451:
             return Forbidden(text)
-        case 404 | 410:
+        case 404:
             return NotFound(text)
+        case 410:
+            return Gone(text)
         case 409:
             return Conflict(text)
         case 429:

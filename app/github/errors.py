@@ -1,7 +1,7 @@
 """The ways in which a call to GitHub can fail. `app.github` raises only these, never a library's exception.
 
 GitHubError
-├── NotFound         does not exist, or this installation cannot see it
+├── NotFound         does not exist, or this installation cannot see it; Gone: it has expired
 ├── Forbidden        the App lacks a permission               permission: "contents=write" where GitHub names it
 ├── BadCredentials   the App's id, key or token is rejected
 ├── RateLimited      GitHub asks for a longer wait than ours  retry_after: seconds
@@ -21,6 +21,10 @@ class GitHubError(Exception):
 
 class NotFound(GitHubError):
     """Does not exist, or this installation cannot see it: GitHub does not distinguish the two."""
+
+
+class Gone(NotFound):
+    """It existed, and will not again (410): a log that has expired."""
 
 
 class Forbidden(GitHubError):

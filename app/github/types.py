@@ -153,6 +153,7 @@ class Job(msgspec.Struct, frozen=True):
     conclusion: str | None = None
     steps: tuple[Step, ...] = ()
     started_at: datetime | None = None
+    completed_at: datetime | None = None
 
     @property
     def failed_step(self) -> Step | None:

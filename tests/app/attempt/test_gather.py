@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,23 @@ async def test_a_log_that_has_expired_is_named_as_gone(red: Red) -> None:
     gathered = await red.gathered()
     assert [job.name for job in gathered.jobs] == ["tests"]
     assert gathered.hints == ("The log of the failing job tests has expired.",)
+
+
+async def test_a_log_that_is_not_stored_yet_is_waited_for(red: Red, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.attempt.gather.LOG_WAITS", (0.01, 0.02, 0.04))
+    red.github.faults.status("GET", f"/repos/{NAME}/actions/jobs/*/logs", 404, times=3)
+    (hint,) = (await red.gathered()).hints
+    assert "error [redacted]" in hint
+    red.github.faults.status("GET", f"/repos/{NAME}/actions/jobs/*/logs", 404, times=9)
+    assert (await red.gathered()).hints == ("The log of the failing job tests has expired.",)
+    assert red.github.faults.waiting[-1].times == 5, "one try, and three more"
+
+
+async def test_an_old_log_that_is_missing_is_not_waited_for(red: Red, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.attempt.gather.FRESH", timedelta(0))
+    red.github.faults.status("GET", f"/repos/{NAME}/actions/jobs/*/logs", 404, times=9)
+    assert (await red.gathered()).hints == ("The log of the failing job tests has expired.",)
+    assert red.github.faults.waiting[-1].times == 8
 
 
 async def test_a_run_that_was_deleted_leaves_what_else_is_known(red: Red) -> None:
