@@ -132,7 +132,8 @@ def _in_node(node: ast.AST) -> Iterator[str]:
 
 def _in_comparison(one: ast.expr, op: ast.cmpop, other: ast.expr) -> Iterator[str]:
     texts = [each.value for each in (one, other) if isinstance(each, ast.Constant) and isinstance(each.value, str | bytes)]
-    if isinstance(op, ORDERED) and any(len(text) != 1 for text in texts):  # `"a" <= c` is a range of characters
+    is_made = any(map(_is_made_text, (one, other)))
+    if isinstance(op, ORDERED) and (is_made or any(len(text) != 1 for text in texts)):  # `"a" <= c` is a range of characters
         yield "texts in an order"
     if isinstance(one, ast.Constant) and isinstance(other, ast.Constant):
         yield "always the same"
@@ -143,6 +144,12 @@ def _in_comparison(one: ast.expr, op: ast.cmpop, other: ast.expr) -> Iterator[st
     for size, number, ways in ((one, other, (ast.Lt, ast.GtE)), (other, one, (ast.Gt, ast.LtE))):
         if _is_size(size) and ((isinstance(op, ways) and _is_number(number, 0)) or _is_negative(number)):
             yield "always the same"
+
+
+def _is_made_text(node: ast.expr) -> bool:
+    """A value that is turned into a text, as in `str(total) >= str(0)`."""
+    called = node.func if isinstance(node, ast.Call) else None
+    return isinstance(node, ast.JoinedStr) or (isinstance(called, ast.Name) and called.id in ("str", "repr", "bin", "hex"))
 
 
 def _is_size(node: ast.expr) -> bool:
