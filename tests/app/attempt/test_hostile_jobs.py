@@ -160,7 +160,8 @@ BEFORE = {
     "daemonises": (step(f"setsid sleep {ASLEEP} >/dev/null 2>&1 &\nsetsid -f sleep {ASLEEP}"), f"red {RED_TEST}"),
     "prints-1-GB": (step("head -c 1000000000 /dev/zero"), f"red {RED_TEST}"),
     "fills-the-disk": (step("for at in $(seq 100); do head -c 60M /dev/zero > big$at; done"), NOT_REACHED + "failed"),
-    "forks": (step("bomb() { bomb | bomb & }; bomb; sleep 0.5"), f"red {RED_TEST}"),
+    # On a busy machine, what is left of it may spoil one of the two base runs.
+    "forks": (step("bomb() { bomb | bomb & }; bomb; sleep 0.5"), (f"red {RED_TEST}", "flaky: ")),
     "kills-all": (step("kill -9 -1"), CRASHED.format("tests")),
     "big-environment": (step(f"{BIG} $GITHUB_ENV"), NOT_REACHED + "failed"),
     "changes-the-tests": (step("echo 'raise SystemExit(0)' > test_a.py"), "red test_a"),
