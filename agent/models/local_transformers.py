@@ -15,10 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jinja2 import TemplateError
+
 from agent.contract.budget import Usage
 from agent.models import snapshots
 from agent.models.values import Answer, Message, Misconfigured, ModelSettings, ModelUnavailable, Timeout, Truncated
 
+_LOADING = threading.Lock()  # callers that come while a model is loaded wait for it: a second copy may not fit into memory
 _ONE_AT_A_TIME = threading.Lock()  # a model uses all cores
 
 
@@ -43,7 +46,8 @@ class LocalTransformers:
         raise ModelUnavailable("a model of a snapshot makes no embeddings here")
 
     def _complete(self, messages: list[Message], until: float, temperature: float) -> Answer:
-        loaded = load(self.settings.name)
+        with _LOADING:
+            loaded = load(self.settings.name)
         if not _ONE_AT_A_TIME.acquire(timeout=max(0.0, until - time.monotonic())):
             raise Timeout("the model was busy", Usage())
         try:
@@ -72,8 +76,11 @@ class _Loaded:
         options["max_new_tokens"] = min(most, room - size) if room else most
         if temperature > 0:
             options["temperature"] = temperature
-        with torch.inference_mode():
-            made = self.model.generate(tokens, attention_mask=torch.ones_like(tokens), **options)[0][size:]
+        try:
+            with torch.inference_mode():
+                made = self.model.generate(tokens, attention_mask=torch.ones_like(tokens), **options)[0][size:]
+        except torch.OutOfMemoryError as error:
+            raise ModelUnavailable(f"not enough memory for a prompt of {size} tokens", Usage(size, 0, 1, 0.0)) from error
         text = str(self.tokenizer.decode(made, skip_special_tokens=True)).replace("\0", "")
         usage = Usage(size, len(made), 1, 0.0)
         if time.monotonic() >= until:
@@ -85,8 +92,12 @@ class _Loaded:
     def _tokens(self, messages: list[Message]) -> Any:
         plain = [dict(message) for message in messages]
         if getattr(self.tokenizer, "chat_template", None):
-            found = self.tokenizer.apply_chat_template(plain, add_generation_prompt=True, return_tensors="pt", return_dict=True)
-            return found["input_ids"]
+            options = {"add_generation_prompt": True, "return_tensors": "pt", "return_dict": True}
+            try:
+                return self.tokenizer.apply_chat_template(plain, **options)["input_ids"]
+            except TemplateError as error:  # some refuse a system message
+                why = str(error)[:300]
+                raise Misconfigured(f"the chat template of the snapshot refuses the conversation: {why}") from error
         text = "\n\n".join(f"{message['role']}:\n{message['content']}" for message in plain)
         return self.tokenizer(f"{text}\n\nassistant:\n", return_tensors="pt")["input_ids"]
 
