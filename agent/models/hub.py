@@ -9,11 +9,13 @@ from agent.models.available import PullFailed
 
 
 def fetch(name: str) -> Path:
-    """Fetch OWNER/NAME, with progress on standard error; finished files are not fetched again. Raises `PullFailed`."""
+    """Fetch OWNER/NAME, with progress on standard error; whole files are not fetched again. Raises `PullFailed`."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     folder = snapshots.folder_of(name)
+    for file in snapshots.cut(folder):
+        file.unlink()  # the library takes a file that it once finished as good, unless it is newer than its record
     try:
         snapshot_download(name, local_dir=folder, allow_patterns=list(snapshots.PATTERNS))
     except GatedRepoError as error:

@@ -18,6 +18,7 @@ from platformdirs import user_data_path
 PREFIXES = ("transformers:", "transformers-4bit:")
 INDEX = "model.safetensors.index.json"
 TOKENIZERS = (("tokenizer.json",), ("tokenizer.model",), ("vocab.json", "merges.txt"))
+OBJECTS = ("config.json", "tokenizer.json", "tokenizer_config.json", INDEX)  # files with a JSON object
 PATTERNS = ("*.json", "*.txt", "*.model", "*.safetensors", "*.jinja")  # what is fetched
 _POINTER = b"version https://git-lfs"
 _HEADER_LIMIT = 100_000_000  # bytes, as safetensors itself
@@ -54,6 +55,12 @@ def problems(folder: Path) -> tuple[str, ...]:
     if not folder.is_dir():
         return (f"{folder} is not a folder.",)
     return tuple(_problems(folder))
+
+
+def cut(folder: Path) -> tuple[Path, ...]:
+    """The files that are there and hold nothing usable, so that only fetching them again helps."""
+    weights = (file for file in folder.glob("*.safetensors") if _broken(file))
+    return (*weights, *(file for name in OBJECTS if (file := folder / name).is_file() and _object(file) is None))
 
 
 def _problems(folder: Path) -> Iterator[str]:

@@ -68,6 +68,15 @@ def test_what_is_missing_or_cut_is_named(spoil: Callable[[Path], object], said: 
     assert said in " ".join(snapshots.problems(folder))
 
 
+def test_only_files_that_are_broken_are_to_be_fetched_again(tmp_path: Path) -> None:
+    folder = snapshot(tmp_path / "coder")
+    assert snapshots.cut(folder) == ()
+    assert snapshots.cut(tmp_path / "none") == ()
+    (folder / "model.safetensors").write_bytes(weights()[:-3])
+    (folder / "tokenizer.json").write_text('{"ver')
+    assert snapshots.cut(folder) == (folder / "model.safetensors", folder / "tokenizer.json")
+
+
 async def test_a_model_that_cannot_be_loaded_is_misconfigured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     async def ignore(_: object) -> None: ...
 

@@ -1,16 +1,21 @@
-"""`selfheal models`, with an Ollama and an OpenAI-compatible server on loopback."""
+"""`selfheal models`, with an Ollama, an OpenAI-compatible server and a Hugging Face hub on loopback."""
 
 from __future__ import annotations
 
 import json
 import os
+import struct
 from pathlib import Path
 
 from tests.app.cli import program
+from tests.standins import hub
 from tests.standins.model import ScriptedModel
 
 ROOT = Path(__file__).resolve().parents[3]
 NOWHERE = "http://127.0.0.1:9"
+HEADER = json.dumps({"w": {"dtype": "F32", "shape": [1000], "data_offsets": [0, 4000]}}).encode()
+WEIGHTS = struct.pack("<Q", len(HEADER)) + HEADER + bytes(4000)
+SNAPSHOT = {"config.json": b'{"model_type": "llama"}', "tokenizer.json": b"{}", "model.safetensors": WEIGHTS}
 
 
 def models(folder: Path, *arguments: str, **settings: str) -> tuple[int, str, str]:
@@ -62,3 +67,56 @@ def test_what_does_not_answer_is_said_and_is_no_error(tmp_path: Path) -> None:
     assert f"no Ollama answers at {NOWHERE}" in err
     code, out, _ = models(tmp_path, MODEL="openai/x", MODEL_API_BASE=NOWHERE)
     assert "no server with a list of models answers" in out
+
+
+def test_a_snapshot_is_fetched_checked_listed_and_mended(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "selfheal" / "snapshots" / "octo" / "coder"
+    with hub.serving() as server:
+        server.models["octo/coder"] = {**SNAPSHOT, "pytorch_model.bin": b"a pickle", "README.md": b"text"}
+        settings = {"HF_ENDPOINT": server.url, "XDG_DATA_HOME": str(tmp_path / "data"), "HOME": str(tmp_path)}
+        code, out, err = models(tmp_path, "pull", "hf:octo/coder", "--yes", **settings)
+        assert (code, out) == (0, f"transformers:octo/coder can be used; it is in {folder}.\n"), err
+        assert sorted(server.fetched) == sorted(SNAPSHOT)  # no pickle
+        assert models(tmp_path, "check", "octo/coder", **settings)[:2] == (0, f"{folder} is complete.\n")
+        assert models(tmp_path, "check", "transformers:octo/coder", **settings)[0] == 0
+        weights = folder / "model.safetensors"
+        times = (weights.stat().st_atime, weights.stat().st_mtime)
+        weights.write_bytes(WEIGHTS[:-100])
+        os.utime(weights, times)  # as after a power failure
+        code, out, _ = models(tmp_path, "check", "octo/coder", **settings)
+        assert code == 1
+        assert "it was cut" in out
+        assert "`selfheal models pull hf:octo/coder`" in out
+        told = json.loads(models(tmp_path, "check", "octo/coder", "--json", **settings)[1])
+        assert (told["complete"], len(told["problems"])) == (False, 1)
+        assert f"snapshot, {folder}\n  transformers:octo/coder\n  model.safetensors has" in models(tmp_path, **settings)[1]
+        server.fetched.clear()
+        code, _, err = models(tmp_path, "pull", "hf:octo/coder", "--yes", **settings)
+        assert code == 0, err
+        assert server.fetched == ["model.safetensors"]
+        assert weights.read_bytes() == WEIGHTS
+
+
+def test_a_snapshot_that_cannot_be_had_is_said(tmp_path: Path) -> None:
+    with hub.serving() as server:
+        server.models = {"octo/gated": SNAPSHOT, "octo/pickled": {**SNAPSHOT, "model.bin": b"a pickle"}}
+        del server.models["octo/pickled"]["model.safetensors"]
+        server.gated.add("octo/gated")
+        settings = {"HF_ENDPOINT": server.url, "XDG_DATA_HOME": str(tmp_path / "data"), "HOME": str(tmp_path)}
+        for name, said in (
+            ("hf:octo/nosuch", "there is no public model octo/nosuch"),
+            ("hf:octo/gated", "octo/gated is gated: accept its terms"),
+            ("hf:octo/pickled", "octo/pickled was fetched, but cannot be used: There are no weights"),
+        ):
+            code, out, err = models(tmp_path, "pull", name, "--yes", **settings)
+            assert (code, out) == (1, "")
+            assert said in err
+    code, _, err = models(tmp_path, "pull", "hf:octo/coder", "--yes", **settings | {"HF_HUB_OFFLINE": "1"})
+    assert code == 1
+    assert "octo/coder could not be fetched" in err
+    assert "HF_HUB_OFFLINE=0" in err
+    for name in ("hf:coder", "hf:../x", "hf:octo/coder/more"):
+        assert models(tmp_path, "pull", name, "--yes", **settings)[0] == 2
+    code, _, err = models(tmp_path, "pull", "hf:octo/coder", **settings)
+    assert code == 2
+    assert "--yes" in err
