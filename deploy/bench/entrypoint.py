@@ -27,9 +27,11 @@ def main(arguments: Sequence[str]) -> int:
     address = os.environ.get("OLLAMA_HOST") or "127.0.0.1:11434"
     url = address if address.startswith("http") else f"http://{address}"
     running: list[subprocess.Popen[bytes]] = []
+    stopped: list[int] = []
 
     def stop(number: int, _: object) -> None:
         """Passes the signal on; the commands clean up and end."""
+        stopped.append(number)
         for process in reversed(running):
             if process.poll() is None:
                 process.send_signal(number)
@@ -48,9 +50,9 @@ def main(arguments: Sequence[str]) -> int:
         environment = {**os.environ, "SELFHEAL_MODEL": f"ollama_chat/{model}", "SELFHEAL_MODEL_API_BASE": url}
         is_pulled = model in known or f"{model}:latest" in known
         pull = ["selfheal", "models", "pull", model, "--yes"]
-        if not is_pulled and (code := _run(pull, environment, running)):
+        if not is_pulled and (code := _run(pull, environment, running, stopped)):
             return code
-        return _run(["selfheal", *with_model(arguments, model)], environment, running)
+        return _run(["selfheal", *with_model(arguments, model)], environment, running, stopped)
     finally:
         ollama.terminate()
         try:
@@ -79,10 +81,12 @@ def _models(ollama: subprocess.Popen[bytes], url: str) -> set[str] | None:
     return None
 
 
-def _run(argv: list[str], environment: dict[str, str], running: list[subprocess.Popen[bytes]]) -> int:
+def _run(argv: list[str], environment: dict[str, str], running: list[subprocess.Popen[bytes]], stopped: list[int]) -> int:
     """Run to the end; the exit code as a shell gives it."""
     process = subprocess.Popen(argv, env=environment)
     running.append(process)
+    for number in stopped[:1]:  # a signal that came before the process was known
+        process.send_signal(number)
     code = process.wait()
     return 128 - code if code < 0 else code
 
