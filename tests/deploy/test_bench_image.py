@@ -118,9 +118,8 @@ def test_a_benchmark_gets_the_model_unless_one_is_named(started: dict[str, str])
 
 def test_a_stop_reaches_both_processes(started: dict[str, str]) -> None:
     script = Path(started["PID_FILE"]).parent / "bin" / "selfheal"
-    script.write_text(
-        '#!/bin/sh\ncase "$*" in "models pull"*) exit 0;; esac\ntrap "exit 130" TERM INT\necho up\nsleep 60 & wait\n'
-    )
+    waits = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(130)); print('up', flush=True); time.sleep(60)"
+    script.write_text(f'#!/bin/sh\ncase "$*" in "models pull"*) exit 0;; esac\nexec {sys.executable} -c "{waits}"\n')
     process = run(started, "bench", "suite")
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
