@@ -26,8 +26,8 @@ screenshots: .venv/.ready-for-tests ## make the pictures in docs/images from rea
 bench: .venv/.ready-for-tests ## measure Selfheal's speed and memory on this machine (FIGURES="webhooks fix": only these; BENCH_ARGS=--json)
 	@$(BIN)/python -m tests.bench $(FIGURES) $(BENCH_ARGS)
 
-# One pytest worker more than cores, as tests also wait. A module's tests run in one worker, so their shared fixtures start once.
-WORKERS := -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadscope --no-loadscope-reorder
+# Two pytest workers more than cores, as tests also wait. A module's tests run in one worker, so their shared fixtures start once.
+WORKERS := -n $$(($$(getconf _NPROCESSORS_ONLN) + 2)) --dist loadscope --no-loadscope-reorder
 
 test: .venv/.ready-for-tests ## run the quick tests (ROOM=agent/guard: those of one room)
 	@$(BIN)/python -m pytest --tier quick $(if $(ROOM),$(ROOM:%=tests/%),$(WORKERS)) $(PYTEST_ARGS)

@@ -323,6 +323,7 @@ def later(text: str, count: int) -> str:
     return text + "".join(f"\n\ndef later_{number}():\n    return {number}\n" for number in range(count))
 
 
+@pytest.mark.long
 async def test_the_commit_that_broke_it_is_found_among_older_ones(bench: Bench) -> None:
     past = Past(*(later(CALC, 6 - count) for count in range(1, 4)), later(FIXED, 2), later(FIXED, 1), FIXED)
     files = {"calc.py": later(CALC, 6), "test_calc.py": TESTS}

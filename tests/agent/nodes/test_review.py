@@ -61,6 +61,7 @@ async def test_every_change_is_read_before_it_is_delivered_however_many_were_rej
     assert not any("review" in doubt for doubt in result.doubts)
 
 
+@pytest.mark.long
 async def test_a_critic_that_is_never_content_ends_with_the_budget_and_nothing_is_delivered(tmp_path: Path) -> None:
     model = Scripted([(each,) for each in CHANGES], rung="model:scripted")
     result, _, server = await healed(tmp_path, model, CAUSE, *[REJECTED] * 3, budget=Budget(iterations=3))

@@ -127,6 +127,7 @@ UNSURE = Reply(
 )
 
 
+@pytest.mark.long
 async def test_an_unsure_diagnosis_has_each_of_its_causes_tried_and_refuted_ones_never_again(tmp_path: Path) -> None:
     again = Reply('{"cause": "B is wrong.", "confidence": 0.9}')
     same = "FUNCTION calc.py::add\n```python\ndef add(a, b):\n    return a - b  # {}\n```\n"

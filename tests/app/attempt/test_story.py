@@ -306,6 +306,7 @@ async def test_a_repair_that_could_not_be_published_is_published_without_another
     assert plant.shown() == [("completed", "success")]
 
 
+@pytest.mark.long
 async def test_what_an_attempt_was_made_from_is_dropped_days_after_its_end(plant: Plant) -> None:
     attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
     await heal(attempt_id, plant.deps)
@@ -332,6 +333,7 @@ async def test_what_an_attempt_was_made_from_is_dropped_days_after_its_end(plant
         assert list(await session.scalars(select(BlobRow.sha256))) == [kept[0]], "what a younger attempt put again stays"
 
 
+@pytest.mark.long
 async def test_a_later_attempt_learns_from_an_earlier_one_of_its_repository(plant: Plant) -> None:
     first = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
     await heal(first, plant.deps)

@@ -173,6 +173,7 @@ async def test_a_repository_can_only_ask_for_more_review_than_the_operator(plant
     assert (await plant.attempt(attempt_id)).status == "waiting"
 
 
+@pytest.mark.long
 async def test_a_waiting_attempt_whose_commit_is_left_behind_is_superseded(plant: Plant) -> None:
     attempt_id = await asking(plant)
     await plant.github.push(NAME, "main", {"calc.py": "def add(a, b):\n    return a + b\n"})

@@ -22,6 +22,7 @@ pytestmark = [
 CREATE = "POST /v2/sandboxes"
 
 
+@pytest.mark.long
 async def test_until_our_template_is_built_the_public_one_is_prepared(e2b: E2B, tmp_path: Path) -> None:
     e2b.machines.templates = (TEMPLATE,)
     account = replace(e2b.account, timeouts=Timeouts(call=5.0, create=5.0, line=10.0))

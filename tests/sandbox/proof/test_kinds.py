@@ -48,6 +48,7 @@ async def test_containers_hold(kind: str, tmp_path: Path) -> None:
     assert wrong(found) == {}
 
 
+@pytest.mark.long
 async def test_a_machine_at_e2b_holds(tmp_path: Path) -> None:
     async with backends.e2b(tmp_path) as backend:
         assert isinstance(backend.sandboxes, E2BSandboxes)

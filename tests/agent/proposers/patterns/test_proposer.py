@@ -181,6 +181,7 @@ async def test_what_the_docstring_promises_decides_between_changes_that_pass(hea
     assert code.replace("a - b", "a + b") in afters(proposal)[1:]
 
 
+@pytest.mark.long
 async def test_a_module_that_cannot_be_imported_is_searched_with_fresh_imports(heal: Heal) -> None:
     code = "NAMES = ['a', 'b', 'c']\nLAST = NAMES[3]\n\ndef f():\n    return LAST\n"
     tests = "from m import f\n\ndef test_f():\n    assert f() == 'c'\n"

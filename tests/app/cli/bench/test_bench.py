@@ -160,6 +160,7 @@ def test_tasks_are_healed_scored_kept_and_not_done_twice(cache: Path, tmp_path: 
     assert "pass another file to --resume" in said
 
 
+@pytest.mark.long
 def test_unsure_changes_are_judged_and_the_confidence_is_fitted_on_them(cache: Path, tmp_path: Path) -> None:
     state, out_file = tmp_path / "small.jsonl", tmp_path / "confidence.json"
     options = ("--data", tasks(tmp_path, HEALABLE), "--budget", "20", "--resume", str(state), "--min-confidence", "1", "--json")

@@ -152,6 +152,7 @@ def test_applied_the_checkout_is_green_and_json_is_one_object(cache: Path, check
     git(checkout, "apply", "--reverse", "--check", "-", input=told["diff"])
 
 
+@pytest.mark.long
 def test_an_unsure_change_is_shown_and_not_written(cache: Path, checkout: Path) -> None:
     before = fingerprint(checkout)
     code, out, said = fix(cache, checkout, "--apply", "--json", "--min-confidence", "1")
