@@ -169,6 +169,13 @@ class Settings(BaseSettings):
         description="Whether to rerun failed jobs once if the failure is flaky or outside the code. A repository's `rerun` key "
         "overrides this. The App needs the permission `actions: write`.",
     )
+    wait_for_runs_seconds: float = Field(
+        60.0,
+        ge=0,
+        le=600,
+        description="How long an attempt waits for other workflows of its commit that still run, in seconds, so that it "
+        "repairs all failures together. A workflow that fails later starts a further attempt.",
+    )
     keep_days: float = Field(
         14.0,
         gt=0,

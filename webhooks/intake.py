@@ -29,6 +29,7 @@ class RepairRequest:
     head_sha: str | None
     head_branch: str | None
     run_id: int | None = None  # the failing workflow run
+    run_attempt: int | None = None  # GitHub's count of its reruns, from 1
     check_run_id: int | None = None
     check_suite_id: int | None = None
     pull_number: int | None = None
@@ -36,6 +37,7 @@ class RepairRequest:
     sender: str | None = None  # login of the person whose permission the worker checks
     title: str = ""  # for people: "CI / tests", "/heal by alice"
     flaky: bool = False  # repair flaky failures too
+    is_news: bool = False  # if unknown, it starts a further attempt of a commit whose attempt did not see it
 
     @property
     def by_command(self) -> bool:

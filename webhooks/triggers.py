@@ -6,7 +6,7 @@ A command is `/heal` or `/heal flaky` at the start of a line of a comment, outsi
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeVar
 
 import msgspec
@@ -107,7 +107,12 @@ def on_workflow_run(event: WorkflowRun) -> RepairRequest | Ignored:
         return Ignored(f"the run ended with {_line(run.conclusion)}")
     if event.repository is not None and run.head_repository is not None and run.head_repository.id != event.repository.id:
         return _FORK
-    return _automatic(event, "workflow_run", run.head_sha, run.head_branch, run.name, run_id=run.id)
+    request = _automatic(event, "workflow_run", run.head_sha, run.head_branch, run.name, run_id=run.id)
+    if isinstance(request, Ignored):
+        return request
+    # A schedule repeats a failure of the same commit, and so does the rerun of a bot, such as our own.
+    by_bot = (run.run_attempt or 1) > 1 and (run.triggering_actor is None or run.triggering_actor.type != "User")
+    return replace(request, run_attempt=run.run_attempt or 1, is_news=run.event != "schedule" and not by_bot)
 
 
 def on_check_run(event: CheckRun, own_app_id: int | None = None) -> RepairRequest | Ignored:
@@ -227,8 +232,17 @@ def _automatic(
         return Ignored("no branch of this repository points to this commit (it belongs to a fork, or to a tag)", refused=True)
     if branch.startswith(OWN_BRANCHES):
         return Ignored("the branch belongs to Selfheal")
-    ids = (run_id, check_run_id, check_suite_id)
-    return RepairRequest(source, event.installation.id, _ref(event.repository), head_sha, branch, *ids, title=_line(title))
+    return RepairRequest(
+        source,
+        event.installation.id,
+        _ref(event.repository),
+        head_sha,
+        branch,
+        run_id,
+        check_run_id=check_run_id,
+        check_suite_id=check_suite_id,
+        title=_line(title),
+    )
 
 
 def _branch_here(repository: Repository | None, pulls: list[PullLink]) -> str | None:

@@ -6,7 +6,8 @@ Only reads from GitHub. If the attempt cannot continue, the result is a `NoRepai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+import time
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -16,6 +17,7 @@ from agent.ci.job.selection import FailedJob
 from agent.ci.logs import Cause, LogReading, excerpt, read_log, read_seed
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
+from agent.contract import words
 from agent.contract.last_good import LastGood
 from agent.contract.outcome import NoRepair, Outcome
 from app.attempt.last_good import find_last_good
@@ -29,6 +31,7 @@ from webhooks.intake import RepairRequest
 
 _MAX_JOBS = 8  # failing jobs to read; more of them rarely have more causes
 FRESH = timedelta(minutes=2)  # after a job has ended, its log may not be stored yet
+_POLL = 5.0  # seconds between two looks at runs that have not ended
 LOG_WAITS = (1.0, 2.0, 4.0, 8.0)  # seconds
 _LOG_LIMIT = 4 * 1024 * 1024  # bytes
 
@@ -97,6 +100,24 @@ async def has_moved(head: HeadCommit, repository: Repository) -> NoRepair | None
         f"The newest commit of {head.branch} is now `{now[:10]}`, not `{head.sha[:10]}`.",
         "Nothing to do: if the newer commit fails too, it gets its own attempt.",
     )
+
+
+async def wait_for_runs(
+    head: HeadCommit, repository: Repository, seconds: float, tell: Callable[[str], Awaitable[None]]
+) -> None:
+    """Wait until no workflow of the commit runs any more, so that one attempt repairs all their failures; at most `seconds`.
+
+    `tell` is called once, and only if there is something to wait for.
+    """
+    told, until = False, time.monotonic() + seconds
+    while pending := [run for run in await repository.runs(head.sha) if run.is_pending]:
+        left = until - time.monotonic()
+        if left <= 0:
+            return
+        if not told:
+            await tell(f"Waiting for {words.counted(len(pending), 'other workflow')} of this commit")
+            told = True
+        await asyncio.sleep(min(_POLL, left))
 
 
 async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, secrets: Collection[str]) -> Gathered | NoRepair:

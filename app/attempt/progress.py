@@ -46,6 +46,7 @@ def publication_of(attempt: Attempt, secrets: tuple[str, ...]) -> Publication:
         head_branch=attempt.head_branch,
         run_title=request.title,
         pull_number=request.pull_number,
+        answered=attempt.answered_at.strftime("%Y%m%dT%H%M%S") if attempt.answered_at else "",
         by_command=attempt.by_command,
         secrets=secrets,
     )

@@ -27,7 +27,7 @@ from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.question import Waiting
 from agent.engine import Engine
 from agent.models import tracing
-from app.attempt.gather import Gathered, HeadCommit, gather, has_moved, resolve_head
+from app.attempt.gather import Gathered, HeadCommit, gather, has_moved, resolve_head, wait_for_runs
 from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, publication_of, react, report_end, rerun
 from app.github.client import GitHub
 from app.github.errors import (
@@ -72,6 +72,7 @@ class Deps:
     max_tries: int
     secrets: tuple[str, ...]  # exact texts that are never published
     rerun: Literal["never", "once"] = "never"  # failed jobs, if the repository does not configure it
+    wait_for_runs: float = 0.0  # seconds that an automatic attempt waits for other workflows of its commit
     embedder: Embedder | None = None  # finds memories by meaning, in addition to words
 
 
@@ -166,9 +167,8 @@ async def _run(work: Work) -> None:
     publication = publication_of(work.attempt, work.deps.secrets)
     await publish.progress(publication, work.writing, None)
 
-    await lease.record(StepStarted(step="gather", text="Reading the failing jobs"))
     with tracing.step("gather", attempt.id):
-        gathered = await has_moved(head, work.reading) or await gather(attempt, head, work.reading, work.deps.secrets)
+        gathered = await has_moved(head, work.reading) or await _gather(work, head)
     if isinstance(gathered, NoRepair):
         await _explain(work, publication, gathered)
         return
@@ -193,6 +193,22 @@ async def _run(work: Work) -> None:
             await _publish(work, head, publication, result)
         else:
             await _explain(work, publication, result)
+
+
+async def _gather(work: Work, head: HeadCommit) -> Gathered | NoRepair:
+    """All failing jobs of the commit. A workflow that fails later starts a further attempt."""
+    lease, attempt = work.lease, work.attempt
+
+    async def tell(text: str) -> None:
+        await lease.record(StepStarted(step="gather", text=text))
+
+    if not attempt.by_command:
+        await wait_for_runs(head, work.reading, work.deps.wait_for_runs, tell)
+    await tell("Reading the failing jobs")
+    while True:
+        gathered = await gather(attempt, head, work.reading, work.deps.secrets)
+        if isinstance(gathered, NoRepair) or await lease.gathered({(run.id, run.attempt): run.name for run in gathered.runs}):
+            return gathered
 
 
 def _narrowed(quotas: Quotas, by: DailyQuota) -> Quotas:

@@ -66,11 +66,14 @@ class Repository:
     async def run(self, run_id: int) -> WorkflowRun:
         return parsed(WorkflowRun, await self._channel.get(f"{self._path}/actions/runs/{run_id}"))
 
+    async def runs(self, head_sha: str) -> tuple[WorkflowRun, ...]:
+        """The latest attempt of each workflow run of a commit."""
+        listing = self._channel.listing(f"{self._path}/actions/runs", "workflow_runs", head_sha=head_sha)
+        return tuple([parsed(WorkflowRun, item) async for item in listing])
+
     async def failing_runs(self, head_sha: str) -> tuple[WorkflowRun, ...]:
         """The workflow runs of a commit whose latest attempt failed."""
-        listing = self._channel.listing(f"{self._path}/actions/runs", "workflow_runs", head_sha=head_sha)
-        runs = [parsed(WorkflowRun, item) async for item in listing]
-        return tuple(run for run in runs if run.conclusion in FAILING)
+        return tuple(run for run in await self.runs(head_sha) if run.conclusion in FAILING)
 
     async def passed_runs(self, run: WorkflowRun, branch: str) -> tuple[WorkflowRun, ...]:
         """The newest successful runs of the run's workflow on a branch of this repository; at most 20 are read."""

@@ -119,6 +119,7 @@ class WorkflowRun(
     url: str  # for people
     title: str | None = None
     event: str = ""  # "push", "pull_request", …
+    status: str | None = None
     conclusion: str | None = None
     attempt: int = 1
     number: int = 0  # among the runs of its workflow, from 1
@@ -126,6 +127,11 @@ class WorkflowRun(
     head_sha: str = ""
     head_repository: Minimal | None = None  # None: that fork was deleted
     pull_requests: tuple[PullLink, ...] | None = None  # open ones with this head; none of forks
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it ends without a person: one that waits for an approval does not."""
+        return self.status in ("queued", "requested", "pending", "in_progress")
 
     @property
     def path(self) -> str:

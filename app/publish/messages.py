@@ -41,6 +41,7 @@ class Publication:
     run_url: str = ""  # "" if there is no run
     pull_number: int | None = None  # the pull request with this head
     by_command: bool = False  # requested by a comment in that pull request
+    answered: str = ""  # when a person last answered a question, which starts a new check run
     secrets: tuple[str, ...] = field(default=(), repr=False)  # this installation's secrets, to redact
 
 

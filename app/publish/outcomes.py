@@ -1,29 +1,20 @@
-"""The text of each outcome: its sentence, the next step for people, and the conclusion of the check run. A constant table."""
+"""The text of each outcome: its sentence, and the next step for people. A constant table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from agent.contract.outcome import NoRepair, Outcome
-
-if TYPE_CHECKING:  # keeps GitHub's client out of `selfheal fix`
-    from app.github.types import Conclusion
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeText:
-    """The text of an outcome, and the conclusion of its check run.
-
-    The conclusion is never `failure`, as Selfheal's own check must not block a merge. It is `action_required` if only a person
-    can continue.
-    """
+    """The text of an outcome."""
 
     sentence: str
     next_step: str
-    conclusion: Conclusion
 
 
 FOUND = "Selfheal found what broke the tests. A person must decide whether the change or the test is right."
@@ -33,66 +24,52 @@ NOTHING_TO_HEAL = "No failure that this change caused was found here."  # on a c
 OUTCOME_TEXTS: Mapping[Outcome, OutcomeText] = MappingProxyType(
     {
         Outcome.HEALED: OutcomeText(
-            "Selfheal found a verified repair.", "Review the pull request. Selfheal never merges by itself.", "success"
+            "Selfheal found a verified repair.", "Review the pull request. Selfheal never merges by itself."
         ),
         Outcome.NOT_REPRODUCED: OutcomeText(
             "The failure did not occur in the sandbox.",
             "Compare the sandbox's environment with your CI's, or rerun the job.",
-            "neutral",
         ),
         Outcome.FLAKY: OutcomeText(
             "The failure depends on chance or on the environment.",
             "Check the tests named above for dependence on time, order, randomness or shared state. No code was changed.",
-            "neutral",
         ),
         Outcome.INFRASTRUCTURE: OutcomeText(
             "The CI run or the sandbox failed for a reason outside the code.",
             "Rerun the job. If it fails again, see the reason above.",
-            "neutral",
         ),
         Outcome.NEEDS_SERVICES: OutcomeText(
             "The tests need a service that the sandbox does not provide.",
             "Make the tests start the service themselves, or list tests that run without it in `.github/selfheal.yml`.",
-            "action_required",
         ),
         Outcome.NEEDS_SECRET: OutcomeText(
             "The failing step needs a secret, and the sandbox never contains secrets.",
             "Check the secret in your CI's settings, or list tests that run without it in `.github/selfheal.yml`.",
-            "action_required",
         ),
         Outcome.NEEDS_TEST_CHANGE: OutcomeText(
             "The code contradicts a test or another protected file. A person must decide which is right.",
             "Decide whether the test or the code is correct. `allow_test_edits` in `.github/selfheal.yml` allows such repairs.",
-            "action_required",
         ),
         Outcome.SUPERSEDED: OutcomeText(
-            "The branch changed before the repair was finished.", "No action needed. Only the newest commit matters.", "neutral"
+            "The branch changed before the repair was finished.", "No action needed. Only the newest commit matters."
         ),
         Outcome.NOTHING_FAILED: OutcomeText(
             "No failing check was found at this commit.",
             "If a check fails, add its command to `.github/selfheal.yml`.",
-            "neutral",
         ),
         Outcome.OUT_OF_BUDGET: OutcomeText(
             "The budget or a time limit ran out before a repair was verified.",
             "Raise the budget, or use the diagnosis and lessons below to fix it yourself.",
-            "neutral",
         ),
         Outcome.GAVE_UP: OutcomeText(
             "Selfheal found no change that fixes the failing checks without breaking others.",
             "Use the diagnosis and the failed changes below to fix it yourself, or configure a stronger model.",
-            "neutral",
         ),
-        Outcome.REFUSED: OutcomeText(
-            "Selfheal cannot carry out this attempt.", "The reason above says what prevents it.", "neutral"
-        ),
-        Outcome.CANCELLED: OutcomeText(
-            "The attempt was cancelled.", "To start a new one, comment `/heal` on a pull request.", "cancelled"
-        ),
+        Outcome.REFUSED: OutcomeText("Selfheal cannot carry out this attempt.", "The reason above says what prevents it."),
+        Outcome.CANCELLED: OutcomeText("The attempt was cancelled.", "To start a new one, comment `/heal` on a pull request."),
         Outcome.ERROR: OutcomeText(
             "Selfheal failed with an internal error.",
             "This says nothing about your code. The operator can look up the attempt's id in Selfheal's log.",
-            "neutral",
         ),
     }
 )

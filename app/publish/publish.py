@@ -56,9 +56,9 @@ async def progress(publication: Publication, repository: Repository, step: str |
 
 
 async def question(publication: Publication, asked: Question, repository: Repository) -> None:
-    """Show on the failing commit a question and how to answer it."""
+    """Show on the failing commit a question and how to answer it, in a check run that is complete: the answer may take days."""
     summary = messages.question_summary(publication, asked)
-    await _report(publication, repository, "in_progress", "Waiting for approval", summary)
+    await _report(publication, repository, "completed", "Waiting for approval", summary)
 
 
 async def pull_request(publication: Publication, repair: Repair, repository: Repository) -> Published | NoRepair:
@@ -210,8 +210,7 @@ def _unix(text: str) -> str:
 
 
 async def _conclude(publication: Publication, repository: Repository, outcome: Outcome, summary: str) -> None:
-    ending = OUTCOME_TEXTS[outcome]
-    await _report(publication, repository, "completed", ending.sentence, summary, ending.conclusion)
+    await _report(publication, repository, "completed", OUTCOME_TEXTS[outcome].sentence, summary)
 
 
 async def _report(
@@ -220,11 +219,12 @@ async def _report(
     status: Status,
     title: str,
     summary: str,
-    conclusion: Conclusion | None = None,
 ) -> None:
+    """The conclusion is always `neutral`: on a red commit, `success` would deceive, and any other could block a merge."""
     output = CheckOutput(title, summary)
-    report = CheckReport(CHECK, publication.head_sha, publication.attempt_id, status, output, conclusion)
-    await repository.report_check(report)
+    conclusion: Conclusion | None = "neutral" if status == "completed" else None
+    external_id = "-".join(part for part in (publication.attempt_id, publication.answered) if part)
+    await repository.report_check(CheckReport(CHECK, publication.head_sha, external_id, status, output, conclusion))
 
 
 async def _answer(publication: Publication, repository: Repository, text: str) -> None:

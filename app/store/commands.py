@@ -13,10 +13,11 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, and_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.store.deliveries import attempt_row, request_row
+from app.store.deliveries import attempt_row
 from app.store.leases import quotas
 from app.store.models import AttemptRow, CommandRow, DeliveryRow, RepositoryRow, RequestRow
 from app.store.store import Store
+from app.store.values import request_row
 from webhooks.intake import RepairRequest, RepositoryRef
 
 _MOST = 100  # commands of one pull request that are decided together

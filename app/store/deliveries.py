@@ -12,13 +12,13 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from agent.contract.outcome import Outcome
 from app.store.leases import changes
 from app.store.models import AttemptRow, CommandRow, DeliveryRow, InstallationRow, PullRequestRow, RepositoryRow, RequestRow
-from app.store.values import REQUEST_FIELDS
+from app.store.values import request_row
 from webhooks.intake import (
     Decision,
     Delivery,
@@ -41,12 +41,28 @@ _Head = tuple[int, str]  # repository, commit
 
 # Built once: SQLAlchemy caches the compiled SQL with the statement.
 _DELIVERIES = select(DeliveryRow.guid, DeliveryRow.attempt_id).where(DeliveryRow.guid.in_(bindparam("guids", expanding=True)))
-_ATTEMPTS = select(
-    AttemptRow.repository_id, AttemptRow.head_sha, AttemptRow.automatic_sha, AttemptRow.number, AttemptRow.id
-).where(
-    AttemptRow.repository_id.in_(bindparam("repositories", expanding=True)),
-    AttemptRow.head_sha.in_(bindparam("shas", expanding=True)),
+_ATTEMPTS = (
+    select(
+        AttemptRow.repository_id,
+        AttemptRow.head_sha,
+        AttemptRow.automatic_sha,
+        AttemptRow.number,
+        AttemptRow.id,
+        # It may miss what fails from now on.
+        or_(AttemptRow.status == "ended", and_(AttemptRow.status == "running", AttemptRow.gathered_at.is_not(None))),
+    )
+    .where(
+        AttemptRow.repository_id.in_(bindparam("repositories", expanding=True)),
+        AttemptRow.head_sha.in_(bindparam("shas", expanding=True)),
+    )
+    .with_for_update(read=True)  # its worker must not stop looking for failures before this one is stored
 )
+_RUNS = (
+    select(AttemptRow.repository_id, AttemptRow.head_sha, RequestRow.run_id, RequestRow.run_attempt)
+    .join(RequestRow, RequestRow.attempt_id == AttemptRow.id)
+    .where(RequestRow.run_id.in_(bindparam("runs", expanding=True)))
+)
+_MOST_ATTEMPTS = 10  # of one commit, to stop a loop
 _REPOSITORIES = select(RepositoryRow).where(RepositoryRow.id.in_(bindparam("ids", expanding=True)))
 _INSTALLATIONS = select(InstallationRow.id).where(InstallationRow.id.in_(bindparam("ids", expanding=True)))
 
@@ -218,19 +234,37 @@ def _attempts(connection: Connection, requests: Sequence[RepairRequest], now: da
     repositories, shas = ({head[part] for head in heads} for part in (0, 1))
     automatic: dict[_Head, str] = {}
     numbers: dict[_Head, int] = {}
-    for repository_id, sha, automatic_sha, number, attempt_id in connection.execute(
+    closed: set[_Head] = set()
+    for repository_id, sha, automatic_sha, number, attempt_id, is_closed in connection.execute(
         _ATTEMPTS, {"repositories": list(repositories), "shas": list(shas)}
     ):
         head = repository_id, sha
         numbers[head] = max(numbers.get(head, 0), number or 0)
         if automatic_sha is not None:
             automatic[head] = attempt_id
+            if is_closed:
+                closed.add(head)
+    for head, request in _unseen(connection, [request for request in requests if _head(request) in closed]).items():
+        if numbers[head] < _MOST_ATTEMPTS:
+            earlier = automatic.pop(head)
+            connection.execute(update(AttemptRow).where(AttemptRow.id == earlier).values(automatic_sha=None))
+            heads[head] = request
     created = {
         head: attempt_row(request, numbers.get(head, 0) + 1, now) for head, request in heads.items() if head not in automatic
     }
     if created:
         connection.execute(insert(AttemptRow), list(created.values()))
     return automatic | {head: row["id"] for head, row in created.items()}
+
+
+def _unseen(connection: Connection, requests: Sequence[RepairRequest]) -> dict[_Head, RepairRequest]:
+    """The first request of each head that is news, and of a run that no attempt of the head knows."""
+    news = [request for request in requests if request.is_news]
+    if not news:
+        return {}
+    known = {tuple(row) for row in connection.execute(_RUNS, {"runs": [request.run_id for request in news]})}
+    unseen = (request for request in reversed(news) if (*_head(request), request.run_id, request.run_attempt) not in known)
+    return {_head(request): request for request in unseen}
 
 
 def _head(request: RepairRequest) -> _Head:
@@ -260,11 +294,6 @@ def _new_id(now: datetime) -> str:
     As with ULIDs, the time keeps the ids of one transaction together in the indexes, which saves writing pages.
     """
     return f"{int(now.timestamp() * 256) % 2**32:08x}{secrets.token_hex(12)}"
-
-
-def request_row(request: RepairRequest, attempt_id: str, now: datetime) -> dict[str, Any]:
-    """The row of a trigger of an attempt."""
-    return {"attempt_id": attempt_id, "created_at": now, **{name: getattr(request, name) for name in REQUEST_FIELDS}}
 
 
 def _delivery_row(delivery: Delivery, decision: Decision, attempt_id: str | None, now: datetime) -> dict[str, Any]:

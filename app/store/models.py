@@ -130,7 +130,7 @@ class AttemptRow(Base):
 
     __tablename__ = "attempts"
     __table_args__ = (
-        # One automatic attempt per head; NULLs (of commands) are distinct.
+        # One automatic attempt per head that new failures join; NULLs (of commands and earlier attempts) are distinct.
         UniqueConstraint("repository_id", "automatic_sha"),
         # At most one attempt of a head runs at a time.
         UniqueConstraint("repository_id", "running_sha"),
@@ -196,6 +196,7 @@ class AttemptRow(Base):
     cost_reserved: Mapped[float | None] = mapped_column(Double)
     created_at: Mapped[datetime] = mapped_column(index=True)
     started_at: Mapped[datetime | None]
+    gathered_at: Mapped[datetime | None]  # when it knew all failing runs; it does not see later ones
     ended_at: Mapped[datetime | None]
 
     repository: Mapped[RepositoryRow] = relationship(lazy="raise")
@@ -222,6 +223,7 @@ class RequestRow(Base):
     attempt_id: Mapped[str] = mapped_column(ForeignKey("attempts.id"), index=True)
     source: Mapped[str] = mapped_column(Words(16))
     run_id: Mapped[int | None]
+    run_attempt: Mapped[int | None]
     check_run_id: Mapped[int | None]
     check_suite_id: Mapped[int | None]
     pull_number: Mapped[int | None]

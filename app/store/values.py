@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -17,8 +17,9 @@ from webhooks.intake import RepairRequest, RepositoryRef
 Status = Literal["queued", "running", "waiting", "ended"]
 Trigger = Literal["automatic", "command", "fork"]
 REQUEST_FIELDS = (
-    "source", "run_id", "check_run_id", "check_suite_id", "pull_number", "comment_id", "sender", "title", "flaky",
-)  # fmt: skip
+    *("source", "run_id", "run_attempt", "check_run_id", "check_suite_id", "pull_number", "comment_id"),
+    *("sender", "title", "flaky"),
+)
 """Fields that a `RepairRequest` and a row of `requests` share."""
 _SAME_FIELDS = (
     *("id", "installation_id", "head_sha", "head_branch", "number", "reason", "next_step", "tries", "answered_at"),
@@ -150,3 +151,8 @@ def attempt_of(row: AttemptRow) -> Attempt:
         pull_request=PullRequestRecord(pull.number, pull.branch, pull.url, pull.state) if pull else None,
         usage=Usage(row.tokens_in, row.tokens_out, row.calls, row.cost),
     )
+
+
+def request_row(request: RepairRequest, attempt_id: str, now: datetime) -> dict[str, Any]:
+    """The row of a trigger of an attempt."""
+    return {"attempt_id": attempt_id, "created_at": now, **{name: getattr(request, name) for name in REQUEST_FIELDS}}

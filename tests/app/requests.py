@@ -16,7 +16,7 @@ from webhooks.intake import Decision, Delivery, RepairRequest, RepositoryRef
 
 REPOSITORY = RepositoryRef(7, "octo/calculator", "main")
 SHA = "a" * 40
-RUN = RepairRequest("workflow_run", 11, REPOSITORY, SHA, "main", run_id=1, title="CI")
+RUN = RepairRequest("workflow_run", 11, REPOSITORY, SHA, "main", run_id=1, run_attempt=1, title="CI", is_news=True)
 COMMAND = RepairRequest(
     "comment", 11, REPOSITORY, None, None, pull_number=3, comment_id=5, sender="alice", title="/heal by alice"
 )

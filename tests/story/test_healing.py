@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from agent.contract.events import StepStarted
 from agent.contract.outcome import Outcome
 from tests.app.waiting import until
 from tests.story.story import Story, tidy
@@ -52,7 +53,7 @@ async def test_a_failing_run_becomes_one_verified_pull_request(story: Story) -> 
     for said in ("test_calculator.py::test_all_there_is", "1 of 1", "Reflection log", "no network"):
         assert said in pull.body
     (run,) = story.github.check_runs("acme/shelf")
-    assert (run.head_sha, run.status, run.conclusion) == (sha, "completed", "success")
+    assert (run.head_sha, run.status, run.conclusion) == (sha, "completed", "neutral")
 
     await story.github.settled()
     assert len(await story.store.attempts(repository="acme/shelf")) == 1, "what Selfheal pushes starts no attempt"
@@ -93,6 +94,32 @@ async def test_a_readers_command_is_refused_without_noise(story: Story) -> None:
     assert [reaction.content for reaction in story.github.reactions("acme/refused")] == ["confused"]
     assert await story.store.attempts(repository="acme/refused") == []
     assert len(story.github.comments("acme/refused", pull.number)) == 1, "only the person's own comment"
+
+
+SLOW = """\
+name: Slow
+on: push
+jobs:
+  slow:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - run: sleep 6
+      - run: test ! -e broken.txt
+"""
+
+
+@pytest.mark.long
+async def test_a_workflow_that_is_still_running_is_waited_for(story: Story) -> None:
+    await story.repository("acme/two", {**CALCULATOR, ".github/workflows/slow.yml": SLOW})
+    await story.push("acme/two", {"broken.txt": "yes\n", **BROKEN})
+
+    attempt = await story.ended("acme/two")
+
+    steps = [stored.event.text for stored in await story.store.timeline(attempt.id) if isinstance(stored.event, StepStarted)]
+    assert "Waiting for 1 other workflow of this commit" in steps
+    titles = {request.title for request in attempt.requests}
+    assert titles == {"CI", "Slow"}, attempt.reason
 
 
 async def test_a_bug_beyond_the_patterns_ends_as_gave_up_with_its_log(story: Story) -> None:

@@ -93,6 +93,22 @@ def test_failing_conclusions_ask_for_an_attempt(conclusion: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "is_news"),
+    [
+        ({"event": "push"}, True),
+        ({"event": "schedule"}, False),
+        ({"run_attempt": 2, "triggering_actor": {"login": "alice", "type": "User"}}, True),
+        ({"run_attempt": 2, "triggering_actor": {"login": "selfheal[bot]", "type": "Bot"}}, False),
+        ({"run_attempt": 1, "triggering_actor": {"login": "renovate[bot]", "type": "Bot"}}, True),
+    ],
+)
+def test_only_some_failures_of_a_known_commit_are_news(fields: dict[str, Any], is_news: bool) -> None:
+    request = decided("workflow_run", BASE | {"action": "completed", "workflow_run": {**RUN["workflow_run"], **fields}})
+    assert isinstance(request, RepairRequest)
+    assert (request.run_attempt, request.is_news) == (fields.get("run_attempt", 1), is_news)
+
+
+@pytest.mark.parametrize(
     "conclusion", ["success", "neutral", "cancelled", "skipped", "stale", "action_required", "startup_failure", None]
 )
 @pytest.mark.parametrize(("event", "payload"), [("workflow_run", RUN), ("check_run", CHECK), ("check_suite", SUITE)])

@@ -144,6 +144,7 @@ async def _assign(session: AsyncSession, row: AttemptRow, worker: str, now: date
     row.status, row.running_sha, row.due_at = "running", row.head_sha, None
     row.tries += 1
     row.started_at = row.started_at or now
+    row.gathered_at = None  # it gathers again
     return None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import TypeVar
@@ -32,10 +32,11 @@ from app.store.leases import changes, quotas
 from app.store.leases.claims import Claimed, HeadBusy, NotClaimed, Postponed, Terms, claim, take
 from app.store.leases.heartbeat import LeaseLost, RowLease, held
 from app.store.leases.quotas import Allowance, Quotas
-from app.store.models import AttemptRow, PullRequestRow
+from app.store.models import AttemptRow, PullRequestRow, RequestRow
 from app.store.queries import read_attempt
 from app.store.text import storable
-from app.store.values import Attempt, PullRequestRecord
+from app.store.values import Attempt, PullRequestRecord, request_row
+from webhooks.intake import RepairRequest
 
 T = TypeVar("T")
 DIFF_SHOWN = 20_000  # characters of a diff in the timeline
@@ -75,6 +76,14 @@ class Lease(RowLease):
     async def set_head(self, sha: str, branch: str) -> Attempt:
         """Set the commit of a command's attempt, and its number. Raises `HeadBusy`, which returns the attempt to the queue."""
         return await self._patiently(lambda: self._set_head(sha, branch))
+
+    async def gathered(self, runs: Mapping[tuple[int, int], str]) -> bool:
+        """Record the titles of the failing runs that the attempt has seen, by id and number of the run's attempt.
+
+        From then on, a failure of another run starts a further attempt. False if one has joined this attempt meanwhile; then
+        nothing is recorded.
+        """
+        return await self._patiently(lambda: self._gathered(runs))
 
     async def reserve(self, narrowed: Callable[[Quotas], Quotas]) -> Allowance | str:
         """What the attempt may spend within the repository's own, narrower quotas; a sentence if nothing is left of one.
@@ -161,6 +170,29 @@ class Lease(RowLease):
         except IntegrityError as error:
             raise HeadBusy from error
         return self.attempt
+
+    async def _gathered(self, runs: Mapping[tuple[int, int], str]) -> bool:
+        at_claim = {request.run_id for request in self.attempt.requests}
+        async with self._fenced() as (session, row):
+            requests = select(RequestRow.run_id, RequestRow.run_attempt).where(RequestRow.attempt_id == row.id)
+            known = {(run_id, attempt) for run_id, attempt in await session.execute(requests)}
+            if any(run_id not in at_claim and (run_id, attempt) not in runs for run_id, attempt in known):
+                return False
+            now = self._clock.now()
+            for run_id, attempt in sorted(runs.keys() - known):
+                seen = RepairRequest(
+                    "workflow_run",
+                    self.attempt.installation_id,
+                    self.attempt.repository,
+                    row.head_sha,
+                    row.head_branch,
+                    run_id,
+                    attempt,
+                    title=runs[run_id, attempt],
+                )
+                session.add(RequestRow(**request_row(seen, row.id, now)))
+            row.gathered_at = now
+            return True
 
     async def _reserve(self, within: Quotas) -> Allowance | str:
         async with self._database.write() as session:

@@ -146,7 +146,7 @@ async def test_a_second_command_of_a_busy_head_waits(plant: Plant) -> None:
 
 @pytest.mark.parametrize(
     ("status", "outcome", "conclusion"),
-    [(404, Outcome.CANCELLED, "cancelled"), (403, Outcome.REFUSED, "neutral"), (422, Outcome.ERROR, "neutral")],
+    [(404, Outcome.CANCELLED, "neutral"), (403, Outcome.REFUSED, "neutral"), (422, Outcome.ERROR, "neutral")],
 )
 async def test_what_github_ends_on_the_way_is_shown_there(plant: Plant, status: int, outcome: Outcome, conclusion: str) -> None:
     attempt_id = await taken(plant.store, plant.request)
@@ -179,7 +179,7 @@ async def test_an_attempt_that_is_cancelled_after_its_worker_died_is_told(plant:
     await heal(attempt_id, plant.deps)
 
     assert (await plant.attempt(attempt_id)).outcome is Outcome.CANCELLED
-    assert plant.shown() == [("completed", "cancelled")]
+    assert plant.shown() == [("completed", "neutral")]
     assert await plant.store.due() == []
 
 
@@ -303,7 +303,7 @@ async def test_a_repair_that_could_not_be_published_is_published_without_another
 
     attempt = await plant.attempt(attempt_id)
     assert attempt.outcome is Outcome.HEALED, attempt.reason
-    assert plant.shown() == [("completed", "success")]
+    assert plant.shown() == [("completed", "neutral")]
 
 
 @pytest.mark.long

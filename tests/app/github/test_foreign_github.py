@@ -134,7 +134,7 @@ async def test_a_repair_is_published_there_too_and_only_once(
     assert (pull["number"], pull["draft"]) == (published.number, True)
     assert [label["name"] for label in await seen(url, f"/issues/{published.number}/labels")] == [LABEL]
     [check] = await seen(url, f"/commits/{publication.head_sha}/check-runs")
-    assert (check["name"], check["conclusion"]) == ("Selfheal", "success")
+    assert (check["name"], check["conclusion"]) == ("Selfheal", "neutral")
     comments = await seen(url, f"/issues/{publication.pull_number}/comments")
     assert all(f"#{published.number}" in str(comment["body"]) for comment in comments)
     assert not any(comment.get("performed_via_github_app") for comment in comments), "the difference is gone"

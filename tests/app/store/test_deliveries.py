@@ -62,6 +62,50 @@ async def test_a_head_has_one_automatic_attempt_and_its_work_grows(store: Store)
     assert [request.run_id for request in attempt.requests] == [1, 2]
 
 
+async def _gathered(store: Store, attempt_id: str, *runs: tuple[int, int]) -> bool:
+    """A worker claims the attempt, and sees these failing runs."""
+    async with store.lease(attempt_id, "w1") as lease:
+        seen = await lease.gathered(dict.fromkeys(runs, "CI"))
+        await lease.end(Outcome.GAVE_UP, "No change passes.")
+    return seen
+
+
+async def test_a_run_that_fails_after_the_attempt_ended_starts_a_further_one(store: Store) -> None:
+    one = await taken(store, RUN)
+    assert await _gathered(store, one, (1, 1), (3, 1))
+    assert await taken(store, RUN) == one, "its own run is no news"
+    assert await taken(store, replace(RUN, run_id=3)) == one, "it saw that run"
+    assert await taken(store, replace(RUN, run_id=4, is_news=False)) == one
+    two = await taken(store, replace(RUN, run_id=2, title="lint"))
+    assert two != one
+    assert await taken(store, replace(RUN, run_id=5)) == two, "until it has looked, others join it"
+    again = await store.attempt(two)
+    assert again is not None
+    assert (again.number, [request.run_id for request in again.requests]) == (2, [2, 5])
+
+
+async def test_a_rerun_that_fails_anew_starts_a_further_attempt_and_a_loop_ends(store: Store) -> None:
+    first = await taken(store, RUN)
+    seen = [first]
+    for number in range(2, 11):
+        await _gathered(store, seen[-1], (1, number - 1))
+        seen.append(await taken(store, replace(RUN, run_attempt=number)))
+    assert len(dict.fromkeys(seen)) == 10
+    await _gathered(store, seen[-1], (1, 10))
+    assert await taken(store, replace(RUN, run_attempt=11)) == seen[-1]
+
+
+async def test_a_run_that_joins_while_the_others_are_read_is_not_lost(store: Store) -> None:
+    one = await taken(store, RUN)
+    async with store.lease(one, "w1") as lease:
+        assert await taken(store, replace(RUN, run_id=2)) == one
+        assert not await lease.gathered({(1, 1): "CI"}), "the attempt has to read them again"
+        assert await lease.gathered({(1, 1): "CI", (2, 1): "lint"})
+        late = await taken(store, replace(RUN, run_id=3))
+        assert late != one
+        await lease.end(Outcome.GAVE_UP, "No change passes.")
+
+
 async def test_the_same_sha_in_another_repository_is_another_attempt(store: Store) -> None:
     fork = replace(RUN, repository=RepositoryRef(8, "octo/other"))
     assert await taken(store, RUN) != await taken(store, fork)
