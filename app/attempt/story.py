@@ -36,6 +36,7 @@ from app.github.errors import (
     Conflict,
     Forbidden,
     GitHubError,
+    Invalid,
     NotFound,
     RateLimited,
     TooLarge,
@@ -47,7 +48,7 @@ from app.github.types import PUBLISHING, READING
 from app.observability import traces
 from app.observability.log import bind_ids
 from app.publish import publish
-from app.publish.messages import Publication
+from app.publish.messages import BY_HAND, Publication
 from app.publish.outcomes import OUTCOME_TEXTS
 from app.store.leases.claims import QUOTA_NEXT, NotClaimed, Postponed
 from app.store.leases.leases import AttemptCancelled, Lease
@@ -340,7 +341,14 @@ async def _ask(work: Work, publication: Publication, waiting: Waiting) -> None:
 
 async def _publish(work: Work, head: HeadCommit, publication: Publication, repair: Repair) -> None:
     """Open the pull request, then end the attempt. Running it twice still leaves one branch, one pull request, one comment."""
-    opened = await _open_pull_request(work, head, publication, repair)
+    try:
+        opened = await _open_pull_request(work, head, publication, repair)
+    except (Forbidden, Invalid) as error:  # a ruleset, or workflow files that differ from the default branch's
+        refusal = f"{str(error).rstrip('.')}."
+        await publish.patch(publication, repair, refusal, work.writing)
+        reason = f"The repair was verified, but GitHub refuses its pull request: {refusal} The check run shows the patch."
+        await work.lease.end(Outcome.REFUSED, reason, BY_HAND, reported=True)
+        return
     if isinstance(opened, NoRepair):
         await _explain(work, publication, opened)
         return

@@ -24,6 +24,8 @@ BODY_LIMIT = 65_536
 _TRAILER = "Selfheal-Attempt: "  # begins the last line of Selfheal's commit messages
 _SUBJECT = 72  # characters of a pull request's title and of a commit's first line
 _ASKED_DIFF = 12_000  # characters of a diff to approve; the command line shows all of it
+_PATCH = 30_000  # characters of a diff that people apply by hand
+BY_HAND = "Review the diff, and apply it with `git apply`. To get pull requests, allow branches named `selfheal/…` for the App."
 _NOTES = 10  # differences from CI
 _BROKEN = (4_000, 1_500)  # characters of the diff of what broke the tests: in the check run, in a comment
 _IDS = (20, 5, 1)  # failing ids listed per check, tried in turn until the text fits
@@ -182,6 +184,33 @@ def healed_summary(publication: Publication, repair: Repair, pull_url: str) -> s
             f"**Next:** {ending.next_step}",
         ]
     )
+
+
+def patch_summary(publication: Publication, repair: Repair, refusal: str) -> str:
+    """A verified repair whose branch or pull request GitHub refuses, with its whole diff if that fits."""
+    quote = quoter(publication)
+    parts = [
+        f"{OUTCOME_TEXTS[Outcome.HEALED].sentence} GitHub refuses its pull request: {quote.prose(refusal, 600)}",
+        _summary(publication, repair, quote),
+        f"**Cause:** {quote.prose(repair.diagnosis.cause, 600)}",
+        quote.fence(diff(repair.edits), _PATCH, "diff"),
+        proof.table(repair.evidence, quote),
+        f"**Next:** {BY_HAND}",
+    ]
+    return "\n\n".join(parts)
+
+
+def patch_comment(publication: Publication, repair: Repair, refusal: str) -> str:
+    """The reply to a `/heal` comment, if GitHub refuses the pull request."""
+    quote = quoter(publication)
+    parts = [
+        comment_marker(publication.attempt_id),
+        f"{OUTCOME_TEXTS[Outcome.HEALED].sentence} GitHub refuses its pull request: {quote.prose(refusal, 600)}",
+        quote.fence(diff(repair.edits), _PATCH, "diff"),
+        f"**Confidence:** {proof.sureness(repair)}.",
+        f"**Next:** {BY_HAND}",
+    ]
+    return uncommanded("\n\n".join(parts))
 
 
 def _next_step(quote: Quoter, result: NoRepair, limit: int) -> str:

@@ -100,6 +100,15 @@ async def pull_request(publication: Publication, repair: Repair, repository: Rep
     return Published(pull.number, pull.url, branch.name, "merged" if pull.merged_at else pull.state)
 
 
+async def patch(publication: Publication, repair: Repair, refusal: str, repository: Repository) -> None:
+    """Show a verified repair on the failing commit, and in reply to the `/heal` comment, if GitHub refuses its pull request.
+
+    Raises `GitHubError`.
+    """
+    await _conclude(publication, repository, Outcome.HEALED, messages.patch_summary(publication, repair, refusal))
+    await _answer(publication, repository, messages.patch_comment(publication, repair, refusal))
+
+
 async def explanation(publication: Publication, result: NoRepair, repository: Repository) -> None:
     """Complete the check run with the outcome and log, and reply to the `/heal` comment if there is one.
 

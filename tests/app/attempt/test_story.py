@@ -306,6 +306,28 @@ async def test_a_repair_that_could_not_be_published_is_published_without_another
     assert plant.shown() == [("completed", "neutral")]
 
 
+@pytest.mark.parametrize("refusal", ["Cannot create ref due to creations being restricted.", "Resource not accessible"])
+async def test_a_verified_repair_is_not_lost_when_github_refuses_its_branch(plant: Plant, refusal: str) -> None:
+    sha, branch = await plant.broken(), "main"
+    if refusal.startswith("Cannot"):
+        plant.github.repository(NAME).ruleset = refusal
+    else:
+        changed = {".github/workflows/new.yml": "on: push\njobs: {}\n", "calc.py": "def add(a, b):\n    return a - b  # no\n"}
+        branch = "feature"
+        sha = await plant.github.push(NAME, branch, changed, base=sha)
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=sha, head_branch=branch))
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.REFUSED
+    assert refusal in (attempt.reason or "")
+    (run,) = plant.github.check_runs(NAME)
+    assert (run.status, run.conclusion, run.output["title"]) == ("completed", "neutral", "Selfheal found a verified repair.")
+    assert "+    return a + b" in run.output["summary"]
+    assert not plant.github.pull_requests(NAME)
+
+
 @pytest.mark.long
 async def test_what_an_attempt_was_made_from_is_dropped_days_after_its_end(plant: Plant) -> None:
     attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))

@@ -9,7 +9,7 @@ from datetime import datetime
 from tests.standins.github.git import GitError, Signature
 from tests.standins.github.routing import Answer, Call, Refusal, Routes, not_found
 from tests.standins.github.serialise import Serialiser
-from tests.standins.github.state import Json, now
+from tests.standins.github.state import Json, Repository, now
 from tests.standins.github.world import Push
 
 MODES = {"100644", "100755", "040000", "160000", "120000"}
@@ -49,6 +49,14 @@ def routes(show: Serialiser) -> Routes:
             raise Refusal(422, "Reference already exists")
         if await repository.git.resolve(sha) != sha:
             raise Refusal(422, "Object does not exist")
+        if repository.ruleset:
+            # https://docs.github.com/repositories/configuring-branches-and-merges-in-your-repository/managing-rulesets
+            raise Refusal(422, f"Repository rule violations found\n\n{repository.ruleset}\n\n")
+        if not call.actor.may(repository, "workflows:write") and await _workflows(repository, sha) != await _workflows(
+            repository, f"refs/heads/{repository.default_branch}"
+        ):
+            # https://docs.github.com/rest/git/refs#create-a-reference: "contents" and "workflows" if workflow files differ
+            raise Refusal(403, "Resource not accessible by integration")
         try:
             await repository.git.create_ref(name, sha)
         except GitError:
@@ -80,6 +88,10 @@ def routes(show: Serialiser) -> Routes:
         await call.repository.git.delete_ref(name)
         await _moved(call, name, old, None)
         return Answer.empty()
+
+    async def _workflows(repository: Repository, revision: str) -> str | None:
+        folder = await repository.git.entry(revision, ".github/workflows")
+        return folder.sha if folder is not None else None
 
     async def _moved(call: Call, name: str, old: str | None, new: str | None) -> None:
         if name.startswith("refs/heads/") and old != new:
