@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import Self
@@ -12,7 +12,7 @@ from app.github.channel import AppChannel, InstallationChannel, SharedTransport,
 from app.github.errors import Forbidden, GitHubError, Invalid, NotFound
 from app.github.repository import Repository
 from app.github.retries import RetryPolicy, WritePacer
-from app.github.types import READING, Access, AppFacts, InstallationFacts, parsed
+from app.github.types import READING, Access, AppFacts, HookDelivery, InstallationFacts, parsed
 from webhooks.intake import RepositoryRef
 
 
@@ -57,6 +57,19 @@ class GitHub:
     async def installations(self) -> tuple[InstallationFacts, ...]:
         """All installations of the App. Raises `GitHubError`."""
         return tuple([parsed(InstallationFacts, each) async for each in self._app.listing("/app/installations")])
+
+    async def deliveries(self, since: datetime) -> AsyncIterator[HookDelivery]:
+        """Every try to deliver a webhook of the App since then, newest first. Raises `GitHubError`."""
+        async for page in self._app.pages("/app/hook/deliveries"):
+            for item in page:
+                delivery = parsed(HookDelivery, item)
+                if delivery.delivered_at < since:
+                    return
+                yield delivery
+
+    async def redeliver(self, delivery_id: int) -> None:
+        """Ask GitHub to try a delivery once more, under the same GUID. Raises `GitHubError`."""
+        await self._app.write("POST", f"/app/hook/deliveries/{delivery_id}/attempts", None, repeatable=True)
 
     async def time(self) -> datetime | None:
         """GitHub's time, in UTC. Sends no credentials, as a wrong local clock invalidates them. Raises `GitHubError`."""

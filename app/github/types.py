@@ -147,6 +147,15 @@ class WorkflowRuns(msgspec.Struct, frozen=True):
     workflow_runs: tuple[WorkflowRun, ...]
 
 
+class HookDelivery(msgspec.Struct, frozen=True):
+    """One try to deliver a webhook to the App."""
+
+    id: int
+    guid: str  # of all tries
+    delivered_at: datetime
+    status_code: int = 0  # of our response; 0: there was none
+
+
 class Step(msgspec.Struct, frozen=True):
     name: str
     conclusion: str | None = None

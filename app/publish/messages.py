@@ -26,6 +26,7 @@ _SUBJECT = 72  # characters of a pull request's title and of a commit's first li
 _ASKED_DIFF = 12_000  # characters of a diff to approve; the command line shows all of it
 _PATCH = 30_000  # characters of a diff that people apply by hand
 BY_HAND = "Review the diff, and apply it with `git apply`. To get pull requests, allow branches named `selfheal/…` for the App."
+_LINES = 26  # of a diff at the top of a pull request, with its headers
 _NOTES = 10  # differences from CI
 _BROKEN = (4_000, 1_500)  # characters of the diff of what broke the tests: in the check run, in a comment
 _IDS = (20, 5, 1)  # failing ids listed per check, tried in turn until the text fits
@@ -96,15 +97,11 @@ def pull_body(publication: Publication, repair: Repair) -> str:
 
 
 def _body(publication: Publication, repair: Repair, quote: Quoter, ids: int) -> str:
-    parts = [
-        pull_marker(publication.attempt_id),
-        _summary(publication, repair, quote),
-        "### Cause",
-        proof.cause(repair.diagnosis, quote),
-        "### Change",
+    """What is judged in ten seconds first: the facts and the diff. The evidence is folded."""
+    evidence = [
+        proof.kind(repair.diagnosis, quote),
         proof.changed(repair, quote),
         *_found_by(repair, quote),
-        "### Evidence",
         proof.table(repair.evidence, quote),
         (
             "Each run used a new process in a sandbox. Reverting the patch makes the tests fail again, so the patch is what "
@@ -113,26 +110,44 @@ def _body(publication: Publication, repair: Repair, quote: Quoter, ids: int) -> 
         *_environment(repair.evidence, quote),
         "These failed before the patch and pass with it:",
         *proof.failing_ids(repair.evidence, quote, ids),
-        "### Before you merge",
+        f"Cost: {spent(repair.usage)}.",
+    ]
+    parts = [
+        pull_marker(publication.attempt_id),
+        _summary(publication, repair, quote),
+        _short_diff(repair, quote),
         (
             "Review the diff. Passing tests show that the code does what the tests check, not that it does what you intended. "
             "You can merge this pull request, push commits to it, or close it. Selfheal does not reopen a closed pull request."
         ),
-        f"Cost: {spent(repair.usage)}.",
+        "<details>\n<summary>Evidence: cause, checks, environment, cost</summary>",
+        *evidence,
+        "</details>",
     ]
     return "\n\n".join(part for part in parts if part)
 
 
+def _short_diff(repair: Repair, quote: Quoter) -> str:
+    """The diff, or its beginning."""
+    lines = diff(repair.edits).splitlines()
+    text = quote.fence("\n".join(lines[:_LINES]), 4000, "diff")
+    rest = len(lines) - _LINES
+    return f"{text}\n\n… and {words.counted(rest, 'more line')}: see the changed files." if rest > 0 else text
+
+
 def _summary(publication: Publication, repair: Repair, quote: Quoter) -> str:
-    """Three lines at the top: what failed, what was changed, and the confidence."""
+    """Lines at the top: what failed, its cause, what was changed, the proof, and the confidence."""
     run = f" ({link('see the run', publication.run_url)})" if publication.run_url else ""
     where = f"on {quote.span(publication.head_branch)} at {quote.span(publication.head_sha[:10])}"
     what = quote.prose(headline(repair), 300).rstrip(".") or "see the diff"
+    rival = f" The likeliest other change: {quote.prose(repair.choices[0], 160)}." if repair.choices else ""
     return "\n".join(
         [
             f"- **Failed:** {quote.span(publication.run_title or 'CI')} {where}: {proof.failed(repair.evidence)}{run}.",
+            f"- **Cause:** {quote.prose(repair.diagnosis.cause, 600)}",
             f"- **Changed:** {what} ({proof.files(repair, quote)}).",
-            f"- **Confidence:** {proof.sureness(repair)}.",
+            f"- **Proof:** {proof.in_one_line(repair.evidence)}.",
+            f"- **Confidence:** {proof.sureness(repair)}.{rival}",
             *proof.doubts(repair, quote),
         ]
     )
@@ -179,7 +194,6 @@ def healed_summary(publication: Publication, repair: Repair, pull_url: str) -> s
         [
             f"{ending.sentence} See {link('the pull request', pull_url)} for the evidence.",
             _summary(publication, repair, quote),
-            f"**Cause:** {quote.prose(repair.diagnosis.cause, 600)}",
             proof.table(repair.evidence, quote),
             f"**Next:** {ending.next_step}",
         ]
@@ -192,7 +206,6 @@ def patch_summary(publication: Publication, repair: Repair, refusal: str) -> str
     parts = [
         f"{OUTCOME_TEXTS[Outcome.HEALED].sentence} GitHub refuses its pull request: {quote.prose(refusal, 600)}",
         _summary(publication, repair, quote),
-        f"**Cause:** {quote.prose(repair.diagnosis.cause, 600)}",
         quote.fence(diff(repair.edits), _PATCH, "diff"),
         proof.table(repair.evidence, quote),
         f"**Next:** {BY_HAND}",

@@ -32,6 +32,13 @@ def failed(evidence: Evidence) -> str:
     return words.counted(len(ids), "failing result" if any(": " in id_ and "::" not in id_ for id_ in ids) else "failing test")
 
 
+def in_one_line(evidence: Evidence) -> str:
+    """ "1 failing → 3 passing → 1 failing with the patch reverted"."""
+    before = sum(check.base_red for check in evidence.checks)
+    passing, back = (sum(getattr(check, name) for check in evidence.checks) for name in ("with_green", "without_red"))
+    return f"{before} failing → {passing} passing → {back} failing with the patch reverted"
+
+
 def sureness(repair: Repair) -> str:
     confidence = repair.confidence
     grades = ((VERY_SURE, "very sure"), (0.7, "fairly sure"), (0.4, "unsure"), (0.0, "a guess"))
@@ -59,8 +66,13 @@ def doubts(repair: Repair, quote: Quoter) -> list[str]:
 
 def cause(diagnosis: Diagnosis, quote: Quoter) -> str:
     """The cause, its category with the confidence in it, and who made the diagnosis."""
-    kind = quote.prose(likely(diagnosis.category, diagnosis.confidence), 100)
-    return f"{quote.paragraph(diagnosis.cause, 1500)}\n\n{kind}. {quote.prose(source(diagnosis.by), 120)}."
+    return f"{quote.paragraph(diagnosis.cause, 1500)}\n\n{kind(diagnosis, quote)}"
+
+
+def kind(diagnosis: Diagnosis, quote: Quoter) -> str:
+    """The category of the cause with the confidence in it, and who made the diagnosis."""
+    likely_one = quote.prose(likely(diagnosis.category, diagnosis.confidence), 100)
+    return f"{likely_one}. {quote.prose(source(diagnosis.by), 120)}."
 
 
 def source(by: str) -> str:

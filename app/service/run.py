@@ -32,7 +32,7 @@ from app.queue.redis import RedisMissing
 from app.service.web import serve
 from app.service.worker import Jobs, OpenJobs, work, worker_name
 from app.settings import Settings
-from app.stopping import SIGNALS
+from app.stopping import SIGNALS, cancel_and_wait
 from app.store.checkpoints.checkpoints import open_checkpoints
 from app.store.database.address import StoreError
 from app.store.store import Store
@@ -182,6 +182,7 @@ async def open_jobs(settings: Settings, store: Store, queue: Queue) -> AsyncIter
     from app.attempt.commands import CommandDesk
     from app.attempt.story import Deps, heal
     from app.service.isolation import in_background, require_isolation
+    from app.service.missed import redeliver_for_ever
 
     github = github_of(settings)  # first the parts that depend on settings only
     added = await extensions_of()
@@ -223,7 +224,11 @@ async def open_jobs(settings: Settings, store: Store, queue: Queue) -> AsyncIter
             model=models.name if models else None,
             extensions=[*(placed.proposer.rung for placed in added.rungs), *(opinion.name for opinion in added.opinions)],
         )
-        yield Jobs(partial(heal, deps=deps), CommandDesk(store, github, queue.enqueue).decide)
+        redelivering = asyncio.create_task(redeliver_for_ever(github, store))
+        try:
+            yield Jobs(partial(heal, deps=deps), CommandDesk(store, github, queue.enqueue).decide)
+        finally:
+            await cancel_and_wait(redelivering)
 
 
 def _listening(url: str) -> None:

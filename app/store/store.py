@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from math import inf
@@ -28,7 +28,7 @@ from app.store.leases.claims import Terms
 from app.store.leases.leases import Lease, NotificationLease, open_lease, open_notification
 from app.store.leases.quotas import Allowance, Limit, Quota, Quotas
 from app.store.memories import Embedder, RepositoryMemory, StoredMemory
-from app.store.models import AttemptRow, BlobRow, RerunRow
+from app.store.models import AttemptRow, BlobRow, DeliveryRow, RerunRow
 from app.store.queries import Queries
 
 _RETRY_SECONDS = 30.0  # to retry an unavailable database; the attempt's lease may end sooner
@@ -104,6 +104,11 @@ class Store(Queries):
         """Totals of all attempts and deliveries. Reads every attempt, so it is too slow to run for each request."""
         async with self.database.read() as session:
             return await figures.read(session, self.clock.now())
+
+    async def known_deliveries(self, guids: Collection[str]) -> set[str]:
+        """Those of the GUIDs that were handled."""
+        async with self.database.read() as session:
+            return set(await session.scalars(select(DeliveryRow.guid).where(DeliveryRow.guid.in_(guids))))
 
     async def due(self) -> list[str]:
         """Ids of attempts that need a worker: to run, to report an outcome, or to drop old checkpoints. Oldest first."""

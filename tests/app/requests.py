@@ -23,8 +23,8 @@ COMMAND = RepairRequest(
 
 
 class MovableClock:
-    def __init__(self) -> None:
-        self.time = datetime(2026, 1, 1, tzinfo=UTC)
+    def __init__(self, time: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+        self.time = time
 
     def now(self) -> datetime:
         return self.time

@@ -158,7 +158,9 @@ async def attempted(tmp_path: Path, migrated_sqlite: Path, monkeypatch: pytest.M
         client = await stack.enter_async_context(
             GitHub(github.app_id, github.private_key, api_url=github.url, retry_policy=HASTY)
         )
-        made = await github.create_repository(NAME, {path: FILES[path] for path in (".github/selfheal.yml", "AGENTS.md")})
+        # The workflow is the default branch's too: GitHub refuses the App branches whose workflow files differ.
+        known = (".github/selfheal.yml", ".github/workflows/ci.yml", "AGENTS.md")
+        made = await github.create_repository(NAME, {path: FILES[path] for path in known})
         github.add_collaborator(NAME, "maria", "write")
         made_at = (await github.branches(NAME))["main"]
         sha = await github.push(NAME, BRANCH, FILES, ALL.replace("\0", ""))

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from copy import copy
+from datetime import timedelta
+
 import httpx
 import pytest
 
 from agent.contract.events import StepStarted
 from agent.contract.outcome import Outcome
+from app.clock import SystemClock
+from app.github.client import GitHub
+from app.service.missed import KEPT, redeliver_missed
+from tests.app.requests import MovableClock
 from tests.app.waiting import until
 from tests.story.story import Story, tidy
 
@@ -145,6 +152,23 @@ async def test_a_bug_beyond_the_patterns_ends_as_gave_up_with_its_log(story: Sto
     (run,) = story.github.check_runs("acme/hard")
     assert run.conclusion == "neutral"
     assert not story.github.pull_requests("acme/hard")
+
+
+async def test_webhooks_that_were_missed_while_the_service_was_down_are_asked_for_again(story: Story) -> None:
+    await story.repository("acme/missed", CALCULATOR)
+    story.github.deliver_to("http://127.0.0.1:9/nobody")
+    await story.github.push("acme/missed", "main", tidy(BROKEN))
+    await story.github.settled()
+    story.github.deliver_to(story.service.url + "/webhooks/github")
+    later = copy(story.store)
+    later.clock = MovableClock(SystemClock().now() + timedelta(minutes=5))
+    async with GitHub(story.github.app_id, story.github.private_key, api_url=story.github.url) as client:
+        assert await redeliver_missed(client, story.store, later.clock.now() - KEPT) == 0, "they may still be on their way"
+        assert await redeliver_missed(client, later, later.clock.now() - KEPT) > 0
+        await story.healed("acme/missed")
+        await story.github.settled()
+        assert await redeliver_missed(client, later, later.clock.now() - KEPT) == 0
+    assert len(await story.store.attempts(repository="acme/missed")) == 1
 
 
 async def test_the_public_address_has_no_pages(story: Story) -> None:

@@ -108,7 +108,7 @@ def test_the_body_tells_the_whole_story() -> None:
         "2 failed, 28 passed, 1.2 s", "0 failed, **30 passed**, 1.5 s",
         "2 of 2 failed again, 1.0 s", "Python 3.11.7, sandbox local", "very sure", "(92%)",
         "3 model calls, 1,200 tokens", "$0.0042",
-        "no other passing change", "Before you merge", "<summary>Reflection log",
+        "no other passing change", "Review the diff.", "<summary>Reflection log",
         messages.pull_marker("att_1"),
     ):  # fmt: skip
         assert words in body, words
@@ -201,12 +201,16 @@ def test_no_known_shape_of_token_is_published(secret: str) -> None:
             assert line not in text
 
 
-def test_the_first_three_lines_tell_what_failed_what_was_changed_and_how_sure() -> None:
-    marker, blank, failed, changed, sure, *_ = messages.pull_body(publication(), repair()).splitlines()
+def test_the_first_lines_tell_what_failed_why_what_was_changed_and_how_sure_and_show_the_diff() -> None:
+    body = messages.pull_body(publication(), repair())
+    marker, blank, failed, cause, changed, proof, sure, *_ = body.splitlines()
     assert (marker, blank) == (messages.pull_marker("att_1"), "")
     assert failed.startswith("- **Failed:** `CI / tests` on `main` at `0123456789`: 2 failing tests ([see the run](https")
     assert changed == "- **Changed:** `<` becomes `<=` in in_range (`calc/core.py`)."
+    assert cause == "- **Cause:** The upper bound was excluded."
+    assert proof == "- **Proof:** 2 failing → 30 passing → 2 failing with the patch reverted."
     assert sure == "- **Confidence:** very sure (92%): no other passing change was found."
+    assert body.index("```diff") < body.index("<details>")
 
 
 def test_doubts_are_told_and_below_sure_a_plain_sentence_is_said() -> None:
@@ -242,7 +246,7 @@ def test_without_a_run_none_is_spoken_of() -> None:
 def test_what_is_empty_is_left_out() -> None:
     empty = ReflectionLog(None, (), (), ())
     body = messages.pull_body(publication(), repair(log=empty, evidence=replace(evidence(), environment=" ")))
-    for words in ("<details>", "Found by", "Environment", "Lessons"):
+    for words in ("Reflection log", "Found by", "Environment:", "Lessons"):
         assert words not in body
     summary = messages.no_repair_summary(publication(), no_repair(log=empty))
     for words in ("###", "<details>", "Cost"):

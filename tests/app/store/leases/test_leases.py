@@ -31,7 +31,7 @@ async def test_an_attempt_is_claimed_worked_on_and_ended(store: Store) -> None:
     async with store.lease(attempt_id, "w1") as lease:
         assert lease.attempt.status == "running"
         assert lease.attempt.repository == RUN.repository
-        assert lease.attempt.requests == (RUN,)
+        assert lease.attempt.requests == (replace(RUN, is_news=False),)
         assert (lease.attempt.number, lease.attempt.tries) == (1, 1)
         await lease.record(StepStarted(text="Unpacking", step="gather"))
         await lease.spend(Usage(10, 5, 1, 0.25))

@@ -1,0 +1,64 @@
+"""Asks GitHub to send missed webhooks again: GitHub does not do so by itself when it could not deliver one.
+
+https://docs.github.com/webhooks/using-webhooks/automatically-redelivering-failed-deliveries-for-a-github-app-webhook
+A delivery keeps its GUID, and each GUID is handled once, so asking twice (two workers do) doubles nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+
+import structlog
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.github.client import GitHub
+from app.github.errors import GitHubError
+from app.github.types import HookDelivery
+from app.store.store import Store
+
+KEPT = timedelta(days=3)  # GitHub redelivers nothing that is older
+_SETTLED = timedelta(minutes=1)  # a younger delivery may still be on its way
+_MOST_TRIES = 8  # of one delivery
+_FIRST, _AGAIN, _USUALLY = 10.0, 60.0, 3600.0  # seconds before a look: at the start, after missed ones, else
+
+log = structlog.get_logger()
+
+
+async def redeliver_missed(github: GitHub, store: Store, since: datetime) -> int:
+    """Ask for every delivery since then that never arrived; returns how many. Raises `GitHubError`, `SQLAlchemyError`."""
+    now = store.clock.now()
+    tries: dict[str, list[HookDelivery]] = {}
+    async for delivery in github.deliveries(max(since, now - KEPT)):
+        tries.setdefault(delivery.guid, []).append(delivery)
+    missed = {guid: same[0] for guid, same in tries.items() if _is_missed(same, now)}
+    known = await store.known_deliveries(missed)
+    asked = [delivery for guid, delivery in missed.items() if guid not in known]
+    for delivery in reversed(asked):  # the oldest first, as they were sent
+        await github.redeliver(delivery.id)
+    return len(asked)
+
+
+def _is_missed(tries: list[HookDelivery], now: datetime) -> bool:
+    """`tries` are those of one GUID, newest first."""
+    settled = tries[0].delivered_at < now - _SETTLED
+    return settled and len(tries) < _MOST_TRIES and not any(200 <= each.status_code < 300 for each in tries)
+
+
+async def redeliver_for_ever(github: GitHub, store: Store) -> None:
+    """Look for missed deliveries at the start and every hour; sooner after some were missed, as a redelivery can fail too."""
+    since, wait, pause = store.clock.now() - KEPT, _FIRST, _AGAIN
+    while True:
+        await asyncio.sleep(wait)
+        began = store.clock.now()
+        try:
+            count = await redeliver_missed(github, store, since)
+        except (GitHubError, SQLAlchemyError, OSError) as error:
+            log.warning("missed deliveries not looked for", error=str(error))
+            wait = _USUALLY
+            continue
+        if count:
+            log.info("asked GitHub for missed deliveries", count=count)
+            wait, pause = pause, min(2 * pause, _USUALLY)
+        else:
+            since, wait, pause = began - 2 * _SETTLED, _USUALLY, _AGAIN
