@@ -26,11 +26,15 @@ screenshots: .venv/.ready-for-tests ## make the pictures in docs/images from rea
 bench: .venv/.ready-for-tests ## measure Selfheal's speed and memory on this machine (FIGURES="webhooks fix": only these; BENCH_ARGS=--json)
 	@$(BIN)/python -m tests.bench $(FIGURES) $(BENCH_ARGS)
 
-# Two pytest workers more than cores, as tests also wait. A module's tests run in one worker, so their shared fixtures start once.
-WORKERS := -n $$(($$(getconf _NPROCESSORS_ONLN) + 2)) --dist loadscope --no-loadscope-reorder
+# More pytest workers than cores, as tests also wait; long tests start many processes of their own. A module's tests run in one
+# worker, so their shared fixtures start once.
+CORES := $$(getconf _NPROCESSORS_ONLN)
+TOGETHER := --dist loadscope --no-loadscope-reorder
+QUICK_WORKERS := -n $$(($(CORES) + 2)) $(TOGETHER)
+WORKERS := -n $$(($(CORES) + 1)) $(TOGETHER)
 
 test: .venv/.ready-for-tests ## run the quick tests (ROOM=agent/guard: those of one room)
-	@$(BIN)/python -m pytest --tier quick $(if $(ROOM),$(ROOM:%=tests/%),$(WORKERS)) $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --tier quick $(if $(ROOM),$(ROOM:%=tests/%),$(QUICK_WORKERS)) $(PYTEST_ARGS)
 
 test-ci: .venv/.ready-for-tests ## run the quick tests and the long tests that tests/tiers.py names
 	@$(BIN)/python -m pytest --tier ci $(WORKERS) $(PYTEST_ARGS)

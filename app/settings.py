@@ -95,6 +95,12 @@ class Settings(BaseSettings):
         "addresses, separated by commas (`web` if other containers read `/metrics`). Other names are rejected, "
         "which prevents DNS rebinding.",
     )
+    pages_url: str = Field(
+        "",
+        pattern=r"^(https?://[A-Za-z0-9._~:/-]*[A-Za-z0-9])?/?$",
+        description="Address under which people reach the pages (`https://selfheal.example.com`). If set, check runs, comments "
+        "and pull requests link to the attempt's page.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Minimum log level.")
     otlp_endpoint: str | None = Field(
         default_factory=lambda: os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,

@@ -117,6 +117,9 @@ def on_workflow_run(event: WorkflowRun) -> RepairRequest | Ignored:
 
 def on_check_run(event: CheckRun, own_app_id: int | None = None) -> RepairRequest | Ignored:
     check = event.check_run
+    if _is_rerequested(event.action, check.app, own_app_id):
+        branch = check.check_suite.head_branch if check.check_suite else None
+        return _again(_automatic(event, "check_run", check.head_sha, branch, "Re-run of Selfheal", check_run_id=check.id))
     ignored = _ignore_check(event.action, check.conclusion, check.app, own_app_id)
     if ignored is not None:
         return ignored
@@ -127,6 +130,9 @@ def on_check_run(event: CheckRun, own_app_id: int | None = None) -> RepairReques
 
 def on_check_suite(event: CheckSuite, own_app_id: int | None = None) -> RepairRequest | Ignored:
     suite = event.check_suite
+    if _is_rerequested(event.action, suite.app, own_app_id):
+        suite_id, named = suite.id, "Re-run of Selfheal"
+        return _again(_automatic(event, "check_suite", suite.head_sha, suite.head_branch, named, check_suite_id=suite_id))
     ignored = _ignore_check(event.action, suite.conclusion, suite.app, own_app_id)
     if ignored is not None:
         return ignored
@@ -199,6 +205,15 @@ def on_installation(event: InstallationEvent) -> InstallationChange:
         removed=_refs([*(named if is_gone else []), *event.repositories_removed]),
         permissions=tuple(sorted(installation.permissions.items())),
     )
+
+
+def _is_rerequested(action: str | None, app: GitHubApp | None, own_app_id: int | None) -> bool:
+    """Whether a person re-ran our check: GitHub tells only the App that made it, and lets only people with write permission."""
+    return action == "rerequested" and app is not None and own_app_id is not None and app.id == own_app_id
+
+
+def _again(request: RepairRequest | Ignored) -> RepairRequest | Ignored:
+    return request if isinstance(request, Ignored) else replace(request, is_news=True)
 
 
 def _ignore_check(action: str | None, conclusion: str | None, app: GitHubApp | None, own_app_id: int | None) -> Ignored | None:

@@ -34,7 +34,7 @@ GITHUB_WAIT = timedelta(hours=6)  # total time that an attempt waits for GitHub
 log = structlog.get_logger()
 
 
-def publication_of(attempt: Attempt, secrets: tuple[str, ...]) -> Publication:
+def publication_of(attempt: Attempt, secrets: tuple[str, ...], pages_url: str = "") -> Publication:
     """The facts to publish about an attempt whose head is known. `secrets`: exact texts that are never published."""
     if attempt.head_sha is None or attempt.head_branch is None:
         raise ValueError(f"the head of attempt {attempt.id} is not known yet")
@@ -48,6 +48,7 @@ def publication_of(attempt: Attempt, secrets: tuple[str, ...]) -> Publication:
         pull_number=request.pull_number,
         answered=attempt.answered_at.strftime("%Y%m%dT%H%M%S") if attempt.answered_at else "",
         by_command=attempt.by_command,
+        page_url=f"{pages_url.rstrip('/')}/attempts/{attempt.id}" if pages_url else "",
         secrets=secrets,
     )
 
@@ -81,7 +82,9 @@ class Timeline:
         self._shown = time.monotonic()
 
 
-async def report_end(notification: NotificationLease, store: Store, github: GitHub, secrets: tuple[str, ...]) -> None:
+async def report_end(
+    notification: NotificationLease, store: Store, github: GitHub, secrets: tuple[str, ...], pages_url: str = ""
+) -> None:
     """Report an outcome that the attempt's worker could not report; while GitHub is unavailable, leave it for a later try.
 
     A permanent refusal by GitHub (repository gone, permission missing) or an outage of hours counts as reported. Raises
@@ -93,7 +96,7 @@ async def report_end(notification: NotificationLease, store: Store, github: GitH
     ending = without_a_run(attempt.outcome, attempt.reason or "", attempt.next_step or OUTCOME_TEXTS[attempt.outcome].next_step)
     repository = github.repository(attempt.installation_id, attempt.repository, PUBLISHING, fence=notification.check)
     try:
-        await publish.explanation(publication_of(attempt, secrets), ending, repository)
+        await publish.explanation(publication_of(attempt, secrets, pages_url), ending, repository)
     except GitHubError as error:
         log.warning("outcome not reported", attempt=attempt.id, error=str(error))
         if isinstance(error, RateLimited | Unavailable | BadCredentials) and store.clock.now() - attempt.ended_at < GITHUB_WAIT:

@@ -73,6 +73,7 @@ class Deps:
     max_tries: int
     secrets: tuple[str, ...]  # exact texts that are never published
     rerun: Literal["never", "once"] = "never"  # failed jobs, if the repository does not configure it
+    pages_url: str = ""  # where people reach the pages; "": nowhere
     wait_for_runs: float = 0.0  # seconds that an automatic attempt waits for other workflows of its commit
     embedder: Embedder | None = None  # finds memories by meaning, in addition to words
 
@@ -131,7 +132,7 @@ async def _finish(attempt: Attempt, deps: Deps) -> None:
     if not attempt.is_reported:
         try:
             async with deps.store.notification(attempt.id, deps.worker) as notification:
-                await report_end(notification, deps.store, deps.github, deps.secrets)
+                await report_end(notification, deps.store, deps.github, deps.secrets, deps.pages_url)
         except NotClaimed as refusal:
             log.info("outcome not reported here", reason=str(refusal))
     elif await deps.store.is_stale(attempt.id):
@@ -165,7 +166,7 @@ async def _run(work: Work) -> None:
         return
     await lease.set_head(head.sha, head.branch)
     await react(attempt, work.writing, "eyes")
-    publication = publication_of(work.attempt, work.deps.secrets)
+    publication = publication_of(work.attempt, work.deps.secrets, work.deps.pages_url)
     await publish.progress(publication, work.writing, None)
 
     with tracing.step("gather", attempt.id):

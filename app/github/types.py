@@ -305,6 +305,7 @@ class CheckReport(msgspec.Struct, frozen=True, omit_defaults=True):
     status: Status
     output: CheckOutput
     conclusion: Conclusion | None = None
+    details_url: str | None = None  # of a page for people
 
 
 Reaction = Literal["+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes"]

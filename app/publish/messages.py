@@ -44,6 +44,7 @@ class Publication:
     run_url: str = ""  # "" if there is no run
     pull_number: int | None = None  # the pull request with this head
     by_command: bool = False  # requested by a comment in that pull request
+    page_url: str = ""  # of the attempt, if people can reach the pages
     answered: str = ""  # when a person last answered a question, which starts a new check run
     secrets: tuple[str, ...] = field(default=(), repr=False)  # this installation's secrets, to redact
 
@@ -149,8 +150,14 @@ def _summary(publication: Publication, repair: Repair, quote: Quoter) -> str:
             f"- **Proof:** {proof.in_one_line(repair.evidence)}.",
             f"- **Confidence:** {proof.sureness(repair)}.{rival}",
             *proof.doubts(repair, quote),
+            *_page(publication, "- "),
         ]
     )
+
+
+def _page(publication: Publication, bullet: str = "") -> list[str]:
+    """A link to the attempt's page."""
+    return [f"{bullet}**Attempt:** {link('its timeline', publication.page_url)}."] if publication.page_url else []
 
 
 def _environment(evidence: Evidence, quote: Quoter) -> list[str]:
@@ -244,6 +251,7 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
         said(result),
         f"**Why:** {quote.prose(result.reason, 1000)}",
         f"**Next:** {_next_step(quote, result, 600)}",
+        *_page(publication),
     ]
     disagree = result.outcome is Outcome.NEEDS_TEST_CHANGE and result.culprit is not None
     if log.diagnosis is not None:
@@ -279,7 +287,7 @@ def no_repair_comment(publication: Publication, result: NoRepair) -> str:
         parts += [f"**What broke it:** {told}", *shown]
     if result.suspects:
         parts += ["**The suspect change:**", *_suspect(result.suspects[0], quote, _BROKEN[1])]
-    parts.append(f"**Next:** {_next_step(quote, result, 400)}")
+    parts += [f"**Next:** {_next_step(quote, result, 400)}", *_page(publication)]
     return uncommanded("\n\n".join(parts))
 
 
@@ -295,7 +303,7 @@ def _suspect(suspect: Repair, quote: Quoter, limit: int) -> list[str]:
 def healed_comment(publication: Publication, number: int, pull_url: str) -> str:
     commit = quoter(publication).span(publication.head_sha[:10])
     text = f"{link(f'#{number}', pull_url)} contains a verified repair of {commit}."
-    return f"{comment_marker(publication.attempt_id)}\n\n{text}"
+    return "\n\n".join([comment_marker(publication.attempt_id), text, *_page(publication)])
 
 
 def progress_summary(publication: Publication, step: str) -> str:

@@ -233,7 +233,9 @@ async def _report(
     output = CheckOutput(title, summary)
     conclusion: Conclusion | None = "neutral" if status == "completed" else None
     external_id = "-".join(part for part in (publication.attempt_id, publication.answered) if part)
-    await repository.report_check(CheckReport(CHECK, publication.head_sha, external_id, status, output, conclusion))
+    details_url = publication.page_url or None
+    report = CheckReport(CHECK, publication.head_sha, external_id, status, output, conclusion, details_url)
+    await repository.report_check(report)
 
 
 async def _answer(publication: Publication, repository: Repository, text: str) -> None:

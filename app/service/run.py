@@ -213,6 +213,7 @@ async def open_jobs(settings: Settings, store: Store, queue: Queue) -> AsyncIter
             max_tries=settings.max_tries,
             secrets=settings.secrets,
             rerun=settings.rerun_flaky,
+            pages_url=settings.pages_url,
             wait_for_runs=settings.wait_for_runs_seconds,
             embedder=embedder_of(settings, models),
         )

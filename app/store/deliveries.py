@@ -258,7 +258,7 @@ def _attempts(connection: Connection, requests: Sequence[RepairRequest], now: da
 
 
 def _unseen(connection: Connection, requests: Sequence[RepairRequest]) -> dict[_Head, RepairRequest]:
-    """The first request of each head that is news, and of a run that no attempt of the head knows."""
+    """The first request of each head that is news: of a run that no attempt of the head knows, or of no run."""
     news = [request for request in requests if request.is_news]
     if not news:
         return {}

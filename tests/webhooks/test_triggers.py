@@ -126,6 +126,15 @@ def test_failing_checks_of_other_ci_services_ask_for_an_attempt(event: str, payl
     assert (request.check_run_id, request.check_suite_id) == ((2, None) if event == "check_run" else (None, 3))
 
 
+@pytest.mark.parametrize(("event", "payload"), [("check_run", CHECK), ("check_suite", SUITE)])
+def test_a_person_who_reruns_our_check_asks_for_a_further_attempt(event: str, payload: dict[str, Any]) -> None:
+    pressed = changed(changed(payload, "action", "rerequested"), f"{event}.app", {"id": APP, "slug": "selfheal"})
+    request = decided(event, pressed)
+    assert isinstance(request, RepairRequest)
+    assert (request.source, request.head_branch, request.is_news) == (event, "trunk", True)
+    assert isinstance(decided(event, changed(payload, "action", "rerequested")), Ignored), "of another service"
+
+
 @pytest.mark.parametrize("app", [{"id": 1, "slug": "github-actions"}, {"id": APP, "slug": "selfheal"}])
 @pytest.mark.parametrize(("event", "payload"), [("check_run", CHECK), ("check_suite", SUITE)])
 def test_checks_of_github_actions_and_our_own_are_ignored(event: str, payload: dict[str, Any], app: object) -> None:

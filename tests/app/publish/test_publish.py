@@ -29,6 +29,7 @@ from tests.tiers import long_but
 from webhooks.intake import RepositoryRef
 
 NAME = "acme/sample"
+PAGE = "https://selfheal.example.com/attempts/att_1"
 BROKEN, FIXED = "def add(a, b):\n    return a - b\n", "def add(a, b):\n    return a + b\n"
 QUICK = RetryPolicy(tries=4, first_delay=0.01, longest_delay=0.02, longest_rate_limit=1.5, timeout=5, write_interval=0)
 LOG = ReflectionLog(None, (Iteration(1, "patterns", "`-` becomes `+`", "-a\n+b", "verified"),), (), ())
@@ -61,6 +62,7 @@ async def publication(standin: StandIn) -> Publication:
         run_title="CI / tests",
         pull_number=pull.number,
         by_command=True,
+        page_url=PAGE,
     )
 
 
@@ -88,6 +90,9 @@ async def published_once(standin: StandIn, publication: Publication, result: Pub
     assert f"#{pull.number}" in comment.body
     [check] = standin.check_runs(NAME)
     assert (check.name, check.head_sha, check.conclusion) == ("Selfheal", publication.head_sha, "neutral")
+    assert check.details_url == PAGE
+    for text in (comment.body, pull.body, check.output["summary"]):
+        assert f"[its timeline]({PAGE})" in text
 
 
 async def test_a_repair_becomes_a_draft_pull_request(

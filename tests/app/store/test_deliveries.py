@@ -95,6 +95,14 @@ async def test_a_rerun_that_fails_anew_starts_a_further_attempt_and_a_loop_ends(
     assert await taken(store, replace(RUN, run_attempt=11)) == seen[-1]
 
 
+async def test_a_rerun_of_our_check_starts_a_further_attempt_once_the_last_has_ended(store: Store) -> None:
+    one = await taken(store, RUN)
+    again = replace(RUN, source="check_run", run_id=None, run_attempt=None, check_run_id=8)
+    assert await taken(store, again) == one
+    await _gathered(store, one, (1, 1))
+    assert await taken(store, again) != one
+
+
 async def test_a_run_that_joins_while_the_others_are_read_is_not_lost(store: Store) -> None:
     one = await taken(store, RUN)
     async with store.lease(one, "w1") as lease:
