@@ -62,7 +62,7 @@ IN_CI = (
     "story/test_demo.py::test_the_demo_opens_a_verified_pull_request",
     "story/test_healing.py::test_a_failing_run_becomes_one_verified_pull_request[postgresql]",
     "story/test_healing.py::test_a_push_that_breaks_a_green_branch_is_told_which_lines_broke_it[sqlite]",
-    "story/test_healing.py::test_a_workflow_that_is_still_running_is_waited_for",
+    "story/test_healing.py::test_a_workflow_that_is_still_running_is_waited_for[sqlite]",
     "story/test_observed.py",
     "story/test_pages.py::test_an_attempt_is_watched_from_its_row_to_its_pull_request[sqlite]",
     "story/test_takeover.py",
