@@ -62,6 +62,7 @@ FAILING: Final = frozenset({"failure", "timed_out"})
 `action_required` waits for a person; `cancelled`, `stale`, `skipped` and `neutral` say nothing about the code."""
 
 OWN_BRANCHES: Final = "selfheal/"
+_QUEUE: Final = "gh-readonly-queue/"
 _ACTIONS_SLUG: Final = "github-actions"
 _FORK: Final = Ignored("the head is in a fork, to which Selfheal cannot push", refused=True)
 
@@ -247,6 +248,9 @@ def _automatic(
         return Ignored("no branch of this repository points to this commit (it belongs to a fork, or to a tag)", refused=True)
     if branch.startswith(OWN_BRANCHES):
         return Ignored("the branch belongs to Selfheal")
+    if branch.startswith(_QUEUE):
+        # GitHub deletes it soon, and nobody else may push to it. What fails there is the merge of a green pull request.
+        return Ignored("the branch belongs to GitHub's merge queue, where no repair can be pushed")
     return RepairRequest(
         source,
         event.installation.id,

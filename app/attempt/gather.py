@@ -24,7 +24,7 @@ from app.attempt.last_good import find_last_good
 from app.attempt.tags import newest_tag
 from app.github.errors import Gone, NotFound
 from app.github.repository import Repository
-from app.github.types import Job, WorkflowRun
+from app.github.types import Job, PullRequest, WorkflowRun
 from app.redaction import redact
 from app.store.values import Attempt
 from webhooks.intake import RepairRequest
@@ -42,7 +42,12 @@ class HeadCommit:
 
     sha: str
     branch: str
-    base: str = ""  # branch that a pull request asks to merge into; "": see the runs
+    pull: PullRequest | None = None  # the open one from this branch
+
+    @property
+    def base(self) -> str:
+        """The branch that the pull request asks to merge into; "" if there is none."""
+        return self.pull.base.ref if self.pull is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,9 @@ async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit |
     if not attempt.by_command:
         if attempt.head_sha is None or attempt.head_branch is None:
             raise ValueError(f"the automatic attempt {attempt.id} has no head")
-        return HeadCommit(attempt.head_sha, attempt.head_branch)
+        is_default = attempt.head_branch == attempt.repository.default_branch
+        pull = None if is_default else await repository.find_pull(attempt.head_branch, "open")
+        return HeadCommit(attempt.head_sha, attempt.head_branch, pull)
     request = attempt.requests[0]
     if request.pull_number is None or request.sender is None:
         raise ValueError(f"the command of attempt {attempt.id} has no pull request or no author")
@@ -85,7 +92,7 @@ async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit |
             "The pull request comes from a fork; Selfheal only repairs branches of this repository.",
             "Push the branch to this repository, or run `selfheal fix` in a checkout of the fork.",
         )
-    return HeadCommit(pull.head.sha, pull.head.ref, pull.base.ref)
+    return HeadCommit(pull.head.sha, pull.head.ref, pull)
 
 
 async def has_moved(head: HeadCommit, repository: Repository) -> NoRepair | None:
@@ -129,7 +136,11 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     configuration = await _configuration(attempt, head, repository)
     if isinstance(configuration, NoRepair):
         return configuration
-    runs = await _failing_runs(attempt, head, repository)
+    failing = await _failing_runs(attempt, head, repository)
+    runs = tuple(run for run in failing if attempt.by_command or configuration.wants_workflow(run.name, run.path))
+    if failing and not runs:
+        names = ", ".join(dict.fromkeys(run.name for run in failing))
+        return without_a_run(Outcome.REFUSED, f"{CONFIGURATION} excludes the failing workflows: {names}.", "Nothing to do.")
     jobs: list[FailedJob] = []
     hints: list[str] = []
     readings: list[LogReading | None] = []

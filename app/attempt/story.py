@@ -167,6 +167,8 @@ async def _run(work: Work) -> None:
     await lease.set_head(head.sha, head.branch)
     await react(attempt, work.writing, "eyes")
     publication = publication_of(work.attempt, work.deps.secrets, work.deps.pages_url)
+    if head.pull is not None:
+        publication = replace(publication, pull_number=head.pull.number, pull_author=head.pull.author)
     await publish.progress(publication, work.writing, None)
 
     with tracing.step("gather", attempt.id):
@@ -175,7 +177,12 @@ async def _run(work: Work) -> None:
         await _explain(work, publication, gathered)
         return
 
-    publication = replace(publication, run_title=gathered.title, run_url=gathered.url)
+    publication = replace(
+        publication,
+        run_title=gathered.title,
+        run_url=gathered.url,
+        tells_author=gathered.configuration.comment_on_pull_request,
+    )
     allowance = await lease.reserve(partial(_narrowed, by=gathered.configuration.quota))
     if isinstance(allowance, str):
         await _explain(work, publication, without_a_run(Outcome.REFUSED, allowance, QUOTA_NEXT))

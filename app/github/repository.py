@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 import msgspec
@@ -213,10 +214,10 @@ class Repository:
         body = {"sha": sha, "force": True}
         await self._write("PATCH", f"{self._path}/git/refs/heads/{quote(branch)}", body, repeatable=True)
 
-    async def find_pull(self, head: str) -> PullRequest | None:
-        """The newest pull request from our branch `head`, open or closed."""
+    async def find_pull(self, head: str, state: Literal["open", "all"] = "all") -> PullRequest | None:
+        """The newest pull request from the branch `head` of this repository."""
         owner = self.ref.full_name.partition("/")[0]
-        listing = self._channel.listing(f"{self._path}/pulls", head=f"{owner}:{head}", state="all")
+        listing = self._channel.listing(f"{self._path}/pulls", head=f"{owner}:{head}", state=state)
         async for item in listing:
             pull = parsed(PullRequest, item)
             # GitHub ignores an invalid `head` and lists everything, so check it here.
@@ -246,27 +247,47 @@ class Repository:
             return parsed(PullRequest, answer)
         return pull
 
+    async def request_review(self, pull: PullRequest, login: str) -> None:
+        """Ask a person for a review, unless they are asked already or GitHub says that they cannot review it."""
+        if any(each.login == login for each in pull.requested_reviewers):
+            return
+        path = f"{self._path}/pulls/{pull.number}/requested_reviewers"
+        with contextlib.suppress(Invalid):  # not a collaborator, or the author
+            await self._write("POST", path, {"reviewers": [login]}, repeatable=True)
+
+    async def close_pull(self, number: int, body: str) -> None:
+        """Close a pull request without merging it; its text says why."""
+        await self._write("PATCH", f"{self._path}/pulls/{number}", {"state": "closed", "body": body}, repeatable=True)
+
     async def find_or_create_comment(self, number: int, marker: str, text: str) -> Comment:
         """Create or update our comment with `marker` on an issue or pull request; `text` must contain the marker."""
         if marker not in text:
             raise ValueError(f"the comment's text lacks its marker {marker!r}")
 
-        async def find() -> Comment | None:
-            async for item in self._channel.listing(f"{self._path}/issues/{number}/comments"):
-                comment = parsed(Comment, item)
-                if marker in (comment.body or "") and self._is_ours(comment.performed_via_github_app):
-                    return comment
-            return None
-
         async def create() -> Comment:
             answer = await self._write("POST", f"{self._path}/issues/{number}/comments", {"body": text})
             return parsed(Comment, answer)
 
-        comment = await find_or_create(find, create, self._channel.retry_policy)
-        if (comment.body or "").strip() != text.strip():
-            path = f"{self._path}/issues/comments/{comment.id}"
-            return parsed(Comment, await self._write("PATCH", path, {"body": text}, repeatable=True))
-        return comment
+        comment = await find_or_create(lambda: self._comment(number, marker), create, self._channel.retry_policy)
+        return await self._with_text(comment, text)
+
+    async def update_comment(self, number: int, marker: str, text: str) -> None:
+        """Update our comment with `marker`, if there is one."""
+        if (comment := await self._comment(number, marker)) is not None:
+            await self._with_text(comment, text)
+
+    async def _comment(self, number: int, marker: str) -> Comment | None:
+        async for item in self._channel.listing(f"{self._path}/issues/{number}/comments"):
+            comment = parsed(Comment, item)
+            if marker in (comment.body or "") and self._is_ours(comment.performed_via_github_app):
+                return comment
+        return None
+
+    async def _with_text(self, comment: Comment, text: str) -> Comment:
+        if (comment.body or "").strip() == text.strip():
+            return comment
+        path = f"{self._path}/issues/comments/{comment.id}"
+        return parsed(Comment, await self._write("PATCH", path, {"body": text}, repeatable=True))
 
     async def report_check(self, report: CheckReport) -> CheckRun:
         """Create or update our check run on a commit, found by name, commit and external id."""

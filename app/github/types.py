@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from app.github.errors import Unavailable
-from webhooks.events import GitHubApp, Minimal, Side
+from webhooks.events import Account, GitHubApp, Minimal, Side
 from webhooks.triggers import FAILING
 
 Access = Literal["read", "write"]
@@ -279,6 +279,13 @@ class PullRequest(msgspec.Struct, frozen=True, rename={"url": "html_url"}):
     merged_at: str | None = None
     body: str | None = None
     labels: tuple[Label, ...] = ()
+    user: Account | None = None  # None: the account was deleted
+    requested_reviewers: tuple[Account, ...] = ()
+
+    @property
+    def author(self) -> str:
+        """The login of the person who opened it; "" if that was a bot."""
+        return self.user.login if self.user is not None and self.user.type == "User" else ""
 
     @property
     def head_repository(self) -> str | None:

@@ -42,20 +42,23 @@ class Publication:
     head_branch: str
     run_title: str  # the failing run, such as "CI / tests"
     run_url: str = ""  # "" if there is no run
-    pull_number: int | None = None  # the pull request with this head
+    pull_number: int | None = None  # the open pull request with this head
+    pull_author: str = ""  # login of the person who opened it
     by_command: bool = False  # requested by a comment in that pull request
+    tells_author: bool = False  # comments there without a request too
     page_url: str = ""  # of the attempt, if people can reach the pages
     answered: str = ""  # when a person last answered a question, which starts a new check run
     secrets: tuple[str, ...] = field(default=(), repr=False)  # this installation's secrets, to redact
+
+    @property
+    def comment_marker(self) -> str:
+        """A hidden comment in our comment: one for each `/heal`, and one for all automatic attempts of a pull request."""
+        return f"<!-- selfheal:comment:{self.attempt_id if self.by_command else 'author'} -->"
 
 
 def pull_marker(attempt_id: str) -> str:
     """A hidden comment in a pull request's text that identifies the attempt."""
     return f"<!-- selfheal:pull:{attempt_id} -->"
-
-
-def comment_marker(attempt_id: str) -> str:
-    return f"<!-- selfheal:comment:{attempt_id} -->"
 
 
 def quota_marker(day: date) -> str:
@@ -74,7 +77,8 @@ def title(publication: Publication, repair: Repair) -> str:
     """At most 72 characters, the width of GitHub's list of pull requests."""
     quote = quoter(publication)
     what = quote.line(headline(repair), 500) or "make the failing checks pass"
-    return shortened(f"Heal CI: {what}", _SUBJECT)
+    whose = f"#{publication.pull_number}" if publication.pull_number is not None else "CI"
+    return shortened(f"Heal {whose}: {what}", _SUBJECT)
 
 
 def commit_message(publication: Publication, repair: Repair) -> str:
@@ -139,12 +143,13 @@ def _short_diff(repair: Repair, quote: Quoter) -> str:
 def _summary(publication: Publication, repair: Repair, quote: Quoter) -> str:
     """Lines at the top: what failed, its cause, what was changed, the proof, and the confidence."""
     run = f" ({link('see the run', publication.run_url)})" if publication.run_url else ""
+    title = quote.span(publication.run_title or "CI")
     where = f"on {quote.span(publication.head_branch)} at {quote.span(publication.head_sha[:10])}"
     what = quote.prose(headline(repair), 300).rstrip(".") or "see the diff"
     rival = f" The likeliest other change: {quote.prose(repair.choices[0], 160)}." if repair.choices else ""
     return "\n".join(
         [
-            f"- **Failed:** {quote.span(publication.run_title or 'CI')} {where}: {proof.failed(repair.evidence)}{run}.",
+            f"- **Failed:** {title} {where}{_broken(publication)}: {proof.failed(repair.evidence)}{run}.",
             f"- **Cause:** {quote.prose(repair.diagnosis.cause, 600)}",
             f"- **Changed:** {what} ({proof.files(repair, quote)}).",
             f"- **Proof:** {proof.in_one_line(repair.evidence)}.",
@@ -153,6 +158,11 @@ def _summary(publication: Publication, repair: Repair, quote: Quoter) -> str:
             *_page(publication, "- "),
         ]
     )
+
+
+def _broken(publication: Publication) -> str:
+    """The pull request that broke; GitHub links it to ours."""
+    return f" (#{publication.pull_number})" if publication.pull_number is not None else ""
 
 
 def _page(publication: Publication, bullet: str = "") -> list[str]:
@@ -221,10 +231,10 @@ def patch_summary(publication: Publication, repair: Repair, refusal: str) -> str
 
 
 def patch_comment(publication: Publication, repair: Repair, refusal: str) -> str:
-    """The reply to a `/heal` comment, if GitHub refuses the pull request."""
+    """The comment on the pull request that broke, if GitHub refuses ours."""
     quote = quoter(publication)
     parts = [
-        comment_marker(publication.attempt_id),
+        publication.comment_marker,
         f"{OUTCOME_TEXTS[Outcome.HEALED].sentence} GitHub refuses its pull request: {quote.prose(refusal, 600)}",
         quote.fence(diff(repair.edits), _PATCH, "diff"),
         f"**Confidence:** {proof.sureness(repair)}.",
@@ -273,11 +283,17 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
     return body + _log(rest, quote, BODY_LIMIT - 1 - size(body))
 
 
+def helps_the_author(result: NoRepair) -> bool:
+    """Whether the author of the pull request that broke is told without having asked."""
+    decides = result.outcome in (Outcome.FLAKY, Outcome.NEEDS_TEST_CHANGE)
+    return decides or result.culprit is not None or bool(result.suspects)
+
+
 def no_repair_comment(publication: Publication, result: NoRepair) -> str:
-    """The reply to a `/heal` comment."""
+    """The comment on the pull request that broke."""
     quote = quoter(publication)
     parts = [
-        comment_marker(publication.attempt_id),
+        publication.comment_marker,
         f"{said(result)} {quote.prose(result.reason, 600)}",
     ]
     if result.log.diagnosis is not None:
@@ -300,14 +316,45 @@ def _suspect(suspect: Repair, quote: Quoter, limit: int) -> list[str]:
     return [part for part in parts if part]
 
 
-def healed_comment(publication: Publication, number: int, pull_url: str) -> str:
-    commit = quoter(publication).span(publication.head_sha[:10])
-    text = f"{link(f'#{number}', pull_url)} contains a verified repair of {commit}."
-    return "\n\n".join([comment_marker(publication.attempt_id), text, *_page(publication)])
+def healed_comment(publication: Publication, repair: Repair, number: int, pull_url: str) -> str:
+    """The comment on the pull request that broke."""
+    quote = quoter(publication)
+    commit = quote.span(publication.head_sha[:10])
+    parts = [
+        publication.comment_marker,
+        f"{link(f'#{number}', pull_url)} contains a verified repair of {commit} ({proof.failed(repair.evidence)}).",
+        f"**Cause:** {quote.prose(repair.diagnosis.cause, 600)}",
+        f"**Confidence:** {proof.sureness(repair)}.",
+        f"**Next:** Review {link(f'#{number}', pull_url)}, which merges into this branch. Selfheal never merges by itself.",
+        *_page(publication),
+    ]
+    return uncommanded("\n\n".join(parts))
+
+
+def needless_body(publication: Publication, body: str, green_sha: str) -> str:
+    """The text of our pull request, with the reason why it is closed at its top."""
+    quote = quoter(publication)
+    branch, green = quote.span(publication.head_branch), quote.span(green_sha[:10])
+    why = f"**Closed:** CI of {branch} is green at {green} without this repair."
+    whole = uncommanded(f"{why}\n\n{body}")
+    return whole if size(whole) <= BODY_LIMIT else uncommanded(f"{pull_marker(publication.attempt_id)}\n\n{why}")
 
 
 def progress_summary(publication: Publication, step: str) -> str:
     return f"{quoter(publication).paragraph(step, 200)}."
+
+
+def question_comment(publication: Publication, asked: Question) -> str:
+    """The comment on the pull request that broke, while a person decides."""
+    quote = quoter(publication)
+    parts = [
+        publication.comment_marker,
+        f"Selfheal waits for approval before it goes on. {quote.prose(asked.text, 600)}",
+        quote.fence(asked.diff, _ASKED_DIFF, "diff") if asked.diff else "",
+        "**Next:** The operator of this Selfheal installation decides. Nothing has been changed yet.",
+        *_page(publication),
+    ]
+    return uncommanded("\n\n".join(part for part in parts if part))
 
 
 def question_summary(publication: Publication, asked: Question) -> str:

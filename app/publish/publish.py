@@ -59,6 +59,7 @@ async def question(publication: Publication, asked: Question, repository: Reposi
     """Show on the failing commit a question and how to answer it, in a check run that is complete: the answer may take days."""
     summary = messages.question_summary(publication, asked)
     await _report(publication, repository, "completed", "Waiting for approval", summary)
+    await _tell(publication, repository, messages.question_comment(publication, asked))
 
 
 async def pull_request(publication: Publication, repair: Repair, repository: Repository) -> Published | NoRepair:
@@ -94,28 +95,31 @@ async def pull_request(publication: Publication, repair: Repair, repository: Rep
         pull = await repository.find_or_create_pull(branch.name, publication.head_branch, title, body)
         if all(label.name != LABEL for label in pull.labels):
             await repository.add_label(pull.number, LABEL)
+        if publication.pull_author:
+            await repository.request_review(pull, publication.pull_author)
     summary = messages.healed_summary(publication, repair, pull.url)
     await _conclude(publication, repository, Outcome.HEALED, summary)
-    await _answer(publication, repository, messages.healed_comment(publication, pull.number, pull.url))
+    await _tell(publication, repository, messages.healed_comment(publication, repair, pull.number, pull.url))
     return Published(pull.number, pull.url, branch.name, "merged" if pull.merged_at else pull.state)
 
 
 async def patch(publication: Publication, repair: Repair, refusal: str, repository: Repository) -> None:
-    """Show a verified repair on the failing commit, and in reply to the `/heal` comment, if GitHub refuses its pull request.
+    """Show a verified repair on the failing commit and in a comment, if GitHub refuses its pull request.
 
     Raises `GitHubError`.
     """
     await _conclude(publication, repository, Outcome.HEALED, messages.patch_summary(publication, repair, refusal))
-    await _answer(publication, repository, messages.patch_comment(publication, repair, refusal))
+    await _tell(publication, repository, messages.patch_comment(publication, repair, refusal))
 
 
 async def explanation(publication: Publication, result: NoRepair, repository: Repository) -> None:
     """Complete the check run with the outcome and log, and reply to the `/heal` comment if there is one.
 
-    Raises `GitHubError`.
+    Without one, the author of the pull request is told only what is worth a notification. Raises `GitHubError`.
     """
     await _conclude(publication, repository, result.outcome, messages.no_repair_summary(publication, result))
-    await _answer(publication, repository, messages.no_repair_comment(publication, result))
+    text = messages.no_repair_comment(publication, result)
+    await _tell(publication, repository, text, notify=messages.helps_the_author(result))
 
 
 async def quota_refusal(pull_number: int, refusal: str, day: date, repository: Repository) -> None:
@@ -238,7 +242,14 @@ async def _report(
     await repository.report_check(report)
 
 
-async def _answer(publication: Publication, repository: Repository, text: str) -> None:
-    if publication.by_command and publication.pull_number is not None:
-        marker = messages.comment_marker(publication.attempt_id)
-        await repository.find_or_create_comment(publication.pull_number, marker, text)
+async def _tell(publication: Publication, repository: Repository, text: str, *, notify: bool = True) -> None:
+    """Reply to the `/heal` comment. Without one, keep one comment on the pull request up to date, if its author wants that.
+
+    `notify`: create that comment if it is missing; editing one notifies nobody.
+    """
+    if publication.pull_number is None:
+        return
+    if publication.by_command or (publication.tells_author and notify):
+        await repository.find_or_create_comment(publication.pull_number, publication.comment_marker, text)
+    elif publication.tells_author:
+        await repository.update_comment(publication.pull_number, publication.comment_marker, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, and_, or_, select
+from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased, joinedload, selectinload
 
@@ -68,6 +68,21 @@ class Queries:
             at_once = and_(AttemptRow.created_at == before.created_at, AttemptRow.id < before.id)
             which.append(or_(AttemptRow.created_at < before.created_at, at_once))
         return await self._attempts(*which, limit=limit)
+
+    async def attempts_with_open_pull_request(self, limit: int = 200) -> list[Attempt]:
+        """The newest attempt of each pull request of ours that is open, in repositories where the App still is."""
+        newest = select(func.max(AttemptRow.number)).where(AttemptRow.pull_request_id == PullRequestRow.id)
+        query = (
+            select(AttemptRow)
+            .join(AttemptRow.repository)
+            .join(AttemptRow.pull_request)
+            .options(*_WHOLE)
+            .where(PullRequestRow.state == "open", RepositoryRow.removed.is_(False))
+            .where(AttemptRow.number == newest.correlate(PullRequestRow).scalar_subquery())
+        )
+        async with self.database.read() as session:
+            rows = await session.scalars(query.order_by(PullRequestRow.id.desc()).limit(limit))
+            return [attempt_of(row) for row in rows.unique()]
 
     async def _attempts(self, *which: ColumnElement[bool], limit: int) -> list[Attempt]:
         query = select(AttemptRow).join(AttemptRow.repository).options(*_WHOLE).where(*which)

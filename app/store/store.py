@@ -28,7 +28,7 @@ from app.store.leases.claims import Terms
 from app.store.leases.leases import Lease, NotificationLease, open_lease, open_notification
 from app.store.leases.quotas import Allowance, Limit, Quota, Quotas
 from app.store.memories import Embedder, RepositoryMemory, StoredMemory
-from app.store.models import AttemptRow, BlobRow, DeliveryRow, RerunRow
+from app.store.models import AttemptRow, BlobRow, DeliveryRow, PullRequestRow, RerunRow
 from app.store.queries import Queries
 
 _RETRY_SECONDS = 30.0  # to retry an unavailable database; the attempt's lease may end sooner
@@ -133,6 +133,12 @@ class Store(Queries):
                 session.add(row)
             return True
         return False
+
+    async def record_pull_request_state(self, repository_id: int, number: int, state: str) -> None:
+        """Record that one of our pull requests is open, closed or merged, as GitHub says."""
+        which = (PullRequestRow.repository_id == repository_id, PullRequestRow.number == number)
+        async with self.database.write() as session:
+            await session.execute(update(PullRequestRow).where(*which).values(state=state))
 
     async def is_stale(self, attempt_id: str) -> bool:
         """Whether the attempt is old enough for its checkpoints to be dropped."""

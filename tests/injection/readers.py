@@ -12,12 +12,13 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 ZWSP = "\u200b"
+PULL = 31337  # the pull request that broke, which our texts may reference
 OWN_TAGS = {"<code>", "</code>", "<details>", "</details>", "<summary>", "</summary>"}
-_OWN_LINES = ("Heal CI: ", "Environment: ", "Cost: ", "Cause: ", "Selfheal-Attempt: ")
+_OWN_LINES = ("Heal CI: ", f"Heal #{PULL}: ", "Environment: ", "Cost: ", "Cause: ", "Selfheal-Attempt: ")
 
 _BY_GITHUB = {
     "mentions": r"(?<![A-Za-z0-9])@[A-Za-z0-9]",
-    "references": r"#\d|\bGH-\d|\bGHSA-\w|(?<![A-Za-z0-9])[A-Z][A-Z0-9]+-\d",
+    "references": rf"#(?!{PULL}\b)\d|\bGH-\d|\bGHSA-\w|(?<![A-Za-z0-9])[A-Z][A-Z0-9]+-\d",
     "names a commit": r"\b[0-9a-f]{7,40}\b",
     "links": r"(?:https?|ftp)://|\bwww\.\w|\b(?:mailto|xmpp):\S+@\w",
     "shows an emoji": r":(?:[+-]1|[a-z][a-z0-9_]+):",

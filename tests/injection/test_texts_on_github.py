@@ -17,10 +17,12 @@ from agent.contract.question import Question
 from agent.contract.verdicts import VerdictId
 from app.publish import messages, publish
 from app.publish.messages import Publication
-from tests.injection.readers import effects_of_markdown, effects_of_plain
+from tests.injection.readers import PULL, effects_of_markdown, effects_of_plain
 from tests.injection.texts import TEXTS
 
-PUBLICATION = Publication("att_1", 1, "f" * 40, "main", "CI", "https://github.com/acme/calc/actions/runs/7", 3, True)
+PUBLICATION = Publication(
+    "att_1", 1, "f" * 40, "main", "CI", "https://github.com/acme/calc/actions/runs/7", PULL, by_command=True
+)
 LOG = ReflectionLog(
     Diagnosis("cause", "logic", 0.8, "model:x", ("seen",), ("perhaps",), ("calc.py::add",)),
     (Iteration(1, "model:x", "title", "-a\n+b", "result", "lesson"), Iteration(2, "patterns", "title", "+c", "verified")),
@@ -61,10 +63,12 @@ def effects(texts: Iterator[str]) -> list[str]:
     bodies = [
         messages.pull_body(where, repair),
         messages.healed_summary(where, repair, "https://github.com/acme/calc/pull/4"),
-        messages.healed_comment(where, 4, "https://github.com/acme/calc/pull/4"),
+        messages.healed_comment(where, repair, 4, "https://github.com/acme/calc/pull/4"),
         messages.no_repair_summary(where, failed),
         messages.no_repair_comment(where, failed),
         messages.question_summary(where, filled(Question("publish", "text", "+diff"), texts)),
+        messages.question_comment(where, filled(Question("publish", "text", "+diff"), texts)),
+        messages.needless_body(where, messages.pull_body(where, repair), "f" * 40),
         messages.progress_summary(where, next(texts)),
     ]
     plain = [messages.title(where, repair), messages.commit_message(where, repair)]

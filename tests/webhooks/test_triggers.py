@@ -160,6 +160,7 @@ def test_forks_are_refused_visibly(event: str, payload: dict[str, Any]) -> None:
     ("event", "payload"),
     [
         ("workflow_run", changed(RUN, "workflow_run.head_branch", "selfheal/fix-1")),
+        ("workflow_run", changed(RUN, "workflow_run.head_branch", "gh-readonly-queue/main/pr-3-0123abc")),
         ("workflow_run", changed(RUN, "action", "requested")),
         ("workflow_run", changed(RUN, "installation", None)),
         ("check_run", changed(CHECK, "check_run.check_suite.head_branch", "selfheal/fix-1")),

@@ -50,9 +50,19 @@ class Install(_Strict):
     groups: tuple[_Name, ...] = ()
 
 
-class Branches(_Strict):
+class Selection(_Strict):
+    """Patterns (`*`, `?`, `[…]`) of names that are wanted. `ignore` wins; without `only`, all others are."""
+
     only: tuple[_Name, ...] = ()
     ignore: tuple[_Name, ...] = ()
+
+    def wants(self, *names: str) -> bool:
+        """`names`: all names of one thing."""
+
+        def any_of(patterns: tuple[str, ...]) -> bool:
+            return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+
+        return not any_of(self.ignore) and (not self.only or any_of(self.only))
 
 
 class Narrowed(_Strict):
@@ -93,7 +103,9 @@ class Configuration(_Strict):
     min_confidence: float | None = Field(default=None, ge=0, le=1)  # never less than the operator demands
     budget: Narrowed = Narrowed()
     quota: Quota = Quota()
-    branches: Branches = Branches()
+    branches: Selection = Selection()
+    workflows: Selection = Selection()  # by the name or the file
+    comment_on_pull_request: bool = True  # tell the author of a pull request that broke, without a `/heal`
     rerun: Literal["never", "once"] | None = None  # of failed jobs that are flaky; None: the operator's setting
     guidance: Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)] = ""  # for the model, quoted as data
 
@@ -133,9 +145,11 @@ class Configuration(_Strict):
 
     def wants_branch(self, branch: str) -> bool:
         """Whether automatic attempts are wanted on `branch`."""
-        if any(fnmatchcase(branch, pattern) for pattern in self.branches.ignore):
-            return False
-        return not self.branches.only or any(fnmatchcase(branch, pattern) for pattern in self.branches.only)
+        return self.branches.wants(branch)
+
+    def wants_workflow(self, name: str, path: str) -> bool:
+        """Whether automatic attempts are wanted for a workflow; `path`: ".github/workflows/ci.yml"."""
+        return self.workflows.wants(name, path, path.rpartition("/")[2])
 
     def narrow(self, policy: Policy, budget: Budget) -> tuple[Policy, Budget]:
         """The operator's policy and budget, narrowed; only edits of tests and snapshots, and reversals may be granted here."""

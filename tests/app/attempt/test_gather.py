@@ -9,15 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from agent.contract.outcome import NoRepair, Outcome
 from app.attempt.gather import Gathered, HeadCommit, gather
 from app.clock import SystemClock
 from app.github.client import GitHub
 from app.github.repository import Repository
+from app.github.types import PullRequest
 from app.settings import load
 from app.store.store import Store, open_store
 from app.store.values import Attempt
 from tests.app.requests import taken
 from tests.standins import github as standin
+from webhooks.events import Side
 from webhooks.intake import RepairRequest, RepositoryRef
 
 NAME = "acme/boiler"
@@ -83,6 +86,14 @@ async def test_what_a_failing_job_says_is_told_without_secrets(red: Red) -> None
     assert "open-sesame" not in hint
 
 
+async def test_a_workflow_that_the_owners_exclude_is_not_healed(red: Red) -> None:
+    await red.github.push(NAME, "main", {".github/selfheal.yml": "workflows: {ignore: [ci.yml]}\n"})
+    ended = await gather(await red.attempt(), red.head, red.repository, ())
+    assert isinstance(ended, NoRepair)
+    assert ended.outcome is Outcome.REFUSED
+    assert ended.reason.startswith(".github/selfheal.yml excludes the failing workflows: ")
+
+
 async def test_a_log_that_has_expired_is_named_as_gone(red: Red) -> None:
     red.github.faults.status("GET", f"/repos/{NAME}/actions/jobs/*", 410, times=9)
     gathered = await red.gathered()
@@ -131,6 +142,7 @@ async def test_the_last_good_commit_and_the_newest_tag_are_told(red: Red) -> Non
     assert [file.path for file in good.files] == [".github/workflows/ci.yml", "boiler.py"]
     assert {job.run.tag for job in found.jobs} == {"v1.4"}
     assert found.notes == ()
-    of_a_pull = await gather(attempt, HeadCommit(sha, "topic", "elsewhere"), red.repository, ())
+    pull = PullRequest(1, "https://github.test/1", "open", "A change", Side("topic", sha), Side("elsewhere", "0" * 40))
+    of_a_pull = await gather(attempt, HeadCommit(sha, "topic", pull), red.repository, ())
     assert isinstance(of_a_pull, Gathered)
     assert of_a_pull.good == (), "compared with the base of the pull request, which does not exist"

@@ -74,7 +74,7 @@ def texts(hostile: str) -> dict[str, tuple[str, bool]]:
         ),
         log=replace(log(text=hostile, diff=f"--- a\n+++ b\n {hostile}\n+{hostile}\n"), diagnosis=diagnosis),
     )
-    where = publication(head_branch=hostile, run_title=hostile)
+    where = publication(head_branch=hostile, run_title=hostile, by_command=True)
     broke = culprit(hostile, hostile, good=hostile, breaks=(hostile,))
     failed = no_repair(reason=hostile, next_step=hostile, log=told.log, culprit=broke)
     return {

@@ -125,7 +125,7 @@ def test_an_unsure_change_is_shown_as_a_question_with_its_doubts_and_the_other_c
         assert "Other changes that pass the same tests" in text
         assert "`<` becomes `!=`" in text
         assert "Is the suspect change right?" in text
-        assert not set(tags(text)) - {messages.comment_marker("att_1"), "<details>", "<summary>", "</summary>", "</details>"}
+        assert not set(tags(text)) - {publication().comment_marker, "<details>", "<summary>", "</summary>", "</details>"}
         assert not any(secret in text for secret in SECRETS)
 
 
@@ -155,7 +155,7 @@ def test_outside_text_cannot_act_anywhere_in_the_body() -> None:
         log=replace(log(text=EVIL, diff=EVIL), diagnosis=Diagnosis(EVIL, EVIL, 0.5, EVIL)),
     )
     where = publication(head_branch=EVIL, run_title=EVIL)
-    own = {messages.pull_marker("att_1"), messages.comment_marker("att_1"), "<code>", "</code>"}
+    own = {messages.pull_marker("att_1"), publication().comment_marker, "<code>", "</code>"}
     own |= {"<details>", "<summary>", "</summary>", "</details>"}
     texts = [
         messages.pull_body(where, evil),

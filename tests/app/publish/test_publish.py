@@ -12,6 +12,7 @@ import pytest
 from agent.contract.budget import Usage
 from agent.contract.outcome import CheckEvidence, Evidence, Iteration, NoRepair, Outcome, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis, FileChange
+from agent.contract.question import Question
 from agent.contract.verdicts import VerdictId
 from app.github.client import GitHub
 from app.github.errors import Conflict
@@ -108,7 +109,7 @@ async def test_a_repair_becomes_a_draft_pull_request(
     assert commit.parents == (publication.head_sha,)
     assert commit.sha in standin.repository(NAME).verified
     pull = standin.repository(NAME).issues[result.number]
-    assert pull.title == "Heal CI: `-` becomes `+` in add"
+    assert pull.title == f"Heal #{publication.pull_number}: `-` becomes `+` in add"
     assert [label.name for label in pull.labels] == ["selfheal"]
     assert "1 of 1" in (pull.body or "")
 
@@ -285,6 +286,49 @@ async def test_nobody_is_bothered_who_did_not_ask(standin: StandIn, repository: 
     await publish.explanation(replace(publication, by_command=False), no_repair(), repository)
     await publish.explanation(replace(publication, pull_number=None), no_repair(), repository)
     assert standin.comments(NAME, publication.pull_number or 0) == []
+
+
+def untold(publication: Publication) -> Publication:
+    """An automatic attempt on the same pull request, whose author wants to be told."""
+    return replace(publication, by_command=False, tells_author=True)
+
+
+async def test_the_author_has_one_comment_that_stays_true(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    number = publication.pull_number or 0
+    await publish.explanation(untold(publication), no_repair(), repository)
+    assert standin.comments(NAME, number) == [], "an attempt that found nothing is not worth a notification"
+
+    await publish.question(untold(publication), Question("publish", "Publish this?", "+a"), repository)
+    [asked] = standin.comments(NAME, number)
+    assert "waits for approval" in asked.body
+    assert "attempts approve" not in asked.body, "the author has no shell on the operator's machine"
+
+    later = replace(untold(publication), attempt_id="att-2")
+    for result, said in ((no_repair(Outcome.FLAKY), "depends on chance"), (no_repair(), "found no change")):
+        await publish.explanation(later, result, repository)
+        [told] = standin.comments(NAME, number)
+        assert (told.id, said in told.body) == (asked.id, True)
+
+
+async def test_a_reply_to_a_command_is_a_comment_of_its_own(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    await publish.explanation(untold(publication), no_repair(Outcome.FLAKY), repository)
+    await publish.explanation(replace(publication, tells_author=True), no_repair(), repository)
+    assert len(standin.comments(NAME, publication.pull_number or 0)) == 2
+
+
+async def test_only_an_author_who_can_review_is_asked(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    for login, asked in (("stranger", []), ("alice", ["alice"])):
+        standin.add_collaborator(NAME, "alice")
+        result = await publish.pull_request(replace(publication, pull_author=login), repair(), repository)
+        assert isinstance(result, Published)
+        [pull] = [pull for pull in standin.pull_requests(NAME) if pull.number == result.number]
+        assert [reviewer.login for reviewer in pull.reviewers] == asked
 
 
 async def test_github_takes_the_ending_of_every_outcome(

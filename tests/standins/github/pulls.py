@@ -96,7 +96,7 @@ class Pulls:
             "merge_commit_sha": None,
             "assignee": None,
             "assignees": [],
-            "requested_reviewers": [],
+            "requested_reviewers": [self.show.user(reviewer) for reviewer in pull.reviewers],
             "requested_teams": [],
             "head": end(pull.head_repository, pull.head_branch, pull.head_sha),
             "base": end(repository, pull.base_branch, pull.base_sha),
@@ -231,6 +231,24 @@ def routes(pulls: Pulls) -> Routes:
         fork_point = await git.merge_base(pull.base_sha, pull.head_sha) or pull.base_sha
         changes = await git.changes(fork_point, pull.head_sha)
         return call.page([pulls.show.change(call.repository, change, pull.head_sha) for change in changes])
+
+    @table.post(f"{base}/{{pull_number}}/requested_reviewers", "pull_requests:write")
+    async def request_review(call: Call) -> Answer:
+        """https://docs.github.com/rest/pulls/review-requests: 422 for the author and for people without access."""
+        pull = pull_of(call)
+        for login in call.json().get("reviewers", []):
+            reviewer = call.world.account(login)
+            if reviewer is pull.issue.user:
+                raise Refusal(422, "Review cannot be requested from pull request author.")
+            if login not in call.repository.collaborators and reviewer is not call.repository.owner:
+                raise Refusal(
+                    422,
+                    "Reviews may only be requested from collaborators. One or more of the users or teams you specified is "
+                    f"not a collaborator of the {call.repository.full_name} repository.",
+                )
+            if reviewer not in pull.reviewers:
+                pull.reviewers.append(reviewer)
+        return Answer.of(await pulls.full(call.repository, pull), 201)
 
     @table.patch(f"{base}/{{pull_number}}", "pull_requests:write")
     async def update(call: Call) -> Answer:

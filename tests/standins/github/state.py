@@ -115,6 +115,7 @@ class PullRequest:
     base_sha: str
     draft: bool = False
     merged: datetime | None = None
+    reviewers: list[Account] = field(default_factory=list)  # who are asked
 
     @property
     def number(self) -> int:

@@ -41,6 +41,7 @@ protected: ["docs/**"]
 rungs: [patterns]
 budget: {cost: 0.5}
 branches: {only: [main, "release/*"], ignore: ["release/old*"]}
+workflows: {ignore: ["Deploy *", "docs.yml"]}
 """)
     assert not found.enabled
     assert [(t.name, t.kind, t.timeout) for t in found.test] == [("unit", "pytest", 90.0), ("lint", None, 600.0)]
@@ -50,6 +51,9 @@ branches: {only: [main, "release/*"], ignore: ["release/old*"]}
     assert found.wants_branch("release/1")
     assert not found.wants_branch("release/old1")
     assert not found.wants_branch("feature")
+    assert found.wants_workflow("Tests", ".github/workflows/deploy.yml")
+    assert not found.wants_workflow("Deploy to production", ".github/workflows/ci.yml")
+    assert not found.wants_workflow("Docs", ".github/workflows/docs.yml")
 
 
 def test_one_command_is_enough() -> None:

@@ -1,0 +1,89 @@
+"""Our pull request is closed, with a sentence, once a person has turned the branch green; never for less."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agent.contract.outcome import Outcome
+from app.service.needless import close_needless
+from app.store.values import PullRequestRecord
+from tests.app.plant import NAME, TEST, Plant
+from tests.app.requests import taken
+from tests.standins.github.state import PullRequest
+
+OURS = "selfheal/topic-1"
+BROKEN, FIXED = "def add(a, b):\n    return a - b\n", "def add(a, b):\n    return b + a\n"
+WORKFLOW = """\
+name: {name}
+on: [push]
+jobs:
+  tests:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - run: {run}
+"""
+TESTS = WORKFLOW.format(name="CI", run="python -m unittest")
+
+
+async def looked(plant: Plant) -> int:
+    """How many pull requests one look closes; GitHub must have refused nothing."""
+    before = len(plant.github.requests)
+    closed = await close_needless(plant.deps.github, plant.store)
+    assert not [request for request in plant.github.requests[before:] if int(request.rpartition(" ")[2]) >= 400]
+    return closed
+
+
+@pytest.fixture
+async def repair(plant: Plant) -> PullRequest:
+    """Our open pull request for the branch `topic`, whose workflow is red."""
+    files = {"calc.py": BROKEN, "test_calc.py": TEST, ".github/workflows/ci.yml": TESTS}
+    sha = await plant.github.push(NAME, "topic", files)
+    await plant.github.settled()
+    await plant.github.push(NAME, OURS, {"calc.py": FIXED}, "Heal CI: `-` becomes `+`\n\nSelfheal-Attempt: one", base="topic")
+    pull = await plant.github.open_pull(NAME, OURS, "topic", body="- **Proof:** 1 failing → 1 passing\n", login="selfheal[bot]")
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=sha, head_branch="topic"))
+    async with plant.store.lease(attempt_id, "w1") as lease:
+        await lease.record_pull_request(PullRequestRecord(pull.number, OURS, "https://github.test/pull"), 0.9)
+        await lease.end(Outcome.HEALED, "Opened a pull request.", "Review it.", reported=True)
+    assert await looked(plant) == 0, "the branch is red"
+    return pull
+
+
+async def test_it_is_closed_when_a_person_repaired_the_branch(plant: Plant, repair: PullRequest) -> None:
+    green = await plant.github.push(NAME, "topic", {"calc.py": FIXED})
+    assert await looked(plant) == 0, "its workflow still runs"
+    await plant.github.settled()
+    assert await looked(plant) == 1
+    assert repair.state == "closed"
+    assert repair.body.startswith(f"**Closed:** CI of `topic` is green at `{green[:10]}` without this repair.")
+    assert "**Proof:**" in repair.body
+
+    assert await looked(plant) == 0
+    assert await plant.store.attempts_with_open_pull_request() == []
+
+
+async def test_it_stays_while_another_workflow_is_red(plant: Plant, repair: PullRequest) -> None:
+    bad = WORKFLOW.format(name="Lint", run="exit 1")
+    await plant.github.push(NAME, "topic", {"calc.py": FIXED, ".github/workflows/lint.yml": bad})
+    await plant.github.settled()
+    assert await looked(plant) == 0
+    assert repair.state == "open"
+
+
+async def test_it_stays_if_the_workflow_that_failed_did_not_run_again(plant: Plant, repair: PullRequest) -> None:
+    fine = WORKFLOW.format(name="Docs", run="exit 0")
+    await plant.github.push(NAME, "topic", {".github/workflows/ci.yml": None, ".github/workflows/docs.yml": fine})
+    await plant.github.settled()
+    assert await looked(plant) == 0
+    assert repair.state == "open"
+
+
+async def test_what_people_pushed_to_its_branch_is_theirs(plant: Plant, repair: PullRequest) -> None:
+    await plant.github.push(NAME, repair.head_branch, {"notes.txt": "Mine.\n"}, "Add notes")
+    await plant.github.push(NAME, "topic", {"calc.py": FIXED})
+    await plant.github.settled()
+    assert await looked(plant) == 0
+    assert repair.state == "open"
