@@ -87,8 +87,9 @@ async def test_what_a_failing_job_says_is_told_without_secrets(red: Red) -> None
 
 
 async def test_a_workflow_that_the_owners_exclude_is_not_healed(red: Red) -> None:
+    attempt = await red.attempt()
     await red.github.push(NAME, "main", {".github/selfheal.yml": "workflows: {ignore: [ci.yml]}\n"})
-    ended = await gather(await red.attempt(), red.head, red.repository, ())
+    ended = await gather(attempt, red.head, red.repository, ())
     assert isinstance(ended, NoRepair)
     assert ended.outcome is Outcome.REFUSED
     assert ended.reason.startswith(".github/selfheal.yml excludes the failing workflows: ")
