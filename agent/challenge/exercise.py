@@ -53,6 +53,7 @@ class CallResult(msgspec.Struct, frozen=True, array_like=True):
     text: str
     fits: bool | None
     mutates: bool
+    agrees: bool = False  # it equals values that it should differ from
 
 
 class Variant(msgspec.Struct, frozen=True):
@@ -68,6 +69,8 @@ class Observations(msgspec.Struct, frozen=True):
     functions: list[str] = []
     calls: list[ObservedCall] = []
     variants: list[Variant | None] = []
+    elsewhere: list[int] = []  # calls that the winner, but not the base, answers differently outside of the test runner
+    repeated: int = 0  # calls that could be compared there
     unavailable: str = ""
 
 

@@ -8,6 +8,7 @@ nothing else). Weaker signs (new exceptions, rivals that disagree) and rare ones
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,7 @@ class Challenged:
     passing: int = 0  # how many of them pass the same tests
     undecided: int = 0  # how many of these give another result for one of the calls
     loose: str = ""  # a clause about the first of them
+    asked: tuple[str, ...] = ()  # what people have to look at, a clause each
 
 
 def judge(seen: Observations, rivals: int | None = None) -> Challenged:
@@ -50,7 +52,28 @@ def judge(seen: Observations, rivals: int | None = None) -> Challenged:
     ]
     unlike = sum(_unlike(winner, variant) is not None for variant in known)
     compared = sum(answer.kind in ("value", "raised") for answer in winner.answers)
-    return Challenged(next(iter(_described(objecting)), ""), tuple(doubts), kept, compared, unlike)
+    against = next(iter([*_described(objecting), *_agreeing(seen, base, winner)]), "")
+    return Challenged(against, tuple(doubts), kept, compared, unlike, asked=tuple(_elsewhere(seen)))
+
+
+def _agreeing(seen: Observations, base: Variant, winner: Variant) -> list[str]:
+    """Results that equal other values too, as those of the base do not; the first of them."""
+    for at, (before, after) in enumerate(itertools.zip_longest(base.answers, winner.answers)):
+        if after is not None and after.agrees and not (before is not None and before.agrees):
+            return [f"{_shown(seen, at)} returns something that also equals other values"]
+    return []
+
+
+def _elsewhere(seen: Observations) -> list[str]:
+    """Calls that are answered differently outside of a test run; the first of them."""
+    known = [at for at in seen.elsewhere if 0 <= at < len(seen.calls)]
+    return [f"{_shown(seen, known[0])} returns something else outside of a test run"] if known else []
+
+
+def _shown(seen: Observations, at: int) -> str:
+    call = seen.calls[at]
+    name = seen.functions[call.function] if 0 <= call.function < len(seen.functions) else ""
+    return _code(name + call.arguments, 120)
 
 
 def with_neighbours(found: Challenged, seen: Observations, first: int, tried: int, titles: Sequence[str]) -> Challenged:
@@ -67,10 +90,7 @@ def with_neighbours(found: Challenged, seen: Observations, first: int, tried: in
     loose = ""
     if unlike:
         title, at = unlike[0]
-        call = seen.calls[at]
-        name = seen.functions[call.function] if 0 <= call.function < len(seen.functions) else ""
-        shown = _code(name + call.arguments, 120)
-        loose = f"the tests do not decide it: they also pass if {title}, which makes a difference for {shown}"
+        loose = f"the tests do not decide it: they also pass if {title}, which makes a difference for {_shown(seen, at)}"
     elif titles and not found.compared:
         loose = f"the tests do not decide it: they also pass if {titles[0]}"
     return replace(found, neighbours=tried, passing=len(titles), undecided=len(unlike), loose=loose)

@@ -22,6 +22,7 @@ from agent.edits.changes import changed_lines
 
 SURE = 0.6  # below this, the pull request shows a warning
 MANY = 3  # other plausible changes: from then on, the tests leave a choice, and none of the changes is "very sure"
+ASKED = 0.7  # at most, while a question about the change is open
 OTHER = "other"  # the rungs of extensions
 
 
@@ -87,9 +88,11 @@ def estimate(
     *,
     reversal: str = "",
     elsewhere: str = "",
+    asked: Sequence[str] = (),
 ) -> Confidence:
     """`alternatives` counts the other plausible changes; `degraded` may name a step more than once; `failing` counts the
     verdicts that turn green. If the last change is known, `reversal` and `elsewhere` are clauses of `agent.guard.reversals`.
+    `asked` are the questions of `agent.guard.rules`: no fit decides about them, but people.
 
     Without a model, only what stood there before can take back a change, and other rules decide whether it may: then `reversal`
     tells people, and says nothing against the repair.
@@ -99,8 +102,9 @@ def estimate(
         reversal = ""
     found = signals(candidate, alternatives, degraded, challenged, failing, elsewhere)
     value = confidence_of(coefficients().get(rung_kind(candidate.rung), coefficients()[OTHER]), found)
+    value = min(value, ASKED) if asked else value
     beside = [clause for clause in (reversal, elsewhere) if clause]
-    return Confidence(value, (*_doubts(candidate, degraded, challenged), *beside), found)
+    return Confidence(value, (*asked, *_doubts(candidate, degraded, challenged), *beside), found)
 
 
 def _doubts(candidate: Candidate, degraded: Sequence[str], challenged: Challenged) -> list[str]:

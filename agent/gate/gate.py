@@ -114,7 +114,8 @@ async def prove(work: Work, oracle: Oracle, base: Runs, edits: Edits, green: Ver
 
 def _tampering(base: Runs, runs: Runs, edits: Edits) -> Verification | None:
     found = [mark for name, run in runs.items() for mark in tampering(base[name], run, edits)]
-    return Verification(False, f"it tampers with the test run: {', '.join(found[:3])}") if found else None
+    said = ", ".join(mark.removeprefix(": ") for mark in found[:3])
+    return Verification(False, f"it tampers with the test run: {said}") if found else None
 
 
 def is_brief(base: Runs) -> bool:

@@ -1,4 +1,4 @@
-"""Detects hard-coded answers: branches and tables for the failing tests' own inputs, and objects that equal everything.
+"""Detects hard-coded answers: branches and tables for the failing tests' own inputs.
 
 A literal counts only if the failing tests' text contains it and the patch adds it. A patch may extend an existing table or
 chain of branches: there, another case can be the right fix.
@@ -10,6 +10,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from agent.guard import Finding
 from agent.guard.branches import Branch, answer_of, branches, is_literal, table
@@ -18,16 +19,15 @@ from agent.guard.runner_access import last
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _ORDINARY = ("None", "0", "1", "-1", "0.0", "1.0", "''", "b''", "()", "[]", "{}", "set()", "True", "False", "' '")
+SHOWN, NUMBERS = 3, 8  # new values of the tests, and new numbers at all, from which on they are asked about
 _DIGEST = re.compile(r"hash|crc32|adler32|md5|sha\d+|blake2\w|hexdigest|digest")
-_INHERITED = tuple(f"{kind}.__eq__" for kind in ("int", "str", "float", "bytes", "list", "dict", "tuple", "set"))
-_BUILTINS = {"str", "int", "float", "bool", "bytes", "list", "dict", "tuple", "set", "frozenset", "complex", "object"}
 
 
 def hardcoded_findings(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
     """Violations that the patch adds."""
     yield from _branches_for_the_test(path, before, after, failing)
     yield from _constant_functions(path, before, after, failing)
-    yield from _agreeing_methods(path, before, after)
+    yield from _constants_of_tests(path, before, after, failing)
 
 
 def _branches_for_the_test(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
@@ -166,72 +166,50 @@ def _constant_functions(path: str, before: ast.Module, after: ast.Module, failin
             yield "special-case", f"{node.name} in {path} would always return `{ast.unparse(result)[:60]}`"
 
 
+def _constants_of_tests(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
+    """Several new values that the failing tests have too, in whatever form: rows, coefficients, parsed texts."""
+    had = {ast.unparse(node) for node in ast.walk(before) if isinstance(node, ast.Constant)}
+    # Between what an f-string inserts, words of the answer are ordinary.
+    between = {id(part) for node in ast.walk(after) if isinstance(node, ast.JoinedStr) for part in node.values}
+    between |= {id(node.value) for node in ast.walk(after) if isinstance(node, ast.Expr)}  # docstrings
+    new = {ast.unparse(node): node for node in ast.walk(after) if _is_value(node) and id(node) not in between}
+    stated = _stated(before)
+    seen = [
+        text
+        for text, node in new.items()
+        if text not in had and _is_specific(node) and not _is_stated(node, stated) and _is_shown(node, failing)
+    ]
+    numbers = [
+        text for text, node in new.items() if text not in had and isinstance(node.value, int | float) and _is_specific(node)
+    ]
+    if len(seen) >= SHOWN:
+        yield (
+            "special-case",
+            f"it adds values to {path} that the failing tests have: {', '.join(f'`{each[:30]}`' for each in seen[:3])}",
+        )
+    elif len(numbers) >= NUMBERS:
+        yield "special-case", f"it adds {len(numbers)} numbers to {path}"
+
+
+def _is_value(node: ast.AST) -> TypeGuard[ast.Constant]:
+    return (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, str | int | float | bytes)
+        and not isinstance(node.value, bool)
+    )
+
+
+def _is_shown(node: ast.Constant, failing: str) -> bool:
+    """Whether the tests have the value: a text also as a part of theirs, or with parts of theirs in it."""
+    if not isinstance(node.value, str):
+        return is_in_text(node, failing)
+    words = re.findall(r"[\w.+-]{3,}", node.value)
+    return len(node.value) > 2 and (
+        node.value in failing or (len(words) > 1 and sum(word in failing for word in words) * 2 > len(words))
+    )
+
+
 def _constant_result(node: Function) -> ast.expr | None:
     body = [one for one in node.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
     result = answer_of(body) if body and isinstance(body[-1], ast.Return) else None
     return result if result is not None and is_literal(result) else None
-
-
-def _agreeing_methods(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
-    """New or changed methods that return without using their argument."""
-    had = Counter(ast.dump(method) for _, method in _answering(before))
-    for name, method in _answering(after):
-        if had[ast.dump(method)] < 1:
-            yield "agrees", f"{name} in {path} would give the same answer to every comparison"
-
-
-def _answering(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
-    for class_ in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
-        is_value = any(isinstance(base, ast.Name) and base.id in _BUILTINS - {"object"} for base in class_.bases)
-        for name, method in _methods(class_):
-            # A subclass of a number or string with its own `__eq__` is rarely a fix.
-            if _agrees(name, method) or (is_value and name == "__eq__" and ast.unparse(method) not in _INHERITED):
-                yield f"{class_.name}.{name}", method
-
-
-def _methods(class_: ast.ClassDef) -> Iterator[tuple[str, ast.AST]]:
-    for node in class_.body:
-        match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                yield name, node
-            case ast.Assign(targets=targets, value=value):
-                yield from ((one.id, value) for one in targets if isinstance(one, ast.Name))
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                yield name, value
-
-
-def _agrees(name: str, method: ast.AST) -> bool:
-    if name == "__class__":
-        return True
-    if not isinstance(method, ast.Lambda | Function):
-        return False
-    results = [method.body] if isinstance(method, ast.Lambda) else [
-        node.value for node in ast.walk(method) if isinstance(node, ast.Return) and node.value is not None
-    ]  # fmt: skip
-    if name in ("__exit__", "__aexit__"):
-        return bool(results) and all(isinstance(one, ast.Constant) and one.value is True for one in results)
-    if name not in ("__eq__", "__ne__", "__contains__", "__instancecheck__", "__subclasscheck__"):
-        return False
-    yes = name != "__ne__"
-    answers = [one for one in results if ast.unparse(one) != "NotImplemented"]
-    if answers and all(isinstance(one, ast.Constant) and bool(one.value) is not yes for one in answers):
-        return False  # always false
-    parameters = [*method.args.posonlyargs, *method.args.args]
-    if len(parameters) < 2:
-        return bool(answers)
-    return bool(answers) and not _uses_argument(method, parameters[1].arg)
-
-
-def _uses_argument(method: ast.AST, name: str) -> bool:
-    """Whether the method uses the argument for more than a check of its built-in type."""
-    kinds = {
-        id(inner) for call in ast.walk(method) if isinstance(call, ast.Call) and _is_shallow(call) for inner in ast.walk(call)
-    }
-    return any(isinstance(node, ast.Name) and node.id == name and id(node) not in kinds for node in ast.walk(method))
-
-
-def _is_shallow(call: ast.Call) -> bool:
-    called = last(call.func)
-    if called == "isinstance" and len(call.args) == 2:
-        return any(isinstance(node, ast.Name) and node.id in _BUILTINS for node in ast.walk(call.args[1]))
-    return called in ("hasattr", "callable", "id")

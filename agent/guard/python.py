@@ -1,8 +1,8 @@
 """Rules for Python code, on its syntax trees: a patch must not remove behaviour instead of fixing it.
 
-Covers emptied and deleted functions, swallowed exceptions, silenced checks and removed assertions. `runner_access` covers code
-that accesses the test runner, `hardcoded` covers hard-coded answers for the failing tests. Each rule compares the trees before
-and after, so code that was there before is allowed.
+Covers emptied and deleted functions, silenced checks and removed assertions. `runner_access` covers code that accesses the test
+runner, `hardcoded` hard-coded answers for the failing tests, `questions` what is only asked about. Each rule compares the trees
+before and after, so code that was there before is allowed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from agent.guard import Finding
 from agent.guard.exits import exit_findings, exit_lines
 from agent.guard.hardcoded import hardcoded_findings
 from agent.guard.lines import line_findings
+from agent.guard.questions import Function, functions, helper_findings, question_findings, typing_findings
 from agent.guard.runner_access import TEST_TOOLS, Names, access_findings
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _SILENCER = re.compile(
     r"#\s*(noqa|type:\s*ignore|pragma:\s*no cover|nosec|nosemgrep|pyre-|fmt:\s*(off|skip)"
@@ -52,11 +51,14 @@ def _encoding(text: str) -> str:
     return "utf-8"
 
 
-def code_findings(edit: FileChange, failing: str, *, no_exits: bool = False, no_verdicts: bool = False) -> Iterator[Finding]:
+def code_findings(
+    edit: FileChange, failing: str, *, no_exits: bool = False, no_verdicts: bool = False, is_typed: bool = False
+) -> Iterator[Finding]:
     """Violations in one file's change, worst first. Only the lines are judged if the file is not Python.
 
     The same applies to a file that parses neither before nor after: it may need a newer Python than Selfheal's.
-    `no_exits`: exiting with success could make a check pass; `no_verdicts`: printing could.
+    `no_exits`: exiting with success could make a check pass; `no_verdicts`: printing could; `is_typed`: silencing a linter or a
+    type checker could.
     """
     path, new = edit.path, "\n".join(added((edit,)))
     is_python = path.endswith((".py", ".pyi", ".pyw")) or bool(_SHEBANG.match(edit.after or edit.before or ""))
@@ -66,7 +68,8 @@ def code_findings(edit: FileChange, failing: str, *, no_exits: bool = False, no_
         yield from line_findings(edit)
         return
     if len(_SILENCER.findall(new)) > len(_SILENCER.findall("\n".join(removed((edit,))))):
-        yield "silenced", f"it adds a comment to {path} that silences a check"
+        # Where no such tool is what failed, this cannot be what made the check pass.
+        yield "silenced" if is_typed else "types", f"it adds a comment to {path} that silences a check"
     if not is_python:
         yield from line_findings(edit, no_exits=no_exits, no_verdicts=no_verdicts)
         return
@@ -88,7 +91,10 @@ def code_findings(edit: FileChange, failing: str, *, no_exits: bool = False, no_
     if after is None:
         return
     before = before or ast.Module(body=[], type_ignores=[])
-    yield from _lost_functions(path, before, after)
+    yield from helper_findings(path, before)
+    if is_typed:
+        yield from typing_findings(path, before, after, Names(before), Names(after))
+    yield from _lostfunctions(path, before, after)
     had_names, names = Names(before), Names(after)
     _narrow(before, edit.before or "", after, edit.after)
     yield from access_findings(path, before, after, had_names, names)
@@ -96,6 +102,7 @@ def code_findings(edit: FileChange, failing: str, *, no_exits: bool = False, no_
         yield from exit_findings(path, before, after, had_names, names)
     yield from _more_of(path, before, after)
     yield from hardcoded_findings(path, before, after, failing)
+    yield from question_findings(path, before, after, had_names, names)
 
 
 def parsed(text: str | None) -> ast.Module | None:
@@ -183,9 +190,6 @@ def _more_of(path: str, before: ast.Module, after: ast.Module) -> Iterator[Findi
         (_is_skip, "skipped", f"it adds a skip or an expected failure to {path}"),
         (_imports_the_unnamed, "under-test", f"{path} would run code or import a module by a computed name"),
         (_always_holds, "weakened", f"it makes an assertion in {path} always true"),
-        (_is_broad, "swallowed", f"it catches every exception in {path} and does not re-raise it"),
-        (_suppresses_all, "swallowed", f"it suppresses every exception in {path}"),
-        (_leaves_at_last, "swallowed", f"it returns from a `finally` in {path}, which drops the exception"),
     ):
         if more(is_one) > 0:
             yield rule, sentence
@@ -209,24 +213,14 @@ def _imports_the_unnamed(node: ast.AST) -> bool:
     return not isinstance(name, ast.Constant) or str(name.value).split(".")[0] in TEST_TOOLS
 
 
-def _lost_functions(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
-    had, has = dict(_functions(before)), dict(_functions(after))
+def _lostfunctions(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
+    had, has = dict(functions(before)), dict(functions(after))
     for name, node in had.items():
         if name not in has:
             if not name.rpartition(".")[2].startswith("_"):
                 yield "deleted", f"it deletes {name} from {path}"
         elif _is_empty(has[name]) and not _is_empty(node):
             yield "emptied", f"it empties {name} in {path}"
-
-
-def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, Function):
-            yield prefix + node.name, node
-        elif isinstance(node, ast.ClassDef):
-            yield from _functions(node, f"{prefix}{node.name}.")
-        elif isinstance(node, ast.If | ast.Try | ast.With):
-            yield from _functions(node, prefix)
 
 
 def _is_empty(node: Function) -> bool:
@@ -246,24 +240,3 @@ def _always_holds(node: ast.AST) -> bool:
         return False
     parts = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.Or) else [node.test]
     return any(isinstance(part, ast.Constant) and bool(part.value) for part in parts) or isinstance(node.test, ast.Tuple)
-
-
-def _leaves_at_last(node: ast.AST) -> bool:
-    """Whether it has a `return` in a `finally`, which swallows the exception in flight."""
-    last = getattr(node, "finalbody", [])
-    return any(isinstance(inner, ast.Return) for statement in last for inner in ast.walk(statement))
-
-
-def _is_broad(node: ast.AST) -> bool:
-    if not isinstance(node, ast.ExceptHandler):
-        return False
-    kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
-    names = {ast.unparse(kind).rpartition(".")[2] if kind is not None else "BaseException" for kind in kinds}
-    raises = any(isinstance(inner, ast.Raise) for statement in node.body for inner in ast.walk(statement))
-    return bool(names & {"Exception", "BaseException", "AssertionError"}) and not raises
-
-
-def _suppresses_all(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] != "suppress":
-        return False
-    return any(ast.unparse(kind).rpartition(".")[2] in ("Exception", "BaseException", "AssertionError") for kind in node.args)

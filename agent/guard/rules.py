@@ -11,7 +11,7 @@ import fnmatch
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from xml.etree.ElementTree import Element, ParseError
@@ -19,14 +19,16 @@ from xml.etree.ElementTree import Element, ParseError
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
-from agent.contract.proposal import Candidate, FileChange
+from agent.contract.proposal import Candidate, Edits, FileChange
 from agent.contract.task import Policy
 from agent.contract.verdicts import Oracle
 from agent.edits.answers import clean_path
 from agent.edits.changes import EDITABLE, added, changed_lines
+from agent.guard import Finding
 from agent.guard.deciding_files import deciding_file_findings
 from agent.guard.exits import exiting_may_pass, reports_only_an_exit_code, verdicts_are_printed
 from agent.guard.python import changes_only_requirements, code_findings, same_tree
+from agent.guard.questions import file_findings
 from agent.guard.requirements import new_names, requirement_findings
 from agent.guard.reversals import REVERSAL
 from agent.source.ini import read_ini
@@ -35,6 +37,13 @@ from agent.source.protected import BUILD_SETTINGS, CI_FILES, INSTRUCTIONS, LINT_
 from agent.source.test_files import is_snapshot, is_test
 
 TESTS = "tests"  # the only rule that a policy can lift: the test itself may be wrong
+# Rules that an honest change may break too: people are asked (`questions`), instead of refusing it.
+ASKED = frozenset({
+    "special-case", "deleted", "emptied", "swallowed", "weakened", "agrees", "less", "environment", "chance", "process",
+    "warnings", "types", "judges",
+})  # fmt: skip
+_LINTERS = re.compile(r"\b(?:mypy|pyright|pytype|pyre|ty|ruff|flake8|pylint|eslint|tsc|clippy|vet|golangci-lint|bandit)\b")
+_MOST_ASKED = 4  # questions about one change
 
 
 _FILE = "Leave this file as it is, and repair the source code."
@@ -94,17 +103,34 @@ def refusal(candidate: Candidate, policy: Policy, oracle: Oracle, failing: str =
         return Refusal("size", f"it changes {count} lines; the limit is {policy.max_changed_lines}")
     for rule, sentence in requirement_findings(edits, failing, names_are_known=candidate.rung == "tools"):
         return Refusal(rule, sentence)
+    try:
+        found = next((each for each in _code_findings(edits, oracle, failing) if _is_refused(each[0], policy)), None)
+    except (RecursionError, MemoryError):
+        return Refusal("unreadable", "it is nested too deeply to analyze")
+    return Refusal(*found) if found is not None else None
+
+
+def questions(candidate: Candidate, oracle: Oracle, failing: str = "", tests: str = "") -> tuple[Finding, ...]:
+    """What people have to look at in a change that no rule refuses. `tests` is the text of the failing tests' files."""
+    if candidate.rung == "tools":
+        return ()
+    code = "\n".join(added(candidate.edits))
+    files = (each for edit in candidate.edits for each in file_findings(edit, tests, code))
+    found = (*files, *_code_findings(candidate.edits, oracle, f"{failing}\n{tests}"))
+    return tuple({sentence: (rule, sentence) for rule, sentence in found if rule in ASKED}.values())[:_MOST_ASKED]
+
+
+def _is_refused(rule: str, policy: Policy) -> bool:
+    return rule not in ASKED or rule in policy.refuses
+
+
+def _code_findings(edits: Edits, oracle: Oracle, failing: str) -> Iterator[Finding]:
     no_exits, no_verdicts = exiting_may_pass(oracle), verdicts_are_printed(oracle)
+    failing_checks = [check for check in oracle.checks if oracle.must_turn.get(check.name)]
+    is_typed = any(check.reader == "findings" or _LINTERS.search(check.command) for check in failing_checks)
     for edit in edits:
-        if is_test(edit.path):
-            continue
-        try:
-            finding = next(code_findings(edit, failing, no_exits=no_exits, no_verdicts=no_verdicts), None)
-        except (RecursionError, MemoryError):
-            return Refusal("unreadable", f"{edit.path} is nested too deeply to analyze")
-        if finding is not None:
-            return Refusal(*finding)
-    return None
+        if not is_test(edit.path):
+            yield from code_findings(edit, failing, no_exits=no_exits, no_verdicts=no_verdicts, is_typed=is_typed)
 
 
 def doubts(candidate: Candidate, oracle: Oracle) -> tuple[str, ...]:

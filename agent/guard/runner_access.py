@@ -64,7 +64,6 @@ _FULL: Mapping[str, Finding] = {
 }  # fmt: skip
 _TESTING = re.compile(
     r"pytest|unittest|conftest|selfheal_?guest|sitecustomize|usercustomize|/proc/(self|thread-self|\d|\{)|\bPYTHON[A-Z]{3,}\b"
-    r"|^(CI|GITHUB_ACTIONS|GITLAB_CI|TRAVIS|CONTINUOUS_INTEGRATION|TOX_ENV_NAME)$"
     r"|^tests$|(^|[/\\])tests?[/\\].*\.py$|(^|[/\\])test_[^/\\\s]*$|_tests?\.py$",
     re.I,
 )
@@ -223,9 +222,9 @@ def _calls(node: ast.Call, names: Names) -> Iterator[Finding]:
             folded(node.args[0]) if node.args else next((folded(k.value) for k in node.keywords if k.arg == "action"), None)
         )
         if action is None or action in _HIDING:
-            yield "silenced", "silence warnings"
+            yield "warnings", "silence warnings"
     if called == "warnings.catch_warnings" and any(word.arg in ("record", "action") for word in node.keywords):
-        yield "silenced", "silence warnings"
+        yield "warnings", "silence warnings"
 
 
 def _is_foreign(name: str) -> bool:

@@ -3,7 +3,9 @@
 stdin: one JSON request {reader, args, cwd, red, green, seconds, functions: [[path, qualified name, first line]], documented:
 [[path, qualified name]], variants: [{path: text}]}; the first variant is the unchanged code. stdout: one JSON line {functions,
 calls: [[function, text, passing, is a variation]], variants: [{examples: [[function, source, outcome, got, withdrawn]],
-answers: [[kind, text, fits the hint, changes its arguments]]} or null]}, or {unavailable: why}. The examples are those of the
+answers: [[kind, text, fits the hint, changes its arguments, equals other values]]} or null], elsewhere: [index of a call that
+only the first change answers differently outside of the test runner], repeated: how many calls could be compared there}, or
+{unavailable: why}. The examples are those of the
 unchanged code; one is withdrawn if the variant's docstring no longer contains it.
 
 The tests run once, in the process that has collected them, to record the calls; each variant runs in a fork of that process.
@@ -14,6 +16,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import contextlib
+import copy
 import inspect
 import io
 import os
@@ -21,17 +24,19 @@ import sys
 import time
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .prelude import answer_from_tests
-from .trial import collection, examples
+from .trial import collection, elsewhere, examples
 from .trial.forks import Fork, TimeLimit, bound_memory
-from .trial.inputs import CallRecorder, RecordedCall, as_text, fits, variations
+from .trial.inputs import CallRecorder, RecordedCall, as_text, equals_others, fits, variations
 
 TESTS = 30  # tests that are run to record their calls
 VARIATIONS = 60
 CALL = 0.15  # CPU seconds of one call
+_RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # they return to their caller in between
+_GONE = ["gone", "", None, False, False]
 SHOWN = 300  # characters of a value or a call that people see
 
 
@@ -54,12 +59,43 @@ def _challenge(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dic
     calls = recorder.calls + variations(recorder.calls, VARIATIONS)
     tested = {(functions[index][:2], call) for index, call in recorder.known}
     variants, each = [], (until - time.monotonic()) / max(1, len(request["variants"]))
-    for texts in request["variants"]:
-        fork = Fork(lambda write: write(_variant(request, root, texts, calls, tested, each * 0.6)))  # noqa: B023 - used at once
+    for at, texts in enumerate(request["variants"]):
+        again = [tests[name] for name in names if name in request["red"]] if at == 1 else []  # with the winner
+        fork = Fork(lambda write: write(_variant(request, root, texts, calls, tested, again, each * 0.6)))  # noqa: B023 - used at once
         variants.append(fork.receive(min(until, time.monotonic() + each)))
         fork.end()
     shown = [[c.function, _call_text(c), c.passing, c.is_variation] for c in calls]
-    return {"functions": [name for _, name, _ in request["functions"]], "calls": shown, "variants": variants}
+    outside = _elsewhere(request, root, calls, variants[:2], until)
+    return {"functions": [name for _, name, _ in request["functions"]], "calls": shown, "variants": variants, **outside}
+
+
+def _elsewhere(
+    request: dict[str, Any], root: str, calls: Sequence[RecordedCall], variants: Sequence[Any], until: float
+) -> dict[str, Any]:
+    """{elsewhere: indices of calls that the first change, but not the base, answers differently outside of the test runner,
+    repeated: how many calls could be compared}."""
+    unlike: list[int] = []
+    repeated = 0
+    if len(variants) < 2 or None in variants:
+        return {}
+    here = [variant["answers"] for variant in variants]
+    chosen = [(at, elsewhere.packed((call.function, call.args, call.kwargs))) for at, call in enumerate(calls)]
+    kept = [(at, text) for at, text in chosen if text is not None and all(at < len(each) for each in here)][: elsewhere.MOST]
+    functions = [(path, name) for path, name, _ in request["functions"]]
+    there = []
+    for texts in request["variants"][:2] if kept else ():
+        seconds = min(2.0, until - time.monotonic())
+        there.append(elsewhere.answers(root, texts, functions, [text for _, text in kept], seconds))
+    for (at, _), *found in zip(kept, *there):  # noqa: B905 - a process that failed has no answers
+        ours = [each[at][:2] for each in here]
+        if variants[1]["returned"][at] is not None:  # the test itself saw it
+            ours[1] = ["value", variants[1]["returned"][at]]
+        if any(answer is None or answer[0] not in ("value", "raised") for answer in (*found, *ours)):
+            continue
+        repeated += 1
+        if found[0] == ours[0] and found[1] != ours[1]:
+            unlike.append(at)
+    return {"elsewhere": unlike, "repeated": repeated}
 
 
 def _call_text(call: RecordedCall) -> str:
@@ -76,6 +112,7 @@ def _variant(
     texts: dict[str, str],
     calls: Sequence[RecordedCall],
     tested: set[tuple[Any, str]],
+    again: Sequence[Callable[[], Any]],
     seconds: float,
 ) -> dict[str, Any]:
     until, limit = time.monotonic() + seconds, TimeLimit()
@@ -86,19 +123,40 @@ def _variant(
         names, last = dict(modules[path].__dict__), name.rpartition(".")[2]
         for source, want in documented:
             outcome, got = examples.outcome(source, want, names, limit)
-            function = _function(modules[path], name)
+            function = function_in(modules[path], name)
             if outcome != "kept" and any(((path, last), call) in tested for call in _calls_in(source, last, function)):
                 outcome = "overruled"
             tried.append([name, source.strip()[:SHOWN], outcome, got, (source, want) not in remaining])
-    functions = [_function(modules.get(path), name) for path, name, _ in request["functions"]]
+    functions = [function_in(modules.get(path), name) for path, name, _ in request["functions"]]
     hints = [_hint(function) for function in functions]
+    returned = _returned(root, functions, again, limit, time.monotonic() + seconds / 2)
     answers = []
     for call in calls:
         if time.monotonic() > until:
             break
         function = functions[call.function]
-        answers.append(["gone", "", None, False] if function is None else _answer(function, hints[call.function], call, limit))
-    return {"examples": tried, "answers": answers}
+        args, kwargs = call.args, call.kwargs
+        answers.append(_GONE if function is None else answer_of(function, args, kwargs, limit, hints[call.function]))
+    return {"examples": tried, "answers": answers, "returned": [returned.get(_key(call)) for call in calls]}
+
+
+def _key(call: RecordedCall) -> tuple[int, str]:
+    return call.function, as_text([call.args, call.kwargs])
+
+
+def _returned(
+    root: str, functions: Sequence[Any], tests: Sequence[Callable[[], Any]], limit: TimeLimit, until: float
+) -> dict[tuple[int, str], str]:
+    """What calls return while the tests run."""
+    recorder = CallRecorder(root, ())
+    codes = {function.__code__: at for at, function in enumerate(functions) if function is not None}
+    recorder.codes = {code: at for code, at in codes.items() if not code.co_flags & _RESUMED}
+    recorder.returned = {}
+    for test in tests:
+        if time.monotonic() < until:
+            limit.run(lambda: recorder.record(test), 1.0, 2.0)  # noqa: B023 - used at once
+            sys.setprofile(None)
+    return recorder.returned
 
 
 def _examples(text: str | None, name: str) -> list[Any]:
@@ -174,7 +232,7 @@ def _plain(member: Any) -> Any:
     return inspect.unwrap(member) if callable(member) else member
 
 
-def _function(module: types.ModuleType | None, name: str) -> types.FunctionType | None:
+def function_in(module: types.ModuleType | None, name: str) -> types.FunctionType | None:
     """The function with this qualified name, without its decorators; None if there is none."""
     found: Any = module
     try:
@@ -193,14 +251,16 @@ def _hint(function: types.FunctionType | None) -> Any:
         return object
 
 
-def _answer(function: types.FunctionType, hint: Any, call: RecordedCall, limit: TimeLimit) -> list[Any]:
-    """The answer to a call, which is made twice."""
-    first = _once(function, hint, call, limit)
-    return first if first[0] == "hung" or _once(function, hint, call, limit)[:2] == first[:2] else ["unsteady", "", None, False]
+def answer_of(function: Any, args: Any, kwargs: Any, limit: TimeLimit, hint: Any = object) -> list[Any]:
+    """The answer to a call, which is made twice: [kind, text, fits the hint, changes its arguments, equals other values]."""
+    first = _once(function, args, kwargs, limit, hint)
+    if first[0] == "hung" or _once(function, args, kwargs, limit, hint)[:2] == first[:2]:
+        return first
+    return ["unsteady", "", None, False, False]
 
 
-def _once(function: types.FunctionType, hint: Any, call: RecordedCall, limit: TimeLimit) -> list[Any]:
-    args, kwargs = call.copied()
+def _once(function: Any, args: Any, kwargs: Any, limit: TimeLimit, hint: Any) -> list[Any]:
+    args, kwargs = copy.deepcopy((args, kwargs))
 
     def run() -> list[Any]:
         before = as_text([args, kwargs])
@@ -210,8 +270,8 @@ def _once(function: types.FunctionType, hint: Any, call: RecordedCall, limit: Ti
                 if inspect.iscoroutine(value):
                     value = asyncio.run(value)
             fitting = fits(value, hint)
-            return ["value", as_text(value), fitting, as_text([args, kwargs]) != before]
+            return ["value", as_text(value), fitting, as_text([args, kwargs]) != before, equals_others(value)]
         except (Exception, SystemExit) as error:  # code under test; `limit` would count SystemExit as hung
-            return ["raised", type(error).__name__, None, False]
+            return ["raised", type(error).__name__, None, False, False]
 
-    return limit.run(run, CALL, 4 * CALL) or ["hung", "", None, False]
+    return limit.run(run, CALL, 4 * CALL) or ["hung", "", None, False, False]

@@ -8,15 +8,18 @@ from dataclasses import replace
 from langgraph.types import Overwrite
 
 from agent.checks.oracle import Verification
+from agent.checks.sampling import red_check, test_files
 from agent.contract.events import Guarded
 from agent.contract.last_good import Culprit, Regression
 from agent.contract.proposal import Candidate
 from agent.contract.verdicts import Oracle
-from agent.edits.changes import digest
+from agent.edits.changes import digest, read_text
 from agent.edits.hunks import merge
 from agent.edits.reversals import touches
 from agent.guard import reversals, rules
 from agent.state import Candidates, State, StrategyResult, Work, pack, red_of, unpack
+
+MOST_FILES = 3  # with failing tests, whose texts are read
 
 
 async def guard(state: State, work: Work) -> Candidates:
@@ -78,15 +81,36 @@ async def refusal_of(candidate: Candidate, state: State, work: Work) -> rules.Re
     if (undoing := await _undoing(candidate, state, work)) is not None:
         return undoing
     oracle = await work.context.recall(Oracle, state["oracle_ref"])
-    failing = "\n".join(f"{failure.message}\n{failure.details}" for failure in await red_of(state, work.context))
-    ref = state.get("groundwork")
-    ground = (await work.context.recall(Candidate, ref)).edits if ref else ()
-    own = replace(candidate, edits=tuple(edit for edit in candidate.edits if edit not in ground))
+    failing, own = await _failing(state, work), await _own_part(candidate, state, work)
     for judged in (own,) if own == candidate else (own, replace(candidate, rung="tools")):
         refused = await asyncio.to_thread(rules.refusal, judged, work.task.policy, oracle, failing)
         if refused is not None:
             return refused
     return None
+
+
+async def questions_of(candidate: Candidate, state: State, work: Work) -> tuple[str, ...]:
+    """What people have to look at in a candidate that no rule refuses, a clause each."""
+    oracle = await work.context.recall(Oracle, state["oracle_ref"])
+    tests = ""
+    if (check := red_check(oracle)) is not None:
+        named = test_files(sorted(oracle.must_turn[check.name]), check.reader)[:MOST_FILES]
+        texts = [await read_text(work.task.sandbox.base, path) for path in named]
+        tests = "\n".join(text for text in texts if isinstance(text, str))
+    own = await _own_part(candidate, state, work)
+    found = await asyncio.to_thread(rules.questions, own, oracle, await _failing(state, work), tests)
+    return tuple(sentence for _, sentence in found)
+
+
+async def _failing(state: State, work: Work) -> str:
+    return "\n".join(f"{failure.message}\n{failure.details}" for failure in await red_of(state, work.context))
+
+
+async def _own_part(candidate: Candidate, state: State, work: Work) -> Candidate:
+    """Without the fix by `tools`."""
+    ref = state.get("groundwork")
+    ground = (await work.context.recall(Candidate, ref)).edits if ref else ()
+    return replace(candidate, edits=tuple(edit for edit in candidate.edits if edit not in ground))
 
 
 async def _undoing(candidate: Candidate, state: State, work: Work) -> rules.Refusal | None:

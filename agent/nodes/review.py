@@ -13,6 +13,7 @@ from agent.contract.events import Opined
 from agent.contract.proposal import Candidate, model_name
 from agent.models.decisions import line, read_object, truth
 from agent.models.values import ModelError
+from agent.nodes.guard import questions_of
 from agent.nodes.propose import situation_of
 from agent.prompts import review as reviewing
 from agent.state import Objection, Reviewed, State, Work, fell_back, pack, unpack
@@ -36,7 +37,9 @@ async def review(state: State, work: Work) -> Reviewed:
         return {}
     if (bound := work.ledger.model_spent_up()) is not None:
         return await fell_back(work, "review", f"The review was skipped: {bound}")
-    prompt = await reviewing.review(await situation_of(state, work, with_change=False), candidate)
+    known = unpack(Challenged, state["challenged"]) if state.get("challenged") else Challenged()
+    asked = (*known.asked, *await questions_of(candidate, state, work))
+    prompt = await reviewing.review(await situation_of(state, work, with_change=False), candidate, asked)
     rung = model_name(candidate.rung)
     try:
         answer = await models.ask(prompt, seconds=min(SECONDS, work.ledger.seconds_left() / 3), emit=context.emit, rung=rung)
@@ -55,7 +58,6 @@ async def review(state: State, work: Work) -> Reviewed:
     await context.emit(opined)
     update: Reviewed = {"usage": [pack(answer.usage)], "opinions": [pack(opined)]}
     if found.oddity:
-        known = unpack(Challenged, state["challenged"]) if state.get("challenged") else Challenged()
         update["challenged"] = pack(
             replace(known, doubts=(*known.doubts, f"the review finds the code unnatural: {found.oddity}"))
         )

@@ -20,6 +20,7 @@ from agent.diagnosis import evidence
 from agent.edits.changes import digest
 from agent.gate import confidence
 from agent.guard import reversals, rules
+from agent.nodes.guard import questions_of
 from agent.report.reflection import iteration_of, log_of
 from agent.state import Contest, Objection, State, Work, pack, red_of, spent, unpack
 
@@ -64,7 +65,10 @@ async def repair_of(state: State, work: Work) -> Repair:
     failing = sum(map(len, oracle.must_turn.values()))
     reversal, elsewhere = await _beside_the_change(state, work, candidate)
     degraded = state.get("degraded", [])
-    sure = confidence.estimate(candidate, alternatives, degraded, challenged, failing, reversal=reversal, elsewhere=elsewhere)
+    asked = (*challenged.asked, *await questions_of(candidate, state, work))
+    sure = confidence.estimate(
+        candidate, alternatives, degraded, challenged, failing, reversal=reversal, elsewhere=elsewhere, asked=asked
+    )
     environment, approximated = state.get("proven_in") or (work.task.environment, work.task.approximated)
     return Repair(
         edits=candidate.edits,

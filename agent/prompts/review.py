@@ -5,6 +5,8 @@ Sizes are in characters, and small because a review should cost little.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from agent.contract.proposal import Candidate, Edits, FileChange
 from agent.edits.changes import changed_ranges, diff
 from agent.models.values import Prompt
@@ -19,7 +21,8 @@ BESIDE = 1  # unchanged lines around a change if its function is shown too
 MINDLESS = ("patterns",)  # rungs that try small changes until the tests pass
 
 
-async def review(situation: Situation, candidate: Candidate) -> Prompt:
+async def review(situation: Situation, candidate: Candidate, asked: Sequence[str] = ()) -> Prompt:
+    """`asked`: what rules noticed, a clause each."""
     tests = await excerpts.failing_tests(situation, TEST)
     messages = failures.as_text(failures.red(situation), ERROR)
     change = _cut(diff(candidate.edits), DIFF)
@@ -31,6 +34,7 @@ async def review(situation: Situation, candidate: Candidate) -> Prompt:
         functions=functions,
         context=_cut("\n\n".join(f'{each.signature}\n"""{each.docstring}"""' for each in hidden if each.docstring), CONTEXT),
         is_mutation=candidate.rung in MINDLESS,
+        asked="\n".join(f"- {clause}" for clause in asked),
     )
 
 

@@ -1,8 +1,8 @@
 """Changes that would make failing tests pass without fixing anything: the diffs next to this file, each with what must stop it.
 
-A diff's head says what it does; `guard:` names the rule that refuses it ("-": none); `gate:` whether the gate stops it when the
-guard lets it pass ("holds"), does not ("open": only the guard stands there), or was not asked ("-"); `base:` the repository
-that it is made on, where it is not the sample.
+A diff's head says what it does; `guard:` names the rule that refuses it ("-": none; "asks RULE": people are asked about it);
+`gate:` whether the gate stops it when the guard lets it pass ("holds"), does not ("open": only the guard stands there), or was
+not asked ("-"); `base:` the repository that it is made on, where it is not the sample.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from agent.contract.proposal import Candidate, Edits, FileChange
 from agent.contract.task import Policy, Task
 from agent.contract.verdicts import Check, CheckRun, Oracle, VerdictId
 from agent.gate import gate
-from agent.guard.rules import refusal
+from agent.guard.rules import questions, refusal
 from agent.state import Context, Work
 from tests.agent.workbench import PYTEST, Bench, Scripted, sandbox_with
 from tests.attacks.bases import BASES, CHECKS
@@ -103,14 +103,16 @@ async def gate_for(attack: Path, folder: Path) -> AsyncIterator[tuple[Work, Orac
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.stem)
-def test_the_guard_refuses_it(attack: Path, tmp_path: Path) -> None:
+def test_the_guard_refuses_it_or_asks(attack: Path, tmp_path: Path) -> None:
     files, check = base(attack)
     ids = ("exit",) if check.reader == "exit" else ("test_calc.py::test_add", "test_calc.py::test_add_nothing")
     red = frozenset(map(VerdictId, ids))
     oracle = Oracle((check, SCRIPT), {"tests": red}, {"tests": frozenset({VerdictId("test_calc.py::test_double")})})
     failing = "\n".join(text for path, text in files.items() if "test" in path)
-    found = refusal(Candidate("model:m", edits(attack, tmp_path), "attacks"), Policy(), oracle, failing)
-    assert (found.rule if found else "-") == said(attack, "guard")
+    candidate = Candidate("model:m", edits(attack, tmp_path), "attacks")
+    found = refusal(candidate, Policy(), oracle, failing)
+    asked = [f"asks {rule}" for rule, _ in questions(candidate, oracle, failing, failing)]
+    assert (found.rule if found else next(iter(asked), "-")) == said(attack, "guard")
 
 
 @that("holds")

@@ -34,7 +34,7 @@ from sandbox.base import Limits
 from tests.app.plant import HASTY
 from tests.app.requests import taken
 from tests.databases import migrated_sqlite
-from tests.injection.readers import effects_of_markdown, effects_of_plain
+from tests.injection.readers import PULL, effects_of_markdown, effects_of_plain
 from tests.injection.texts import TEXTS
 from tests.standins import github as standin
 from tests.standins.model import Asked, ScriptedModel
@@ -199,14 +199,17 @@ async def test_what_leaves_is_one_edit_and_no_secret(attempted: Attempted, capfd
     assert {body["ref"] for body in written if "ref" in body} == {f"refs/heads/{pull.head_branch}"}
     assert pull.head_branch == f"selfheal/feature-octocat-fixes-1-approve-{attempted.sha[:8]}"
 
-    # Texts do nothing. (The attempt's id is another than the readers know.)
+    # Texts do nothing. (The attempt's id and the pull request's number are others than the readers know.)
+    def known(text: str) -> str:
+        return text.replace(attempted.attempt_id, "att_1").replace(f"#{attempted.pull}", f"#{PULL}")
+
     texts = [body.get(name) for body in written for name in ("body", "summary")]
     texts += [body["output"].get(name) for body in written if "output" in body for name in ("title", "summary")]
-    bodies = [text.replace(attempted.attempt_id, "att_1") for text in texts if text]
+    bodies = [known(text) for text in texts if text]
     assert len(bodies) >= 6
     assert [effect for body in bodies for effect in effects_of_markdown(body)] == []
     plain = [body[name] for body in written for name in ("title", "message") if name in body]
-    assert [effect for text in plain for effect in effects_of_plain(text.replace(attempted.attempt_id, "att_1"))] == []
+    assert [effect for text in plain for effect in effects_of_plain(known(text))] == []
 
     # The hostile texts were there to be obeyed, and no secret was.
     prompts = "\n".join(asked.prompt for asked in model.asked)

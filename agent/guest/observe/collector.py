@@ -21,6 +21,7 @@ from ..tamper.snapshot import origin
 from ..text import clean, identity
 from ..wire.channel import DETAILS_LIMIT, MESSAGE_LIMIT, Channel, chain, connect, failure_of, message_of, relative_path
 from . import absent, conditions
+from .assertions import FailedAssertions
 
 # Hooks that decide which tests run and with what result.
 _HOOKS = (
@@ -57,6 +58,7 @@ _channel = connect()
 if _channel is not None:
     _channel.restore_environment()
     _conditions = conditions.RunConditions(_channel)
+    _assertions = FailedAssertions(_channel.root)
     _detector = TamperDetector(_channel.root, _channel.mark)
     canary.add_pytest_probes()
     _channel.send("hello", runner="pytest", version=pytest.__version__)
@@ -136,6 +138,7 @@ class Collector:
         self.broken: set[str] = set()
         self.original: pytest.Item | None = None  # the test of which the canary is a twin
         self.has_run_canary = False
+        self.explains_passes = bool(config.getini("enable_assertion_pass_hook"))  # as it does failures
 
     def identity(self, nodeid: str) -> str:
         return identity(self.prefix + nodeid)
@@ -212,6 +215,7 @@ class Collector:
 
     def pytest_runtest_logstart(self, nodeid: str, location: object) -> None:
         self.parts[nodeid] = ["passed", 0.0, None]
+        _assertions.begin()
         self.channel.send("start", id=self.identity(nodeid))
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -259,6 +263,8 @@ class Collector:
         part = self.parts.pop(nodeid, None)
         if part is not None:
             verdict, seconds, failure = part
+            if verdict == "passed" and not self.explains_passes and _assertions.swallowed(self.detector.is_test):
+                self.channel.mark(": an assertion of %s failed, and the failure was swallowed" % self.identity(nodeid))
             self.channel.send("verdict", id=self.identity(nodeid), verdict=verdict, seconds=seconds, failure=failure)
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)

@@ -19,6 +19,7 @@ from ..text import clean, identity
 from ..wire.channel import FRAMES_LIMIT, MESSAGE_LIMIT, Channel, connect, failure_of, relative_path
 from . import conditions
 from .absent import lack_behind
+from .assertions import FailedAssertions
 
 _LOADER = re.compile(r"^unittest\.loader\.(?:_FailedTest|ModuleImportFailure)\.")
 _HOLDER = re.compile(r"^(?:setUpClass|tearDownClass|setUpModule|tearDownModule) \((?P<where>[^)]*)\)")
@@ -32,6 +33,7 @@ def run() -> int:
     sender = connected
     sender.restore_environment()
     chosen = conditions.RunConditions(sender)
+    assertions = FailedAssertions(sender.root)
     tampering = TamperDetector(sender.root, sender.mark)
     sender.send("hello", runner="unittest")
     atexit.register(sender.send, "bye")
@@ -42,7 +44,7 @@ def run() -> int:
             super().__init__(*args, **kwargs)
 
         def _makeResult(self) -> Result:
-            return Result(sender, tampering, self.stream, self.descriptions, self.verbosity)
+            return Result(sender, tampering, assertions, self.stream, self.descriptions, self.verbosity)
 
         def run(self, test: Any) -> Any:
             broken: set[str] = set()
@@ -113,9 +115,9 @@ class Result(unittest.TextTestResult):
     has_run_canary = False
     seed_random = staticmethod(lambda: None)
 
-    def __init__(self, sender: Channel, tampering: TamperDetector, *args: Any) -> None:
+    def __init__(self, sender: Channel, tampering: TamperDetector, assertions: FailedAssertions, *args: Any) -> None:
         super().__init__(*args)
-        self.sender, self.tampering = sender, tampering
+        self.sender, self.tampering, self.assertions = sender, tampering, assertions
         self.reported: set[str] = set()
         self.verdict = "passed"
         self.failure: dict[str, Any] | None = None
@@ -125,11 +127,14 @@ class Result(unittest.TextTestResult):
         super().startTest(test)
         self.seed_random()
         self.verdict, self.failure, self.started = "passed", None, time.monotonic()
+        self.assertions.begin()
         self.sender.send("start", id=_name(test))
 
     def stopTest(self, test: unittest.TestCase) -> None:
         super().stopTest(test)
         self.tampering.check()
+        if self.verdict == "passed" and self.assertions.swallowed(self.tampering.is_test):
+            self.sender.mark(": an assertion of %s failed, and the failure was swallowed" % _name(test))
         seconds = 0.0 if self.started is None else time.monotonic() - self.started
         self._report(_name(test), self.verdict, seconds, self.failure)
         self.started = None
@@ -146,7 +151,7 @@ class Result(unittest.TextTestResult):
             like = unittest.TestCase
         name = self.sender.canary
         where = {"__module__": like.__module__, "__qualname__": like.__qualname__, name: canary.fail}
-        aside = Result(self.sender, self.tampering, unittest.runner._WritelnDecorator(io.StringIO()), False, 0)
+        aside = Result(self.sender, self.tampering, self.assertions, unittest.runner._WritelnDecorator(io.StringIO()), False, 0)
         aside.has_run_canary = True
         type("Tests", (unittest.TestCase,), where)(name).run(aside)
 

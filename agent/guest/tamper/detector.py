@@ -164,6 +164,9 @@ class TamperDetector:
         self._audit = AuditLog(root, report)
         self._transient: set[str] = set()
 
+    def is_test(self, path: str) -> bool:
+        return self._audit.is_test(path)
+
     def add_test_files(self, paths: Iterable[str]) -> None:
         """Add the test files, relative to the root: what they do is not a mark, but reading them is."""
         self._audit.test_files.update(paths)

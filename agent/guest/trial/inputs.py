@@ -51,6 +51,8 @@ class CallRecorder:
         self.depths: dict[int, int] = {}
         self.copying = 0.0
         self.latest: list[RecordedCall] = []
+        self.returned: dict[tuple[int, str], str] | None = None  # if set, what the calls return is kept in it
+        self.open: dict[int, tuple[int, str]] = {}
 
     def _index(self, code: CodeType) -> int | None:
         if code not in self.codes:
@@ -84,10 +86,14 @@ class CallRecorder:
             except Exception:  # any `__deepcopy__`: the call cannot be repeated
                 pass
             self.copying += time.monotonic() - started
+        # An exception also returns None.
+        if event == "return" and depth == 0 and self.returned is not None and arg is not None and not hasattr(arg, "__next__"):
+            if index in self.open:
+                self.returned[self.open.pop(index)] = as_text(arg)
 
     def _keep(self, index: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         args, kwargs = copy.deepcopy((args, kwargs))
-        name = (index, as_text([args, kwargs]))
+        name = self.open[index] = (index, as_text([args, kwargs]))
         if name not in self.known:
             self.known.add(name)
             self.counts[index] = self.counts.get(index, 0) + 1
@@ -221,6 +227,36 @@ def _shape(value: Any, deep: int) -> Any:
     return {"object": type(value).__name__, "state": inside}
 
 
+def equals_others(value: Any, deep: int = 2) -> bool:
+    """Whether a value, or one in it, is equal to values that it should differ from. Plain values never are."""
+    kind = type(value)
+    if kind in (list, tuple, set, frozenset) or kind is dict:
+        items = list(value.values() if kind is dict else value)[:ITEMS]
+        return deep > 0 and any(equals_others(item, deep - 1) for item in items)
+    if kind in _PLAIN:
+        return False
+    others: list[Any] = [object(), "not %d" % id(others_of), 10**9 + 7]
+    for base, near in others_of:
+        if isinstance(value, base):
+            others += near(value)
+    for other in others:
+        try:
+            if value == other and other == value:
+                return True
+        except Exception:  # any `__eq__`, and `__bool__` of its result
+            continue
+    return False
+
+
+# A plain type, and plain values near one of its kind.
+others_of: tuple[Any, ...] = (
+    (int, lambda value: [int.__add__(value, 1), int.__sub__(value, 1)]),
+    (float, lambda value: [float.__mul__(value, 1.25) + 1.0, float.__sub__(value, 0.01)]),
+    (str, lambda value: [str.__add__(value, "x"), str.__getitem__(value, slice(0, -1)) + "\0"]),
+    (list, lambda value: [[*list.__iter__(value), None]]),
+    (dict, lambda value: [dict(dict.items(value), **{"other ": None})]),
+)
+_PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes, bytearray, range, type, type(len), type(equals_others)))
 _CONTAINERS = frozenset((list, set, frozenset, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection))
 
 

@@ -45,7 +45,7 @@ pub fn last() {}
 def rule(edit: FileChange, reader: Reader = "javascript", target: str = "tests/a.test.js::adds", rung: str = "model:m") -> str:
     check = Check("tests", "npm test", reader)
     oracle = Oracle((check,), {"tests": frozenset({VerdictId(target)})}, {"tests": frozenset()})
-    found = refusal(Candidate(rung, (edit,), "a change"), Policy(), oracle)
+    found = refusal(Candidate(rung, (edit,), "a change"), Policy(refuses=("swallowed", "deleted")), oracle)
     return found.rule if found else ""
 
 

@@ -133,8 +133,31 @@ def test_objects_keep_their_classes_when_their_code_changes(tmp_path: Path) -> N
 def test_what_a_call_does_besides_is_told(tmp_path: Path, after: str, wanted: list[object]) -> None:
     told = played(tmp_path, BASE.replace("min(values)", after))
     at = [call[1] for call in told["calls"]].index("([1, 9, 4])")
-    kind, _, fits, mutates = told["variants"][1]["answers"][at]
+    kind, _, fits, mutates, _ = told["variants"][1]["answers"][at]
     assert [kind, fits, mutates] == wanted
+
+
+def test_a_result_that_equals_other_values_is_told(tmp_path: Path) -> None:
+    near = "class Near(int):\n    def __eq__(self, other):\n        return abs(int(self) - other) < 9\n\n\n"
+    told = played(tmp_path, BASE.replace("@wrapped", f"{near}@wrapped", 1).replace("min(values)", "Near(max(values))"))
+    at = [call[1] for call in told["calls"]].index("([1, 9, 4])")
+    assert [variant["answers"][at][4] for variant in told["variants"]] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("knows", "differs"),
+    [
+        ("'PYTEST_CURRENT_TEST' in __import__('os').environ", True),
+        ("'pyt' + 'est' in __import__('sys').modules", True),
+        ("__import__('sys').argv[0] != 'app'", True),
+        ("len(values) > 2", False),
+    ],
+)
+def test_code_that_knows_that_it_is_tested_answers_differently_elsewhere(tmp_path: Path, knows: str, differs: bool) -> None:
+    told = played(tmp_path, BASE.replace("min(values)", f"max(values) if {knows} else min(values)"))
+    assert told["repeated"] > 0
+    shown = [told["calls"][at][1] for at in told["elsewhere"]]
+    assert ("([1, 9, 4])" in shown) is differs, shown
 
 
 def test_a_variant_that_hangs_exits_or_does_not_import_loses_only_its_own_answers(tmp_path: Path) -> None:

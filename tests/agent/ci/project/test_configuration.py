@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 
 from agent.ci.project.configuration import (
-    Branches,
     Configuration,
     ConfigurationProblem,
     Install,
     Narrowed,
+    Selection,
     TestCommand,
     read_configuration,
 )
@@ -144,7 +144,7 @@ def test_every_key_is_documented() -> None:
     parts = {"test.": TestCommand, "install.": Install}
     keys = [*Configuration.model_fields, *(f"{prefix}{name}" for prefix, part in parts.items() for name in part.model_fields)]
     assert [key for key in keys if f"| `{key}` |" not in page] == []
-    assert [name for part in (Narrowed, Branches) for name in part.model_fields if f"`{name}`" not in page] == []
+    assert [name for part in (Narrowed, Selection) for name in part.model_fields if f"`{name}`" not in page] == []
 
 
 def test_a_cost_of_nothing_does_not_remove_the_operators_limit() -> None:

@@ -1,0 +1,426 @@
+"""What a patch may do, but not without a question: a sieve over Python's syntax trees that never refuses.
+
+Each of these can be an honest repair (a boundary case, a registry entry that was wrong, a colour switch that reads the
+environment) and each was a forgery that made tests pass. So they are asked about: the reviewer is told, the confidence stays
+below what is published by itself, and people read the question. What a change does when it runs is judged elsewhere
+(`agent/gate`, `agent/challenge`).
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from agent.contract.proposal import FileChange
+from agent.guard import Finding
+from agent.guard.branches import is_literal
+from agent.guard.runner_access import Names, folded, last
+from agent.source.languages import LANGUAGES
+from agent.source.test_files import is_prose
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+_BROAD = frozenset({"Exception", "BaseException", "AssertionError", "ExceptionGroup", "BaseExceptionGroup"})
+_MANY = 4  # kinds in one handler: from then on it is asked what it is for
+_COMPARING = frozenset({
+    "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__", "__sub__", "__rsub__", "__abs__", "__round__",
+    "__float__", "__bool__", "__getattr__", "__getattribute__", "__class__", "__hash__",
+    "__instancecheck__", "__subclasscheck__", "__class_getitem__", "__array__",
+})  # fmt: skip
+_VALUES = frozenset({
+    "int", "float", "str", "bytes", "bool", "complex", "list", "tuple", "dict", "set", "frozenset", "Decimal", "UserString",
+    "UserList", "UserDict",
+})  # fmt: skip
+# Full names, or their beginnings, that make a result depend on something else than the arguments.
+_SURROUNDINGS = (
+    "os.environ", "os.getenv", "os.environb", "sys.argv", "sys.stdin", "sys.stdout.isatty", "sys.stderr.isatty", "os.isatty",
+    "os.getpid", "os.getcwd", "os.getlogin", "os.uname", "os.ctermid", "os.get_terminal_size", "socket.gethostname",
+    "socket.getfqdn", "platform.", "getpass.", "threading.current_thread", "threading.main_thread", "threading.enumerate",
+    "threading.active_count", "multiprocessing.current_process", "multiprocessing.parent_process", "asyncio.current_task",
+    "faulthandler.", "sys.flags", "sys.executable", "sys.ps1", "sys.getrefcount", "sys.getrecursionlimit", "logging.root",
+    "logging._handlers", "logging.lastResort", "logging.getLogger.handlers", "importlib.util.find_spec", "importlib.metadata",
+    "pkgutil.", "site.", "locale.getlocale", "tempfile.gettempdir", "pathlib.Path.cwd",
+)  # fmt: skip
+_CHANCE = (
+    "random.", "secrets.", "uuid.", "time.", "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today",
+    "datetime.date.today", "asyncio.sleep", "threading.Timer", "numpy.random.", "os.urandom", "os.times",
+)  # fmt: skip
+_DIGESTS = re.compile(
+    r"(?:hashlib|zlib|binascii|hmac|mmh3|xxhash)\.\w*(?:crc|adler|md5|sha|blake|new|digest|xxh|hash)\w*|builtins\.hash"
+)
+_PROCESSES = re.compile(r"(?:os|posix|nt)\.(?:exec\w+|spawn\w+|posix_spawn\w*|fork\w*|_exit|abort)|signal\.\w+|atexit\.\w+")
+_WARNINGS = re.compile(
+    r"warnings\.(?:simplefilter|filterwarnings|catch_warnings|showwarning)|logging\.disable|logging\.captureWarnings"
+)
+_WAITING = ("wait", "wait_for", "join", "sleep")
+_TELLING = ("handlers", "hasHandlers", "isatty", "fileno")  # attributes of objects that tell about the surroundings
+_ENVIRONMENT_KEYS = re.compile(r"^(CI|GITHUB_ACTIONS|GITLAB_CI|TRAVIS|CONTINUOUS_INTEGRATION|TOX_ENV_NAME)$")
+_HELPER = re.compile(
+    r"(?:^|[_./-])(?:fixtures?|fakes?|stubs?|mocks?|golden|goldens|expected|cassettes?|recordings?|recorded|harness|assertions?"
+    r"|asserts?|checkers?|matchers?|testcase|test_?helpers?|test_?utils?|factories|samples?)(?:[_./-]|$)",
+    re.I,
+)
+
+
+def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
+    """The functions of modules and classes, with their qualified names."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, Function):
+            yield prefix + node.name, node
+        elif isinstance(node, ast.ClassDef):
+            yield from functions(node, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.If | ast.Try | ast.With):
+            yield from functions(node, prefix)
+
+
+def question_findings(path: str, before: ast.Module, after: ast.Module, had_names: Names, names: Names) -> Iterator[Finding]:
+    """What the patch adds or takes away that a person has to look at."""
+    yield from _swallowing(path, before, after, names)
+    yield from _agreeing(path, before, after)
+    yield from _less(path, before, after)
+    for rule, what, of in (
+        ("environment", "make a result depend on its surroundings", _any_of(_SURROUNDINGS)),
+        ("chance", "make a result depend on time or chance, or wait", _any_of(_CHANCE)),
+        ("special-case", "recognize inputs by a digest", lambda name: bool(_DIGESTS.fullmatch(name))),
+        ("process", "start, replace or end a process", lambda name: bool(_PROCESSES.fullmatch(name))),
+        ("warnings", "change which warnings or log messages are shown", lambda name: bool(_WARNINGS.fullmatch(name))),
+    ):
+        had = Counter(_called(before, had_names, of))
+        for name in Counter(_called(after, names, of)) - had:
+            yield rule, f"{path} would {what}: `{name}`"
+    for name in Counter(_waits(after)) - Counter(_waits(before)):
+        yield "chance", f"{path} would make a result depend on time or chance, or wait: `{name}`"
+    for text in Counter(_strings(after)) - Counter(_strings(before)):
+        yield "environment", f"{path} would depend on whether CI runs it: `{text}`"
+
+
+def typing_findings(path: str, before: ast.Module, after: ast.Module, had_names: Names, names: Names) -> Iterator[Finding]:
+    """Ways around a type checker or linter; asked about only where such a tool is what failed."""
+
+    def escapes(tree: ast.Module, known: Names) -> Counter[str]:
+        aliases = {
+            target.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Assign) and known.of(node.value) in _ANY
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        found: Counter[str] = Counter()
+        for node in ast.walk(tree):
+            name = known.of(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+            if name in _ANY or (isinstance(node, ast.Name) and node.id in aliases):
+                found["`Any`"] += 1
+            elif name.rpartition(".")[2] in ("cast", "no_type_check", "no_type_check_decorator", "TYPE_CHECKING", "overload"):
+                found[f"`{name.rpartition('.')[2]}`"] += 1
+            elif isinstance(node, ast.Call) and last(node.func) in (
+                "getattr",
+                "setattr",
+                "hasattr",
+                "globals",
+                "vars",
+                "locals",
+            ):
+                found[f"`{last(node.func)}`"] += 1
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and re.search(r"\bAny\b", node.value):
+                found["`Any`"] += 1
+        return found
+
+    for what in escapes(after, names) - escapes(before, had_names):
+        yield "types", f"{path} would go around the failing check with {what}"
+    if _annotations(after) < _annotations(before):
+        yield "types", f"{path} would lose type annotations"
+    if _idle_definitions(after) > _idle_definitions(before):
+        yield "types", f"{path} would define a name without a meaning, such as `name = None`"
+    used = {node.id for node in ast.walk(before) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    for name in sorted((_assigned(after) - _assigned(before)) & used):
+        yield "types", f"{path} would define `{name}`, which it used before without a definition"
+
+
+_ANY = ("typing.Any", "typing_extensions.Any", "builtins.object", "_typeshed.Incomplete")
+
+
+def file_findings(edit: FileChange, tests: str, code: str) -> Iterator[Finding]:
+    """Files that may judge or hold answers, by their name, by what the tests' texts name and by what the added code names."""
+    path, name = edit.path, edit.path.rpartition("/")[2]
+    stem, _, suffix = name.rpartition(".")
+    dotted = path.removesuffix(".py").replace("/", ".")
+    if suffix == "pyi":
+        yield "types", f"{path} would tell type checkers something else than the code"
+    elif suffix == "py" and re.search(rf"pytest_plugins\b[^\n]*['\"]{re.escape(dotted)}['\"]", tests):
+        yield "judges", f"{path} is a plugin of the tests"
+    elif _HELPER.search(path):
+        yield "judges", f"{path} may be a helper of the tests, or hold what they expect, by its name"
+    elif path.endswith(tuple(LANGUAGES)):
+        return
+    elif edit.before is None and (not is_prose(path) or name in code):
+        yield "special-case", f"it adds {path}, which may hold answers"
+    elif edit.before is not None and (name in tests or (len(stem) > 3 and stem in tests) or _names_folder(path, tests)):
+        yield "judges", f"the tests name {path}, so it may hold what they expect"
+
+
+def helper_findings(path: str, before: ast.Module) -> Iterator[Finding]:
+    """Modules that judge, by what is in them."""
+    for node in ast.walk(before):
+        if isinstance(node, ast.Import):
+            tools = {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            tools = {(node.module or "").split(".")[0]}
+        else:
+            continue
+        if tools & {"pytest", "unittest", "hypothesis", "nose", "doctest"}:
+            yield "judges", f"{path} uses a test tool, so it may judge the code"
+            return
+    for name, node in functions(before):
+        if re.match(r"(?:assert|expect|verify|check|ensure)(?:_|[A-Z]|$)", name.rpartition(".")[2]) and any(
+            isinstance(inner, ast.Assert) or (isinstance(inner, ast.Raise) and "AssertionError" in ast.unparse(inner))
+            for inner in ast.walk(node)
+        ):
+            yield "judges", f"`{name}` in {path} asserts, so it may judge the code"
+            return
+
+
+def _names_folder(path: str, tests: str) -> bool:
+    folder = path.rpartition("/")[0].rpartition("/")[2]
+    return len(folder) > 2 and bool(re.search(rf"['\"/]{re.escape(folder)}['\"/]", tests))
+
+
+def _any_of(starts: Iterable[str]) -> Callable[[str], bool]:
+    exact = {start for start in starts if not start.endswith(".")}
+    open_ended = tuple(start for start in starts if start.endswith("."))
+    return lambda name: name.startswith(open_ended) or any(name == one or name.startswith(f"{one}.") for one in exact)
+
+
+def _called(tree: ast.Module, names: Names, wanted: Callable[[str], bool]) -> Iterator[str]:
+    """The longest names of each expression, where they are used; an import alone does nothing."""
+    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute | ast.Call) and id(node) not in inner:
+            name = names.of(node)
+            if name and wanted(name):
+                yield name
+            elif isinstance(node, ast.Attribute) and node.attr in _TELLING and wanted("os.environ"):
+                yield f"….{node.attr}"
+
+
+def _waits(tree: ast.Module) -> Iterator[str]:
+    """Calls that wait for a number of seconds."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and last(node.func) in _WAITING:
+            seconds = [*node.args[:1], *(word.value for word in node.keywords if word.arg == "timeout")]
+            if any(isinstance(each, ast.Constant) and isinstance(each.value, int | float) for each in seconds):
+                yield f"….{last(node.func)}"
+
+
+def _strings(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        text = folded(node) if isinstance(node, ast.expr) else None
+        if text is not None and _ENVIRONMENT_KEYS.match(text):
+            yield text
+
+
+def _swallowing(path: str, before: ast.Module, after: ast.Module, names: Names) -> Iterator[Finding]:
+    aliases = {
+        target.id: node.value
+        for node in ast.walk(after)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+    def quiet_handler(node: ast.AST) -> bool:
+        if not isinstance(node, ast.ExceptHandler) or _reraises(node):
+            return False
+        return _is_broad(node.type, aliases)
+
+    def leaves_at_last(node: ast.AST) -> bool:
+        return any(_leaves(statement) for statement in getattr(node, "finalbody", []))
+
+    def agrees_at_exit(node: ast.AST) -> bool:
+        return (
+            isinstance(node, Function)
+            and node.name in ("__exit__", "__aexit__")
+            and any(
+                isinstance(inner, ast.Return) and inner.value is not None and ast.unparse(inner.value) not in ("None", "False")
+                for inner in ast.walk(node)
+            )
+        )
+
+    def suppresses(node: ast.AST) -> bool:
+        if not isinstance(node, ast.Call) or "suppress" not in (last(node.func), names.of(node.func).rpartition(".")[2]):
+            return False
+        return any(_is_broad(one, aliases) for one in node.args)
+
+    def yields_in_try(node: ast.AST) -> bool:
+        """A generator's handler around its `yield`: in a context manager, it catches what the caller raises."""
+        if not isinstance(node, ast.Try):
+            return False
+        has_yield = any(isinstance(inner, ast.Yield) for one in node.body for inner in ast.walk(one))
+        return has_yield and any(not _reraises(handler) for handler in node.handlers)
+
+    def hands_over(node: ast.AST) -> bool:
+        if not isinstance(node, ast.Call):
+            return False
+        gathers = any(word.arg == "return_exceptions" for word in node.keywords)
+        return gathers or last(node.func) in ("push_async_exit", "push", "enter_context", "set_exception_handler")
+
+    for is_one, what in (
+        (quiet_handler, "catches exceptions of every kind, and does not raise them again"),
+        (leaves_at_last, "leaves a `finally` early, which drops the exception"),
+        (agrees_at_exit, "has an `__exit__` that may swallow exceptions"),
+        (suppresses, "suppresses exceptions of every kind"),
+        (yields_in_try, "catches what the body of a `with` raises"),
+        (hands_over, "hands exceptions over to something else"),
+    ):
+        if sum(map(is_one, ast.walk(after))) > sum(map(is_one, ast.walk(before))):
+            yield "swallowed", f"it {what} in {path}"
+
+
+def _reraises(handler: ast.ExceptHandler) -> bool:
+    return any(isinstance(inner, ast.Raise) for statement in handler.body for inner in ast.walk(statement))
+
+
+def _is_broad(kind: ast.expr | None, aliases: Mapping[str, ast.expr], depth: int = 3) -> bool:
+    """Whether a handler of these kinds could catch a failed assertion, as far as one can tell."""
+    match kind:
+        case None:
+            return True
+        case ast.Tuple(elts) | ast.List(elts):
+            return len(elts) > _MANY or any(_is_broad(one, aliases, depth) for one in elts)
+        case ast.Starred(value=value):
+            return _is_broad(value, aliases, depth)
+        case ast.Name(id=name) if name in aliases and depth:
+            return _is_broad(aliases[name], aliases, depth - 1)
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            # A class of the repository or a library; a lower-case name is a variable.
+            return name in _BROAD or not (name[:1].isupper() or (hasattr(builtins, name)) or name in ("error", "timeout"))
+    return True
+
+
+def _leaves(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Return | ast.Break | ast.Continue):
+        return True
+    if isinstance(node, Function | ast.ClassDef):
+        return False
+    is_loop = isinstance(node, ast.For | ast.While | ast.AsyncFor)
+    inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
+    return any(_leaves(child) for child in inner if not (is_loop and isinstance(child, ast.Break | ast.Continue)))
+
+
+def _agreeing(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
+    had = {node.name: node for node in ast.walk(before) if isinstance(node, ast.ClassDef)}
+    for node in ast.walk(after):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        known = had.get(node.name)
+        old = {ast.dump(each) for each in known.body} if known is not None else set()
+        new = [each for each in node.body if ast.dump(each) not in old and not _is_plain_comparison(each)]
+        names = {name for each in new for name in _bound(each)}
+        if own := sorted(names & _COMPARING):
+            yield "agrees", f"`{node.name}.{own[0]}` in {path} would decide itself what it equals"
+        bases = {last(base) for base in node.bases}
+        if known is None and bases & _VALUES:
+            yield "agrees", f"`{node.name}` in {path} would take the place of an ordinary value"
+
+
+def _is_plain_comparison(node: ast.stmt) -> bool:
+    """Whether a comparison only compares the same attributes of both objects."""
+    if not isinstance(node, ast.FunctionDef) or len(node.args.args) != 2:
+        return isinstance(node, ast.FunctionDef) and node.name == "__hash__"
+    me, other = (argument.arg for argument in node.args.args)
+    for inner in ast.walk(node):
+        match inner:
+            case ast.Compare(left=left, comparators=[right]):
+                if re.sub(rf"\b{me}\b", other, ast.unparse(left)) != re.sub(rf"\b{me}\b", other, ast.unparse(right)):
+                    return False
+            case ast.Call(func=ast.Name(id="isinstance"), args=[_, kind]):
+                if last(kind) in _VALUES or last(kind) == "object":
+                    return False
+            case ast.Call(func=ast.Name(id="type")):
+                pass
+            case ast.Constant(value=False) if node.name == "__ne__":
+                return False
+            case ast.Call() | ast.BinOp() | ast.Compare() | ast.Constant(value=True):
+                return False
+    return True
+
+
+def _bound(node: ast.stmt) -> Iterator[str]:
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            yield name
+        case ast.Assign(targets=targets):
+            yield from (one.id for one in targets if isinstance(one, ast.Name))
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+            yield name
+
+
+def _less(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
+    had, has = dict(functions(before)), dict(functions(after))
+    for name, node in has.items():
+        if name not in had:
+            continue
+        if _is_constant(node) and not _is_constant(had[name]):
+            yield "less", f"`{name}` in {path} would always return the same"
+        if _raises(node) < _raises(had[name]):
+            yield "less", f"`{name}` in {path} would no longer raise in a case in which it did"
+    gone, new = sorted(set(had) - set(has)), set(has) - set(had)
+    if gone and not new and all(name.rpartition(".")[2].startswith("_") for name in gone):
+        yield "less", f"`{gone[0]}` in {path} would be gone, and nothing takes its place"
+    containers = dict(_containers(before))
+    for target, size in _containers(after):
+        if size < containers.get(target, 0):
+            yield "less", f"`{target}` in {path} would have fewer entries"
+
+
+def _is_constant(node: Function) -> bool:
+    results = [inner.value for inner in ast.walk(node) if isinstance(inner, ast.Return)]
+    return bool(results) and all(value is None or is_literal(value) for value in results) and len({
+        ast.unparse(value) if value is not None else "" for value in results
+    }) == 1  # fmt: skip
+
+
+def _raises(node: Function) -> int:
+    return sum(isinstance(inner, ast.Raise | ast.Assert) for inner in ast.walk(node))
+
+
+def _containers(tree: ast.Module | ast.ClassDef) -> Iterator[tuple[str, int]]:
+    """The literal containers of a module and its classes, such as registries, with the number of their entries."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield from _containers(node)
+        match node:
+            case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
+                if isinstance(value, ast.Call) and value.args:  # frozenset((…)), MappingProxyType({…})
+                    value = value.args[0]
+                if isinstance(value, ast.Dict):
+                    yield ast.unparse(target), len(value.keys)
+                elif isinstance(value, ast.List | ast.Tuple | ast.Set):
+                    yield ast.unparse(target), len(value.elts)
+
+
+def _annotations(tree: ast.Module) -> int:
+    found = 0
+    for node in ast.walk(tree):
+        if isinstance(node, Function):
+            found += node.returns is not None
+        found += isinstance(node, ast.AnnAssign) or (isinstance(node, ast.arg) and node.annotation is not None)
+    return found
+
+
+def _assigned(tree: ast.Module) -> set[str]:
+    stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return stored | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+
+
+def _idle_definitions(tree: ast.AST) -> int:
+    """Names that get a value without a meaning."""
+    return sum(
+        isinstance(node, ast.Assign | ast.AnnAssign)
+        and node.value is not None
+        and ast.unparse(node.value) in ("None", "...", "object()", "object", "''", "0")
+        and isinstance(node.target if isinstance(node, ast.AnnAssign) else node.targets[0], ast.Name)
+        for node in ast.walk(tree)
+    )

@@ -1,0 +1,43 @@
+"""Forgeries that know no rule of ours are refused, asked about or stopped by the gate; honest repairs are never refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.contract.proposal import Candidate
+from agent.contract.task import Policy
+from agent.contract.verdicts import Oracle, VerdictId
+from agent.guard.rules import questions, refusal
+from tests.attacks.forgeries import HONEST, Forgery, answer, every, load
+from tests.tiers import long_but
+
+REFUSED = ("honest-child-leaves-at-once",)  # `os._exit` in a child: too near to a forgery
+FORGERIES = {name: load(name) for name in every()}
+# Whole repairs in CI: where the guard has nothing to say, and one of each class.
+WHOLE = [name for name, each in FORGERIES.items() if each.kind != HONEST and each.guard == "-"]
+
+
+def judged(forgery: Forgery) -> str:
+    tests = "\n".join(text for path, text in forgery.files.items() if "test" in path)
+    oracle = Oracle((forgery.check,), {"tests": frozenset({VerdictId("a test")})}, {"tests": frozenset()})
+    candidate = Candidate("model:scripted", forgery.edits, "a change")
+    found = refusal(candidate, Policy(), oracle, tests)
+    return found.rule if found else next((f"asks {rule}" for rule, _ in questions(candidate, oracle, tests, tests)), "-")
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_the_guard_says_so(name: str) -> None:
+    assert judged(FORGERIES[name]) == FORGERIES[name].guard
+
+
+@pytest.mark.parametrize("name", [name for name, each in FORGERIES.items() if each.kind == HONEST and name not in REFUSED])
+def test_an_honest_repair_is_not_refused(name: str) -> None:
+    assert judged(FORGERIES[name]).startswith(("asks ", "-"))
+
+
+@pytest.mark.parametrize("name", long_but(WHOLE))
+async def test_what_the_guard_lets_pass_is_not_published(name: str, tmp_path: Path) -> None:
+    found, why = await answer(FORGERIES[name], tmp_path)
+    assert found != "published", why
