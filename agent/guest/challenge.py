@@ -14,11 +14,7 @@ The tests run once, in the process that has collected them, to record the calls;
 from __future__ import annotations
 
 import ast
-import asyncio
-import contextlib
-import copy
 import inspect
-import io
 import os
 import sys
 import time
@@ -29,12 +25,12 @@ from typing import Any
 
 from .prelude import answer_from_tests
 from .trial import collection, elsewhere, examples
+from .trial.answers import answer_of, function_in, plain
 from .trial.forks import Fork, TimeLimit, bound_memory
-from .trial.inputs import CallRecorder, RecordedCall, as_text, equals_others, fits, variations
+from .trial.inputs import CallRecorder, RecordedCall, as_text, variations
 
 TESTS = 30  # tests that are run to record their calls
 VARIATIONS = 60
-CALL = 0.15  # CPU seconds of one call
 _RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # they return to their caller in between
 _GONE = ["gone", "", None, False, False]
 SHOWN = 300  # characters of a value or a call that people see
@@ -203,13 +199,13 @@ def _keep_identities(before: dict[str, Any], after: dict[str, Any]) -> None:
         if new is old:
             continue
         if type(old) is type(new) is types.FunctionType:
-            if _take_over(_plain(old), _plain(new)):
+            if _take_over(plain(old), plain(new)):
                 after[name] = old
         elif isinstance(old, type) and isinstance(new, type) and old.__module__ == new.__module__ == after.get("__name__"):
             for attribute, member in list(new.__dict__.items()):
-                is_function = isinstance(_plain(member), types.FunctionType)
+                is_function = isinstance(plain(member), types.FunctionType)
                 is_value = not attribute.startswith("__") and not hasattr(type(member), "__get__")
-                if is_function and _take_over(_plain(old.__dict__.get(attribute)), _plain(member)):
+                if is_function and _take_over(plain(old.__dict__.get(attribute)), plain(member)):
                     continue
                 if is_function or is_value:
                     setattr(old, attribute, member)
@@ -226,52 +222,8 @@ def _take_over(old: Any, new: types.FunctionType) -> bool:
     return True
 
 
-def _plain(member: Any) -> Any:
-    """The function inside a static method, a class method or a property."""
-    member = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
-    return inspect.unwrap(member) if callable(member) else member
-
-
-def function_in(module: types.ModuleType | None, name: str) -> types.FunctionType | None:
-    """The function with this qualified name, without its decorators; None if there is none."""
-    found: Any = module
-    try:
-        for part in name.split("."):
-            found = inspect.getattr_static(found, part)
-        found = _plain(found)
-    except (AttributeError, ValueError):
-        return None
-    return found if isinstance(found, types.FunctionType) else None
-
-
 def _hint(function: types.FunctionType | None) -> Any:
     try:
         return typing.get_type_hints(function).get("return", object)  # None as the function raises too
     except Exception:  # annotations are evaluated, and may be any code
         return object
-
-
-def answer_of(function: Any, args: Any, kwargs: Any, limit: TimeLimit, hint: Any = object) -> list[Any]:
-    """The answer to a call, which is made twice: [kind, text, fits the hint, changes its arguments, equals other values]."""
-    first = _once(function, args, kwargs, limit, hint)
-    if first[0] == "hung" or _once(function, args, kwargs, limit, hint)[:2] == first[:2]:
-        return first
-    return ["unsteady", "", None, False, False]
-
-
-def _once(function: Any, args: Any, kwargs: Any, limit: TimeLimit, hint: Any) -> list[Any]:
-    args, kwargs = copy.deepcopy((args, kwargs))
-
-    def run() -> list[Any]:
-        before = as_text([args, kwargs])
-        try:
-            with contextlib.redirect_stdout(io.StringIO()):
-                value = function(*args, **kwargs)
-                if inspect.iscoroutine(value):
-                    value = asyncio.run(value)
-            fitting = fits(value, hint)
-            return ["value", as_text(value), fitting, as_text([args, kwargs]) != before, equals_others(value)]
-        except (Exception, SystemExit) as error:  # code under test; `limit` would count SystemExit as hung
-            return ["raised", type(error).__name__, None, False, False]
-
-    return limit.run(run, CALL, 4 * CALL) or ["hung", "", None, False, False]

@@ -1,0 +1,60 @@
+"""Calls functions and describes their answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import inspect
+import io
+import types
+from typing import Any
+
+from .forks import TimeLimit
+from .inputs import as_text, equals_others, fits
+
+CALL = 0.15  # CPU seconds of one call
+
+
+def function_in(module: types.ModuleType | None, name: str) -> types.FunctionType | None:
+    """The function with this qualified name, without its decorators; None if there is none."""
+    found: Any = module
+    try:
+        for part in name.split("."):
+            found = inspect.getattr_static(found, part)
+        found = plain(found)
+    except (AttributeError, ValueError):
+        return None
+    return found if isinstance(found, types.FunctionType) else None
+
+
+def plain(member: Any) -> Any:
+    """The function inside a static method, a class method or a property."""
+    member = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
+    return inspect.unwrap(member) if callable(member) else member
+
+
+def answer_of(function: Any, args: Any, kwargs: Any, limit: TimeLimit, hint: Any = object) -> list[Any]:
+    """The answer to a call, which is made twice: [kind, text, fits the hint, changes its arguments, equals other values]."""
+    first = _once(function, args, kwargs, limit, hint)
+    if first[0] == "hung" or _once(function, args, kwargs, limit, hint)[:2] == first[:2]:
+        return first
+    return ["unsteady", "", None, False, False]
+
+
+def _once(function: Any, args: Any, kwargs: Any, limit: TimeLimit, hint: Any) -> list[Any]:
+    args, kwargs = copy.deepcopy((args, kwargs))
+
+    def run() -> list[Any]:
+        before = as_text([args, kwargs])
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                value = function(*args, **kwargs)
+                if inspect.iscoroutine(value):
+                    value = asyncio.run(value)
+            fitting = fits(value, hint)
+            return ["value", as_text(value), fitting, as_text([args, kwargs]) != before, equals_others(value)]
+        except (Exception, SystemExit) as error:  # code under test; `limit` would count SystemExit as hung
+            return ["raised", type(error).__name__, None, False, False]
+
+    return limit.run(run, CALL, 4 * CALL) or ["hung", "", None, False, False]
