@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from agent.case import without_a_run
 from agent.ci.job.contexts import Run
 from agent.ci.job.selection import FailedJob
-from agent.ci.logs import Cause, LogReading, excerpt, read_log, read_seed
+from agent.ci.logs import Cause, LogReading, excerpt, read_log, read_merge, read_seed
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
 from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.contract import words
@@ -29,6 +29,7 @@ from app.redaction import redact
 from app.store.values import Attempt
 from webhooks.intake import RepairRequest
 
+_PULL_REQUEST = "pull_request"  # the event whose runs test a merge
 _MAX_JOBS = 8  # failing jobs to read; more of them rarely have more causes
 FRESH = timedelta(minutes=2)  # after a job has ended, its log may not be stored yet
 _POLL = 5.0  # seconds between two looks at runs that have not ended
@@ -63,6 +64,7 @@ class Gathered:
     infrastructure: str = ""  # evidence from a log, if all failing jobs failed for a reason outside the code
     good: tuple[LastGood, ...] = ()  # the last good commit, if it is known
     notes: tuple[str, ...] = ()  # for people
+    merge_sha: str = ""  # the merge of the pull request into its base that CI tested, if its files differ from the head's
 
 
 async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit | NoRepair:
@@ -144,6 +146,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     jobs: list[FailedJob] = []
     hints: list[str] = []
     readings: list[LogReading | None] = []
+    merge_sha: str | None = None
     texts = {run.path: await repository.file(run.path, head.sha) for run in runs}
     tag = await newest_tag(texts.values(), repository)
     for run in runs:
@@ -175,6 +178,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
                     started=(job.failed_step or job).started_at,
                 )
             )
+            merge_sha = merge_sha or (read_merge(log) if log is not None and run.event == _PULL_REQUEST else None)
             hint = excerpt(log) if log is not None else f"The log of the failing job {job.name} has expired."
             hints.append(redact(hint, secrets))
     others = await repository.failing_checks(head.sha) if not runs else ()
@@ -184,6 +188,10 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     asked = [pull.base.ref for run in runs for pull in run.pull_requests or () if pull.head.ref == head.branch]
     base = head.base or next(iter(asked), attempt.repository.default_branch)
     good, notes = await find_last_good(head.sha, head.branch, runs, base, repository)
+    merge = await _different_merge(merge_sha, head, repository) if merge_sha else None
+    if merge:
+        jobs = [replace(job, run=replace(job.run, sha=merge)) for job in jobs]
+        notes = (*notes, f"CI tested the merge of the pull request into {base} ({merge[:10]}), so this is repaired.")
     return Gathered(
         configuration,
         tuple(jobs),
@@ -194,7 +202,18 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
         redact(_infrastructure(readings), secrets) if not others else "",
         good,
         notes,
+        merge or "",
     )
+
+
+async def _different_merge(sha: str, head: HeadCommit, repository: Repository) -> str | None:
+    """The merge that a log names, if it is one of this head, and its files are not the head's."""
+    try:
+        merge, own = await repository.commit(sha), await repository.commit(head.sha)
+    except NotFound:
+        return None
+    is_merge = len(merge.parents) == 2 and merge.parents[1].sha == head.sha
+    return sha if is_merge and merge.tree.sha != own.tree.sha else None
 
 
 def _infrastructure(readings: list[LogReading | None]) -> str:

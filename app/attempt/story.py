@@ -28,6 +28,7 @@ from agent.contract.question import Waiting
 from agent.engine import Engine
 from agent.models import tracing
 from app.attempt.gather import Gathered, HeadCommit, gather, has_moved, resolve_head, wait_for_runs
+from app.attempt.merges import on_head
 from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, publication_of, react, report_end, rerun
 from app.github.client import GitHub
 from app.github.errors import (
@@ -298,7 +299,7 @@ async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication:
     case = Case(
         id=attempt.id,
         label=f"{attempt.repository.full_name} {head.sha[:10]}",
-        archive=work.reading.archive(head.sha),
+        archive=work.reading.archive(gathered.merge_sha or head.sha),
         jobs=gathered.jobs,
         notes=gathered.notes,
         configuration=gathered.configuration,
@@ -310,7 +311,11 @@ async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication:
     timeline = Timeline(work.lease, publication, work.writing)
     memory = deps.store.memory(attempt.repository.id, deps.embedder)
     try:
-        return await deps.engine.heal(case, blobs=deps.store.blobs, emit=timeline.emit, reply=attempt.reply, memory=memory)
+        result = await deps.engine.heal(case, blobs=deps.store.blobs, emit=timeline.emit, reply=attempt.reply, memory=memory)
+        if gathered.merge_sha and isinstance(result, Repair):
+            own = replace(case, id=f"{case.id}-head", label=f"{case.label} (head)", archive=work.reading.archive(head.sha))
+            result = await on_head(result, own, head, deps.engine, work.reading, deps.store.blobs, timeline.emit)
+        return result
     except SandboxError as error:
         if isinstance(error, SandboxUnavailable) and error.retry_after is not None and _can_keep_waiting(work):
             raise Postponed(str(error), error.retry_after) from error

@@ -39,6 +39,11 @@ _ACTION = re.compile(r"^Run \.{0,2}/?[\w.-]+/[\w./-]+(?:@|$)")
 _SEED = re.compile(r"(?:--randomly-seed[= ]|\brandom[ _-]?seed(?: is| set to|:| =|=) ?)(\d{1,10})\b", re.IGNORECASE)
 
 
+# What actions/checkout prints for a pull request: the merge, and its name after the command that asks for it.
+_MERGE = re.compile(r"HEAD is now at [0-9a-f]{7,40} Merge [0-9a-f]{40} into [0-9a-f]{40}\b")
+_COMMIT = re.compile(r"git log -1 --format='?%H'?[^\n]*\n[^\n]{0,60}?\b([0-9a-f]{40})\b")
+
+
 @dataclass(slots=True)
 class LogStep:
     """One step: what it printed, without the lines in which the runner shows the command itself."""
@@ -47,6 +52,13 @@ class LogStep:
     errors: list[str] = field(default_factory=list)  # lines that are marked as errors
     ended: bool = False  # whether the runner ended it as failed
     exit_code: int | None = None
+
+
+def read_merge(log: str) -> str | None:
+    """The merge commit of a pull request that a job checked out; None if it checked out something else."""
+    merged = _MERGE.search(log, 0, HEAD)
+    commit = _COMMIT.search(log, merged.end(), merged.end() + 2000) if merged else None
+    return commit[1] if commit else None
 
 
 def read_steps(log: str) -> list[LogStep]:

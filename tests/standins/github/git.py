@@ -176,6 +176,15 @@ class BareRepository:
         links = [part for parent in parents for part in ("-p", parent)]
         return (await self.run("commit-tree", tree, *links, stdin=message.encode(), env=env)).decode().strip()
 
+    async def merge(self, base: str, head: str) -> str | None:
+        """A commit that merges `head` into `base`, or None if they conflict."""
+        try:
+            tree = (await self.run("merge-tree", "--write-tree", base, head)).decode().split()[0]
+        except GitError:
+            return None
+        who = Signature("GitHub", "noreply@github.com", datetime.now().astimezone())
+        return await self.write_commit(tree, (base, head), f"Merge {head} into {base}", who, who)
+
     async def merge_base(self, one: str, other: str) -> str | None:
         try:
             return (await self.run("merge-base", one, other)).decode().strip()

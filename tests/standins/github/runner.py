@@ -56,7 +56,16 @@ class Runner:
         before: str | None = None,
         pull: PullRequest | None = None,
     ) -> None:
-        folder = await repository.git.entry(sha, ".github/workflows")
+        # https://docs.github.com/actions/reference/workflows-and-actions/events-that-trigger-workflows#pull_request: the runs
+        # test the merge of the pull request into its base; there are none while the two conflict.
+        merge = None
+        if pull is not None:
+            base = await repository.git.ref(f"refs/heads/{pull.base_branch}") or pull.base_sha
+            merge = await repository.git.merge(base, sha)
+            if merge is None:
+                return
+            await repository.git.set_ref(f"refs/pull/{pull.number}/merge", merge)
+        folder = await repository.git.entry(merge or sha, ".github/workflows")
         for entry in await repository.git.entries(folder.sha) if folder is not None and folder.kind == "tree" else []:
             if not entry.path.endswith((".yml", ".yaml")):
                 continue
@@ -70,7 +79,7 @@ class Runner:
             suite = self.checks.open_suite(repository, self.world.actions_app, sha, branch, before)
             number = 1 + sum(r.workflow is workflow for r in repository.runs.values())
             head = pull.head_repository if pull else repository
-            run = WorkflowRun(self.world.next_id(), number, workflow, suite, event, head, branch, sha, actor, pull)
+            run = WorkflowRun(self.world.next_id(), number, workflow, suite, event, head, branch, sha, actor, pull, merge)
             repository.runs[run.id] = run
             self._open_jobs(repository, run, definition)
             self.world.spawn(self._execute(repository, run, definition))
@@ -159,7 +168,7 @@ class Runner:
                 code = await _shell(str(step["run"]), workspace, base_env | _env(step), settings, log)
                 shown.conclusion = "success" if code == 0 else "failure"
             elif str(step.get("uses", "")).startswith("actions/checkout@"):
-                await _checkout(repository, job.run.head_sha, workspace, log)
+                await _checkout(repository, job.run, workspace, log)
                 shown.conclusion = "success"
             else:
                 log.line(f"Skipping {step.get('uses')}: the stand-in has the interpreter of its own process")
@@ -228,7 +237,7 @@ def _environment(repository: Repository, job: Job, workspace: Path) -> dict[str,
         "GITHUB_REF_NAME": f"{run.pull.number}/merge" if run.pull else run.head_branch,
         "GITHUB_REPOSITORY": repository.full_name,
         "GITHUB_RUN_ID": str(run.id),
-        "GITHUB_SHA": run.head_sha,
+        "GITHUB_SHA": run.merge_sha or run.head_sha,
         "GITHUB_WORKFLOW": run.workflow.name,
         "GITHUB_WORKSPACE": str(workspace),
         "RUNNER_OS": "Linux",
@@ -237,12 +246,18 @@ def _environment(repository: Repository, job: Job, workspace: Path) -> dict[str,
     }
 
 
-async def _checkout(repository: Repository, sha: str, workspace: Path, log: _Log) -> None:
+async def _checkout(repository: Repository, run: WorkflowRun, workspace: Path, log: _Log) -> None:
+    sha = run.merge_sha or run.head_sha
     log.line("##[group]Run actions/checkout@v4")
     log.line("##[endgroup]")
     await git("clone", "--quiet", "--no-checkout", str(repository.git.path), str(workspace), cwd=repository.git.path)
     await git("checkout", "--quiet", "--detach", sha, cwd=workspace)
-    log.line(f"HEAD is now at {sha[:7]}")
+    subject = (await git("log", "-1", "--format=%s", cwd=workspace)).decode().strip()
+    log.line("##[group]Checking out the ref")
+    log.line(f"HEAD is now at {sha[:7]} {subject}")
+    log.line("##[endgroup]")
+    log.line("[command]/usr/bin/git log -1 --format=%H")
+    log.line(sha)
 
 
 async def _shell(script: str, workspace: Path, env: dict[str, str], settings: dict[str, str], log: _Log) -> int:

@@ -222,6 +222,7 @@ class WorkflowRun:
     head_sha: str
     actor: Account
     pull: PullRequest | None = None
+    merge_sha: str | None = None  # what a run of a pull request tests
     attempt: int = 1
     status: str = "queued"
     conclusion: str | None = None

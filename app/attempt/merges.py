@@ -1,0 +1,62 @@
+"""A repair of the merge that CI tested has to hold on the pull request's own head too, where it is published."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agent.case import Case
+from agent.contract.blobs import Blobs
+from agent.contract.events import Emit, StepStarted
+from agent.contract.outcome import NoRepair, Outcome, Repair
+from agent.contract.proposal import Candidate, Edits, FileChange
+from agent.edits.hunks import merge
+from agent.engine import Engine
+from agent.proposers.given import Given
+from app.attempt.gather import HeadCommit
+from app.github.repository import Repository
+
+_NEXT = "Merge the base branch into this one, push, and the next failure is repaired here."
+
+
+async def on_head(
+    repair: Repair, case: Case, head: HeadCommit, engine: Engine, repository: Repository, blobs: Blobs, emit: Emit
+) -> Repair | NoRepair:
+    """The repair with the head's texts, if the same steps verify it there; otherwise why it cannot be published.
+
+    `case` is the head's. Raises `SandboxError`, `GitHubError`.
+    """
+    await emit(StepStarted(step="head", text="Verifying the repair on the branch alone, without its base's changes"))
+    edits = await _on_texts_of(head, repair.edits, repository)
+    if edits is None:
+        return _told(repair, "The base branch changed the same lines.")
+    last = repair.log.iterations[-1] if repair.log.iterations else None
+    given = Given(Candidate(last.rung if last else "patterns", edits, repair.title))
+    # It was judged and approved already: here only the checks decide.
+    policy = replace(engine.policy, autonomy="full", min_confidence=0.0, min_model_confidence=0.0)
+    configuration = case.configuration.model_copy(update={"autonomy": None, "min_confidence": None})
+    alone = replace(engine, ladder=lambda _: (given,), models=None, checkpointer=None, policy=policy)
+    found = await alone.heal(replace(case, configuration=configuration), blobs=blobs, emit=emit)
+    if not isinstance(found, Repair):
+        return _told(repair, found.reason if isinstance(found, NoRepair) else "It waits for a person.")
+    return replace(repair, edits=found.edits, evidence=found.evidence)
+
+
+def _told(repair: Repair, why: str) -> NoRepair:
+    reason = f"The repair passes on the merge that CI tested, but not on this branch alone: {why}"
+    return NoRepair(Outcome.REFUSED, reason, _NEXT, repair.usage, repair.log, suspects=(repair,))
+
+
+async def _on_texts_of(head: HeadCommit, edits: Edits, repository: Repository) -> Edits | None:
+    """The edits, made on the texts of the head; None if they conflict with what the base changed."""
+    moved = []
+    for edit in edits:
+        content = await repository.file(edit.path, head.sha)
+        text = content.decode("utf-8", "replace") if content is not None else None
+        if text == edit.before:
+            moved.append(edit)
+            continue
+        both = merge((FileChange(edit.path, edit.before, text),), (edit,)) if text is not None else None
+        if both is None:
+            return None
+        moved.append(FileChange(edit.path, text, both[0].after))
+    return tuple(moved)
