@@ -111,3 +111,11 @@ def test_a_clean_repair_of_each_rung_is_published_by_default() -> None:
     for kind in ("tools", "history", "patterns", "model"):
         found = estimate(Candidate(kind, SMALL.edits, "small"), 0, (), NOTHING)
         assert found.value >= Policy().min_confidence, (kind, coefficients()[kind])
+
+
+def test_what_is_asked_about_is_not_published_by_default_however_sure_it_is() -> None:
+    question = "it deletes old from a.py"
+    for kind in ("history", "patterns", "model"):
+        found = estimate(Candidate(kind, SMALL.edits, "small"), 0, (), NOTHING, asked=(question,))
+        assert found.value < Policy().min_confidence
+        assert found.doubts[0] == question

@@ -10,7 +10,7 @@ import pytest
 from agent.contract.proposal import Candidate, FileChange
 from agent.contract.task import Policy
 from agent.contract.verdicts import Check, Oracle, Reader, VerdictId
-from agent.guard.rules import Refusal, doubts, refusal
+from agent.guard.rules import Refusal, doubts, questions, refusal
 from tests import data
 
 CODE = """\
@@ -740,3 +740,13 @@ def test_a_case_that_the_docstring_states_is_no_answer_by_heart(said: str, refus
     assert asked(FileChange("pkg/a.py", before, after)) == refused_by
     by_table = before.replace("return 1", "return {73: 'C'}.get(path, 1)")
     assert asked(FileChange("pkg/a.py", before, by_table)) == refused_by
+
+
+def test_a_policy_can_refuse_what_is_asked_about() -> None:
+    gone = Candidate("model:m", (FileChange("pkg/old.py", "x = 1\n", None),), "a change")
+    assert refusal(gone, Policy(), PLAIN) is None
+    assert [rule for rule, _ in questions(gone, PLAIN)] == ["deleted"]
+    refused = refusal(gone, Policy(refuses=("deleted",)), PLAIN)
+    assert refused is not None
+    assert refused.rule == "deleted"
+    assert questions(replace(gone, rung="tools"), PLAIN) == ()
