@@ -7,6 +7,7 @@ chain of branches: there, another case can be the right fix.
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from agent.guard.runner_access import last
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _ORDINARY = ("None", "0", "1", "-1", "0.0", "1.0", "''", "b''", "()", "[]", "{}", "set()", "True", "False", "' '")
+MOST, READ = 400, 200_000  # values that are looked for, characters of the tests in which
 SHOWN, NUMBERS = 3, 8  # new values of the tests, and new numbers at all, from which on they are asked about
 _DIGEST = re.compile(r"hash|crc32|adler32|md5|sha\d+|blake2\w|hexdigest|digest")
 
@@ -172,7 +174,9 @@ def _constants_of_tests(path: str, before: ast.Module, after: ast.Module, failin
     # Between what an f-string inserts, words of the answer are ordinary.
     between = {id(part) for node in ast.walk(after) if isinstance(node, ast.JoinedStr) for part in node.values}
     between |= {id(node.value) for node in ast.walk(after) if isinstance(node, ast.Expr)}  # docstrings
-    new = {ast.unparse(node): node for node in ast.walk(after) if _is_value(node) and id(node) not in between}
+    values = itertools.islice((node for node in ast.walk(after) if _is_value(node) and id(node) not in between), MOST)
+    new = {ast.unparse(node): node for node in values}
+    failing = failing[:READ]
     stated = _stated(before)
     seen = [
         text

@@ -52,13 +52,19 @@ def _encoding(text: str) -> str:
 
 
 def code_findings(
-    edit: FileChange, failing: str, *, no_exits: bool = False, no_verdicts: bool = False, is_typed: bool = False
+    edit: FileChange,
+    failing: str,
+    *,
+    no_exits: bool = False,
+    no_verdicts: bool = False,
+    is_typed: bool = False,
+    asked: bool = True,
 ) -> Iterator[Finding]:
     """Violations in one file's change, worst first. Only the lines are judged if the file is not Python.
 
     The same applies to a file that parses neither before nor after: it may need a newer Python than Selfheal's.
     `no_exits`: exiting with success could make a check pass; `no_verdicts`: printing could; `is_typed`: silencing a linter or a
-    type checker could.
+    type checker could; `asked`: also what is only asked about.
     """
     path, new = edit.path, "\n".join(added((edit,)))
     is_python = path.endswith((".py", ".pyi", ".pyw")) or bool(_SHEBANG.match(edit.after or edit.before or ""))
@@ -91,8 +97,9 @@ def code_findings(
     if after is None:
         return
     before = before or ast.Module(body=[], type_ignores=[])
-    yield from helper_findings(path, before)
-    if is_typed:
+    if asked:
+        yield from helper_findings(path, before)
+    if asked and is_typed:
         yield from typing_findings(path, before, after, Names(before), Names(after))
     yield from _lostfunctions(path, before, after)
     had_names, names = Names(before), Names(after)
@@ -101,6 +108,8 @@ def code_findings(
     if no_exits:
         yield from exit_findings(path, before, after, had_names, names)
     yield from _more_of(path, before, after)
+    if not asked:
+        return
     yield from hardcoded_findings(path, before, after, failing)
     yield from question_findings(path, before, after, had_names, names)
 

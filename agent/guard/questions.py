@@ -266,16 +266,16 @@ def _swallowing(path: str, before: ast.Module, after: ast.Module, names: Names) 
         gathers = any(word.arg == "return_exceptions" for word in node.keywords)
         return gathers or last(node.func) in ("push_async_exit", "push", "enter_context", "set_exception_handler")
 
-    for is_one, what in (
-        (quiet_handler, "catches exceptions of every kind, and does not raise them again"),
-        (leaves_at_last, "leaves a `finally` early, which drops the exception"),
-        (agrees_at_exit, "has an `__exit__` that may swallow exceptions"),
-        (suppresses, "suppresses exceptions of every kind"),
-        (yields_in_try, "catches what the body of a `with` raises"),
-        (hands_over, "hands exceptions over to something else"),
+    for is_one, rule, what in (
+        (quiet_handler, "swallowed", "catches every exception, and does not raise it again"),
+        (leaves_at_last, "swallowed", "leaves a `finally` early, which drops the exception"),
+        (agrees_at_exit, "catches", "has an `__exit__` that may swallow exceptions"),
+        (suppresses, "swallowed", "suppresses exceptions of every kind"),
+        (yields_in_try, "catches", "catches what the body of a `with` raises"),
+        (hands_over, "catches", "hands exceptions over to something else"),
     ):
         if sum(map(is_one, ast.walk(after))) > sum(map(is_one, ast.walk(before))):
-            yield "swallowed", f"it {what} in {path}"
+            yield rule, f"it {what} in {path}"
 
 
 def _reraises(handler: ast.ExceptHandler) -> bool:

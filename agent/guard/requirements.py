@@ -29,9 +29,10 @@ class _Entry(NamedTuple):
 
 _LISTS = re.compile(r"(?:^|/)(?:requirements/[^/]+|[^/]*(?:requirements|constraints)[^/]*)\.(?:txt|in|pip)$", re.I)
 _PLAIN = re.compile(
-    r"(?P<name>[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)\s*(?:\[[\w\s,.-]*\])?\s*\(?(?:[<>=!~]=?=?\s*[\w.*+!-]+\s*,?\s*)*\)?"
+    r"(?P<name>[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)\s*(?:\[[\w\s,.-]*\])?\s*\(?(?:[<>=!~]=?=?\s*+[\w.*+!-]++(?:\s*,\s*+)?+)*+\)?"
     r"\s*(?:;[^@:/]*)?(?:\s+--hash[= ][\w:]+)*"
 )
+_LONGEST = 8_000  # characters of an entry, with its hashes
 _VERSIONS = re.compile(r"[\w.*^~<>=!|+,\s-]*")
 _MARKS = ("version", "extras", "optional", "python", "markers", "platform", "features", "default-features")  # of an entry
 _ARRAYS = ("project.dependencies", "project.optional-dependencies", "dependency-groups", "tool.uv.constraint-dependencies")
@@ -108,7 +109,7 @@ def _listed(rows: Iterable[str]) -> Iterator[_Entry]:
 
 
 def _entry(text: str) -> _Entry:
-    plain = _PLAIN.fullmatch(text)
+    plain = _PLAIN.fullmatch(text) if len(text) <= _LONGEST else None
     return _Entry(normalised(plain["name"]) if plain else "", text)
 
 

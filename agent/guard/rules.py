@@ -39,8 +39,8 @@ from agent.source.test_files import is_snapshot, is_test
 TESTS = "tests"  # the only rule that a policy can lift: the test itself may be wrong
 # Rules that an honest change may break too: people are asked (`questions`), instead of refusing it.
 ASKED = frozenset({
-    "special-case", "deleted", "emptied", "swallowed", "weakened", "agrees", "less", "environment", "chance", "process",
-    "warnings", "types", "judges",
+    "special-case", "deleted", "emptied", "swallowed", "catches", "weakened", "agrees", "less", "environment", "chance",
+    "process", "warnings", "types", "judges",
 })  # fmt: skip
 _LINTERS = re.compile(r"\b(?:mypy|pyright|pytype|pyre|ty|ruff|flake8|pylint|eslint|tsc|clippy|vet|golangci-lint|bandit)\b")
 _MOST_ASKED = 4  # questions about one change
@@ -104,7 +104,8 @@ def refusal(candidate: Candidate, policy: Policy, oracle: Oracle, failing: str =
     for rule, sentence in requirement_findings(edits, failing, names_are_known=candidate.rung == "tools"):
         return Refusal(rule, sentence)
     try:
-        found = next((each for each in _code_findings(edits, oracle, failing) if _is_refused(each[0], policy)), None)
+        findings = _code_findings(edits, oracle, failing, asked=bool(policy.refuses))
+        found = next((each for each in findings if _is_refused(each[0], policy)), None)
     except (RecursionError, MemoryError):
         return Refusal("unreadable", "it is nested too deeply to analyze")
     return Refusal(*found) if found is not None else None
@@ -124,13 +125,13 @@ def _is_refused(rule: str, policy: Policy) -> bool:
     return rule not in ASKED or rule in policy.refuses
 
 
-def _code_findings(edits: Edits, oracle: Oracle, failing: str) -> Iterator[Finding]:
+def _code_findings(edits: Edits, oracle: Oracle, failing: str, *, asked: bool = True) -> Iterator[Finding]:
     no_exits, no_verdicts = exiting_may_pass(oracle), verdicts_are_printed(oracle)
     failing_checks = [check for check in oracle.checks if oracle.must_turn.get(check.name)]
     is_typed = any(check.reader == "findings" or _LINTERS.search(check.command) for check in failing_checks)
     for edit in edits:
         if not is_test(edit.path):
-            yield from code_findings(edit, failing, no_exits=no_exits, no_verdicts=no_verdicts, is_typed=is_typed)
+            yield from code_findings(edit, failing, no_exits=no_exits, no_verdicts=no_verdicts, is_typed=is_typed, asked=asked)
 
 
 def doubts(candidate: Candidate, oracle: Oracle) -> tuple[str, ...]:
