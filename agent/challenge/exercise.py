@@ -70,7 +70,6 @@ class Observations(msgspec.Struct, frozen=True):
     calls: list[ObservedCall] = []
     variants: list[Variant | None] = []
     elsewhere: list[int] = []  # calls that the winner, but not the base, answers differently outside of the test runner
-    repeated: int = 0  # calls that could be compared there
     unavailable: str = ""
 
 

@@ -16,8 +16,7 @@ from typing import TypeGuard
 from agent.guard import Finding
 from agent.guard.branches import Branch, answer_of, branches, is_literal, table
 from agent.guard.runner_access import last
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+from agent.source.outline import Function
 
 _ORDINARY = ("None", "0", "1", "-1", "0.0", "1.0", "''", "b''", "()", "[]", "{}", "set()", "True", "False", "' '")
 MOST, READ = 400, 200_000  # values that are looked for, characters of the tests in which
@@ -175,17 +174,10 @@ def _constants_of_tests(path: str, before: ast.Module, after: ast.Module, failin
     between = {id(part) for node in ast.walk(after) if isinstance(node, ast.JoinedStr) for part in node.values}
     between |= {id(node.value) for node in ast.walk(after) if isinstance(node, ast.Expr)}  # docstrings
     values = itertools.islice((node for node in ast.walk(after) if _is_value(node) and id(node) not in between), MOST)
-    new = {ast.unparse(node): node for node in values}
-    failing = failing[:READ]
-    stated = _stated(before)
-    seen = [
-        text
-        for text, node in new.items()
-        if text not in had and _is_specific(node) and not _is_stated(node, stated) and _is_shown(node, failing)
-    ]
-    numbers = [
-        text for text, node in new.items() if text not in had and isinstance(node.value, int | float) and _is_specific(node)
-    ]
+    new = {text: node for node in values if (text := ast.unparse(node)) not in had and _is_specific(node)}
+    failing, stated = failing[:READ], _stated(before)
+    seen = [text for text, node in new.items() if not _is_stated(node, stated) and _is_shown(node, failing)]
+    numbers = [text for text, node in new.items() if isinstance(node.value, int | float)]
     if len(seen) >= SHOWN:
         yield (
             "special-case",

@@ -18,8 +18,9 @@ from agent.guard import Finding
 from agent.guard.exits import exit_findings, exit_lines
 from agent.guard.hardcoded import hardcoded_findings
 from agent.guard.lines import line_findings
-from agent.guard.questions import Function, functions, helper_findings, question_findings, typing_findings
+from agent.guard.questions import functions, helper_findings, question_findings, typing_findings
 from agent.guard.runner_access import TEST_TOOLS, Names, access_findings
+from agent.source.outline import Function
 
 _SILENCER = re.compile(
     r"#\s*(noqa|type:\s*ignore|pragma:\s*no cover|nosec|nosemgrep|pyre-|fmt:\s*(off|skip)"
@@ -97,12 +98,11 @@ def code_findings(
     if after is None:
         return
     before = before or ast.Module(body=[], type_ignores=[])
+    had_names, names = Names(before), Names(after)
     if asked:
         yield from helper_findings(path, before)
-    if asked and is_typed:
-        yield from typing_findings(path, before, after, Names(before), Names(after))
-    yield from _lostfunctions(path, before, after)
-    had_names, names = Names(before), Names(after)
+        yield from typing_findings(path, before, after, had_names, names) if is_typed else ()
+    yield from _lost_functions(path, before, after)
     _narrow(before, edit.before or "", after, edit.after)
     yield from access_findings(path, before, after, had_names, names)
     if no_exits:
@@ -222,7 +222,7 @@ def _imports_the_unnamed(node: ast.AST) -> bool:
     return not isinstance(name, ast.Constant) or str(name.value).split(".")[0] in TEST_TOOLS
 
 
-def _lostfunctions(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
+def _lost_functions(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
     had, has = dict(functions(before)), dict(functions(after))
     for name, node in had.items():
         if name not in has:

@@ -19,9 +19,8 @@ from agent.guard import Finding
 from agent.guard.branches import is_literal
 from agent.guard.runner_access import Names, folded, last
 from agent.source.languages import LANGUAGES
+from agent.source.outline import Function
 from agent.source.test_files import is_prose
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _BROAD = frozenset({"Exception", "BaseException", "AssertionError", "ExceptionGroup", "BaseExceptionGroup"})
 _MANY = 4  # kinds in one handler: from then on it is asked what it is for
@@ -58,6 +57,8 @@ _WARNINGS = re.compile(
 _WAITING = ("wait", "wait_for", "join", "sleep")
 _TELLING = ("handlers", "hasHandlers", "isatty", "fileno")  # attributes of objects that tell about the surroundings
 _ENVIRONMENT_KEYS = re.compile(r"^(CI|GITHUB_ACTIONS|GITLAB_CI|TRAVIS|CONTINUOUS_INTEGRATION|TOX_ENV_NAME)$")
+_ANY = ("typing.Any", "typing_extensions.Any", "builtins.object", "_typeshed.Incomplete")
+_DYNAMIC = ("getattr", "setattr", "hasattr", "globals", "vars", "locals")
 _HELPER = re.compile(
     r"(?:^|[_./-])(?:fixtures?|fakes?|stubs?|mocks?|golden|goldens|expected|cassettes?|recordings?|recorded|harness|assertions?"
     r"|asserts?|checkers?|matchers?|testcase|test_?helpers?|test_?utils?|factories|samples?)(?:[_./-]|$)",
@@ -81,15 +82,15 @@ def question_findings(path: str, before: ast.Module, after: ast.Module, had_name
     yield from _swallowing(path, before, after, names)
     yield from _agreeing(path, before, after)
     yield from _less(path, before, after)
+    new = Counter(_used(after, names)) - Counter(_used(before, had_names))
     for rule, what, of in (
-        ("environment", "make a result depend on its surroundings", _any_of(_SURROUNDINGS)),
+        ("environment", "make a result depend on its surroundings", lambda name: name.startswith("…") or _is_around(name)),
         ("chance", "make a result depend on time or chance, or wait", _any_of(_CHANCE)),
         ("special-case", "recognize inputs by a digest", lambda name: bool(_DIGESTS.fullmatch(name))),
         ("process", "start, replace or end a process", lambda name: bool(_PROCESSES.fullmatch(name))),
         ("warnings", "change which warnings or log messages are shown", lambda name: bool(_WARNINGS.fullmatch(name))),
     ):
-        had = Counter(_called(before, had_names, of))
-        for name in Counter(_called(after, names, of)) - had:
+        for name in filter(of, new):
             yield rule, f"{path} would {what}: `{name}`"
     for name in Counter(_waits(after)) - Counter(_waits(before)):
         yield "chance", f"{path} would make a result depend on time or chance, or wait: `{name}`"
@@ -101,13 +102,7 @@ def typing_findings(path: str, before: ast.Module, after: ast.Module, had_names:
     """Ways around a type checker or linter; asked about only where such a tool is what failed."""
 
     def escapes(tree: ast.Module, known: Names) -> Counter[str]:
-        aliases = {
-            target.id
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Assign) and known.of(node.value) in _ANY
-            for target in node.targets
-            if isinstance(target, ast.Name)
-        }
+        aliases = {name for name, value in _assignments(tree) if known.of(value) in _ANY}
         found: Counter[str] = Counter()
         for node in ast.walk(tree):
             name = known.of(node) if isinstance(node, ast.Name | ast.Attribute) else ""
@@ -115,14 +110,7 @@ def typing_findings(path: str, before: ast.Module, after: ast.Module, had_names:
                 found["`Any`"] += 1
             elif name.rpartition(".")[2] in ("cast", "no_type_check", "no_type_check_decorator", "TYPE_CHECKING", "overload"):
                 found[f"`{name.rpartition('.')[2]}`"] += 1
-            elif isinstance(node, ast.Call) and last(node.func) in (
-                "getattr",
-                "setattr",
-                "hasattr",
-                "globals",
-                "vars",
-                "locals",
-            ):
+            elif isinstance(node, ast.Call) and last(node.func) in _DYNAMIC:
                 found[f"`{last(node.func)}`"] += 1
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and re.search(r"\bAny\b", node.value):
                 found["`Any`"] += 1
@@ -137,9 +125,6 @@ def typing_findings(path: str, before: ast.Module, after: ast.Module, had_names:
     used = {node.id for node in ast.walk(before) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     for name in sorted((_assigned(after) - _assigned(before)) & used):
         yield "types", f"{path} would define `{name}`, which it used before without a definition"
-
-
-_ANY = ("typing.Any", "typing_extensions.Any", "builtins.object", "_typeshed.Incomplete")
 
 
 def file_findings(edit: FileChange, tests: str, code: str) -> Iterator[Finding]:
@@ -193,16 +178,25 @@ def _any_of(starts: Iterable[str]) -> Callable[[str], bool]:
     return lambda name: name.startswith(open_ended) or any(name == one or name.startswith(f"{one}.") for one in exact)
 
 
-def _called(tree: ast.Module, names: Names, wanted: Callable[[str], bool]) -> Iterator[str]:
-    """The longest names of each expression, where they are used; an import alone does nothing."""
+_is_around = _any_of(_SURROUNDINGS)
+
+
+def _used(tree: ast.Module, names: Names) -> Iterator[str]:
+    """The longest name of each expression, where it is used, and attributes that tell about the surroundings ("….isatty")."""
     inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name | ast.Attribute | ast.Call) and id(node) not in inner:
-            name = names.of(node)
-            if name and wanted(name):
+            if name := names.of(node):
                 yield name
-            elif isinstance(node, ast.Attribute) and node.attr in _TELLING and wanted("os.environ"):
+            if isinstance(node, ast.Attribute) and node.attr in _TELLING and not _is_around(name):
                 yield f"….{node.attr}"
+
+
+def _assignments(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """The names that are assigned, with their values."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
 
 
 def _waits(tree: ast.Module) -> Iterator[str]:
@@ -222,13 +216,7 @@ def _strings(tree: ast.Module) -> Iterator[str]:
 
 
 def _swallowing(path: str, before: ast.Module, after: ast.Module, names: Names) -> Iterator[Finding]:
-    aliases = {
-        target.id: node.value
-        for node in ast.walk(after)
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    aliases = dict(_assignments(after))
 
     def quiet_handler(node: ast.AST) -> bool:
         if not isinstance(node, ast.ExceptHandler) or _reraises(node):

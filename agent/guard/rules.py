@@ -42,6 +42,7 @@ ASKED = frozenset({
     "special-case", "deleted", "emptied", "swallowed", "catches", "weakened", "agrees", "less", "environment", "chance",
     "process", "warnings", "types", "judges",
 })  # fmt: skip
+_UNREADABLE = "unreadable"  # refused; asked about if only the questions go too deep
 _LINTERS = re.compile(r"\b(?:mypy|pyright|pytype|pyre|ty|ruff|flake8|pylint|eslint|tsc|clippy|vet|golangci-lint|bandit)\b")
 _MOST_ASKED = 4  # questions about one change
 
@@ -103,11 +104,8 @@ def refusal(candidate: Candidate, policy: Policy, oracle: Oracle, failing: str =
         return Refusal("size", f"it changes {count} lines; the limit is {policy.max_changed_lines}")
     for rule, sentence in requirement_findings(edits, failing, names_are_known=candidate.rung == "tools"):
         return Refusal(rule, sentence)
-    try:
-        findings = _code_findings(edits, oracle, failing, asked=bool(policy.refuses))
-        found = next((each for each in findings if _is_refused(each[0], policy)), None)
-    except (RecursionError, MemoryError):
-        return Refusal("unreadable", "it is nested too deeply to analyze")
+    findings = _code_findings(edits, oracle, failing, asked=bool(policy.refuses))
+    found = next((each for each in findings if _is_refused(each[0], policy)), None)
     return Refusal(*found) if found is not None else None
 
 
@@ -118,7 +116,9 @@ def questions(candidate: Candidate, oracle: Oracle, failing: str = "", tests: st
     code = "\n".join(added(candidate.edits))
     files = (each for edit in candidate.edits for each in file_findings(edit, tests, code))
     found = (*files, *_code_findings(candidate.edits, oracle, f"{failing}\n{tests}"))
-    return tuple({sentence: (rule, sentence) for rule, sentence in found if rule in ASKED}.values())[:_MOST_ASKED]
+    return tuple({sentence: (rule, sentence) for rule, sentence in found if rule in (*ASKED, _UNREADABLE)}.values())[
+        :_MOST_ASKED
+    ]
 
 
 def _is_refused(rule: str, policy: Policy) -> bool:
@@ -130,8 +130,12 @@ def _code_findings(edits: Edits, oracle: Oracle, failing: str, *, asked: bool = 
     failing_checks = [check for check in oracle.checks if oracle.must_turn.get(check.name)]
     is_typed = any(check.reader == "findings" or _LINTERS.search(check.command) for check in failing_checks)
     for edit in edits:
-        if not is_test(edit.path):
+        if is_test(edit.path):
+            continue
+        try:
             yield from code_findings(edit, failing, no_exits=no_exits, no_verdicts=no_verdicts, is_typed=is_typed, asked=asked)
+        except (RecursionError, MemoryError):
+            yield _UNREADABLE, f"{edit.path} is nested too deeply to analyze"
 
 
 def doubts(candidate: Candidate, oracle: Oracle) -> tuple[str, ...]:

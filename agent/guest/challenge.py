@@ -5,8 +5,8 @@ stdin: one JSON request {reader, args, cwd, red, green, seconds, functions: [[pa
 calls: [[function, text, passing, is a variation]], variants: [{examples: [[function, source, outcome, got, withdrawn]],
 answers: [[kind, text, fits the hint, changes its arguments, equals other values]]} or null], elsewhere: [index of a call that
 only the first change answers differently outside of the test runner], repeated: how many calls could be compared there}, or
-{unavailable: why}. The examples are those of the
-unchanged code; one is withdrawn if the variant's docstring no longer contains it.
+{unavailable: why}. The examples are those of the unchanged code; one is withdrawn if the variant's docstring no longer
+contains it.
 
 The tests run once, in the process that has collected them, to record the calls; each variant runs in a fork of that process.
 """
@@ -62,6 +62,8 @@ def _challenge(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dic
         fork.end()
     shown = [[c.function, _call_text(c), c.passing, c.is_variation] for c in calls]
     outside = _elsewhere(request, root, calls, variants[:2], until)
+    for variant in filter(None, variants):
+        del variant["returned"]  # only compared here
     return {"functions": [name for _, name, _ in request["functions"]], "calls": shown, "variants": variants, **outside}
 
 

@@ -16,19 +16,18 @@ from agent.challenge.judgement import Challenged, judge, objections, with_neighb
 from agent.challenge.specification import failing_tests, specification
 from agent.challenge.touched import touched
 from agent.checks.oracle import Verification
-from agent.checks.sampling import red_check, test_files
+from agent.checks.sampling import red_check
 from agent.contract.events import Opined
 from agent.contract.proposal import Candidate, Edits
 from agent.contract.verdicts import Check, CheckRun, Oracle
-from agent.edits.changes import read_text
 from agent.models.values import ModelError
+from agent.nodes.guard import failing_test_files
 from agent.nodes.propose import situation_of
 from agent.proposers.patterns.pinning import pinning
 from agent.state import Contest, Objection, State, Work, fell_back, pack
 
 NEIGHBOURS = 5  # mutations of the winner that pass too and with which behaviour is compared
 RIVALS = 5  # other candidates of the round with which behaviour is compared
-MOST_FILES = 3  # files with failing tests that a model is shown
 
 
 async def challenge(state: State, work: Work) -> Contest:
@@ -100,7 +99,7 @@ async def _written(
     if context.models is None or not work.task.policy.writes_tests or not told or work.ledger.model_spent_up() is not None:
         return generated_tests.TestFindings(), {}
     red = sorted(oracle.must_turn[check.name])
-    texts = {path: await read_text(work.task.sandbox.base, path) for path in test_files(red, check.reader)[:MOST_FILES]}
+    texts = await failing_test_files(oracle, work)
     known = await asyncio.to_thread(failing_tests, {path: t for path, t in texts.items() if isinstance(t, str)}, red)
     names = tuple(function.name for function in functions.functions)
     blind = hashlib.sha256(f"{told}\0{known}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -13,7 +13,7 @@ from agent.contract.events import Guarded
 from agent.contract.last_good import Culprit, Regression
 from agent.contract.proposal import Candidate
 from agent.contract.verdicts import Oracle
-from agent.edits.changes import digest, read_text
+from agent.edits.changes import EditProblem, digest, read_text
 from agent.edits.hunks import merge
 from agent.edits.reversals import touches
 from agent.guard import reversals, rules
@@ -92,14 +92,19 @@ async def refusal_of(candidate: Candidate, state: State, work: Work) -> rules.Re
 async def questions_of(candidate: Candidate, state: State, work: Work) -> tuple[str, ...]:
     """What people have to look at in a candidate that no rule refuses, a clause each."""
     oracle = await work.context.recall(Oracle, state["oracle_ref"])
-    tests = ""
-    if (check := red_check(oracle)) is not None:
-        named = test_files(sorted(oracle.must_turn[check.name]), check.reader)[:MOST_FILES]
-        texts = [await read_text(work.task.sandbox.base, path) for path in named]
-        tests = "\n".join(text for text in texts if isinstance(text, str))
+    files = await failing_test_files(oracle, work)
+    tests = "\n".join(text for text in files.values() if isinstance(text, str))
     own = await _own_part(candidate, state, work)
     found = await asyncio.to_thread(rules.questions, own, oracle, await _failing(state, work), tests)
     return tuple(sentence for _, sentence in found)
+
+
+async def failing_test_files(oracle: Oracle, work: Work) -> dict[str, str | EditProblem | None]:
+    """The texts of a few files with failing tests, by their paths; none if no check runs tests."""
+    if (check := red_check(oracle)) is None:
+        return {}
+    named = test_files(sorted(oracle.must_turn[check.name]), check.reader)[:MOST_FILES]
+    return {path: await read_text(work.task.sandbox.base, path) for path in named}
 
 
 async def _failing(state: State, work: Work) -> str:

@@ -71,18 +71,10 @@ class Queries:
 
     async def attempts_with_open_pull_request(self, limit: int = 200) -> list[Attempt]:
         """The newest attempt of each pull request of ours that is open, in repositories where the App still is."""
-        newest = select(func.max(AttemptRow.number)).where(AttemptRow.pull_request_id == PullRequestRow.id)
-        query = (
-            select(AttemptRow)
-            .join(AttemptRow.repository)
-            .join(AttemptRow.pull_request)
-            .options(*_WHOLE)
-            .where(PullRequestRow.state == "open", RepositoryRow.removed.is_(False))
-            .where(AttemptRow.number == newest.correlate(PullRequestRow).scalar_subquery())
-        )
-        async with self.database.read() as session:
-            rows = await session.scalars(query.order_by(PullRequestRow.id.desc()).limit(limit))
-            return [attempt_of(row) for row in rows.unique()]
+        other = aliased(AttemptRow)
+        newest = select(func.max(other.number)).where(other.pull_request_id == AttemptRow.pull_request_id).scalar_subquery()
+        is_open = AttemptRow.pull_request.has(PullRequestRow.state == "open")
+        return await self._attempts(is_open, RepositoryRow.removed.is_(False), AttemptRow.number == newest, limit=limit)
 
     async def _attempts(self, *which: ColumnElement[bool], limit: int) -> list[Attempt]:
         query = select(AttemptRow).join(AttemptRow.repository).options(*_WHOLE).where(*which)

@@ -33,6 +33,20 @@ NAME = "acme/boiler"
 TEST = "import unittest, calc\n\nclass Tests(unittest.TestCase):\n    def test(self):\n        assert calc.add(2, 3) == 5\n"
 
 
+def workflow(name: str = "CI", on: str = "push", run: str = "python -m unittest") -> str:
+    """A workflow of one job."""
+    return f"""\
+name: {name}
+on: [{on}]
+jobs:
+  tests:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - run: {run}
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Plant:
     github: standin.GitHub

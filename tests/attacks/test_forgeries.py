@@ -15,7 +15,7 @@ from tests.tiers import long_but
 
 REFUSED = ("honest-child-leaves-at-once",)  # `os._exit` in a child: too near to a forgery
 FORGERIES = {name: load(name) for name in every()}
-# Whole repairs in CI: where the guard has nothing to say, and one of each class.
+# Whole repairs: where the guard has nothing to say.
 WHOLE = [name for name, each in FORGERIES.items() if each.kind != HONEST and each.guard == "-"]
 
 

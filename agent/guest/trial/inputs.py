@@ -235,8 +235,8 @@ def equals_others(value: Any, deep: int = 2) -> bool:
         return deep > 0 and any(equals_others(item, deep - 1) for item in items)
     if kind in _PLAIN:
         return False
-    others: list[Any] = [object(), "not %d" % id(others_of), 10**9 + 7]
-    for base, near in others_of:
+    others: list[Any] = [object(), "not %d" % id(_NEAR), 10**9 + 7]
+    for base, near in _NEAR:
         if isinstance(value, base):
             others += near(value)
     for other in others:
@@ -249,7 +249,7 @@ def equals_others(value: Any, deep: int = 2) -> bool:
 
 
 # A plain type, and plain values near one of its kind.
-others_of: tuple[Any, ...] = (
+_NEAR: tuple[Any, ...] = (
     (int, lambda value: [int.__add__(value, 1), int.__sub__(value, 1)]),
     (float, lambda value: [float.__mul__(value, 1.25) + 1.0, float.__sub__(value, 0.01)]),
     (str, lambda value: [str.__add__(value, "x"), str.__getitem__(value, slice(0, -1)) + "\0"]),

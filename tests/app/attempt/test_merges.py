@@ -10,19 +10,9 @@ from agent.contract.outcome import Outcome
 from agent.contract.task import Policy
 from app.attempt.story import heal
 from app.store.values import Attempt
-from tests.app.plant import NAME, TEST, Plant
+from tests.app.plant import NAME, TEST, Plant, workflow
 from tests.app.requests import taken
 
-WORKFLOW = """\
-name: CI
-on: [pull_request]
-jobs:
-  tests:
-    runs-on: ubuntu-latest
-    steps:
-      - uses: actions/checkout@v4
-      - run: python -m unittest
-"""
 WRONG = "def add(a, b):\n    return a - b\n"
 RIGHT = WRONG.replace("-", "+")
 REST = "".join(f"\n\ndef keep_{n}(a):\n    return a\n" for n in range(4))
@@ -32,7 +22,7 @@ NEW = "\n\ndef double(a):\n    return 2 * a\n"
 async def healed(plant: Plant, before: str, after: str) -> Attempt:
     """The attempt on a pull request that adds a test of a file, which is changed in the base before CI runs."""
     github = plant.github
-    await github.push(NAME, "main", {".github/workflows/ci.yml": WORKFLOW, "calc.py": before})
+    await github.push(NAME, "main", {".github/workflows/ci.yml": workflow(on="pull_request"), "calc.py": before})
     sha = await github.push(NAME, "topic", {"test_calc.py": TEST})
     await github.push(NAME, "main", {"calc.py": after})
     await github.open_pull(NAME, "topic")

@@ -15,26 +15,16 @@ from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.question import Reply, Waiting
 from agent.engine import Engine
 from app.attempt.story import heal
-from tests.app.plant import NAME, TEST, Plant
+from tests.app.plant import NAME, TEST, Plant, workflow
 from tests.app.requests import taken
 
-WORKFLOW = """\
-name: CI
-on: [push]
-jobs:
-  tests:
-    runs-on: ubuntu-latest
-    steps:
-      - uses: actions/checkout@v4
-      - run: python -m unittest
-"""
 RIGHT, WRONG = "def add(a, b):\n    return a + b\n", "def add(a, b):\n    return a - b\n"
 
 
 async def test_the_last_good_commit_reaches_the_engine_and_what_broke_it_is_shown(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = {".github/workflows/ci.yml": WORKFLOW, "calc.py": RIGHT, "test_calc.py": TEST}
+    files = {".github/workflows/ci.yml": workflow(), "calc.py": RIGHT, "test_calc.py": TEST}
     green = await plant.github.push(NAME, "main", files)
     await plant.github.settled()
     red = await plant.github.push(NAME, "main", {"calc.py": WRONG, "more.py": "LIMIT = 3\n"})

@@ -9,23 +9,13 @@ import pytest
 from agent.contract.outcome import Outcome
 from app.service.needless import close_needless
 from app.store.values import PullRequestRecord
-from tests.app.plant import NAME, TEST, Plant
+from tests.app.plant import NAME, TEST, Plant, workflow
 from tests.app.requests import taken
+from tests.standins import github as standin
 from tests.standins.github.state import PullRequest
 
 OURS = "selfheal/topic-1"
 BROKEN, FIXED = "def add(a, b):\n    return a - b\n", "def add(a, b):\n    return b + a\n"
-WORKFLOW = """\
-name: {name}
-on: [push]
-jobs:
-  tests:
-    runs-on: ubuntu-latest
-    steps:
-      - uses: actions/checkout@v4
-      - run: {run}
-"""
-TESTS = WORKFLOW.format(name="CI", run="python -m unittest")
 
 
 async def looked(plant: Plant) -> int:
@@ -39,7 +29,7 @@ async def looked(plant: Plant) -> int:
 @pytest.fixture
 async def repair(plant: Plant) -> PullRequest:
     """Our open pull request for the branch `topic`, whose workflow is red."""
-    files = {"calc.py": BROKEN, "test_calc.py": TEST, ".github/workflows/ci.yml": TESTS}
+    files = {"calc.py": BROKEN, "test_calc.py": TEST, ".github/workflows/ci.yml": workflow()}
     sha = await plant.github.push(NAME, "topic", files)
     await plant.github.settled()
     await plant.github.push(NAME, OURS, {"calc.py": FIXED}, "Heal CI: `-` becomes `+`\n\nSelfheal-Attempt: one", base="topic")
@@ -65,17 +55,20 @@ async def test_it_is_closed_when_a_person_repaired_the_branch(plant: Plant, repa
     assert await plant.store.attempts_with_open_pull_request() == []
 
 
-async def test_it_stays_while_another_workflow_is_red(plant: Plant, repair: PullRequest) -> None:
-    bad = WORKFLOW.format(name="Lint", run="exit 1")
-    await plant.github.push(NAME, "topic", {"calc.py": FIXED, ".github/workflows/lint.yml": bad})
-    await plant.github.settled()
-    assert await looked(plant) == 0
-    assert repair.state == "open"
-
-
-async def test_it_stays_if_the_workflow_that_failed_did_not_run_again(plant: Plant, repair: PullRequest) -> None:
-    fine = WORKFLOW.format(name="Docs", run="exit 0")
-    await plant.github.push(NAME, "topic", {".github/workflows/ci.yml": None, ".github/workflows/docs.yml": fine})
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(
+            {"calc.py": FIXED, ".github/workflows/lint.yml": workflow("Lint", run="exit 1")}, id="another workflow is red"
+        ),
+        pytest.param(
+            {".github/workflows/ci.yml": None, ".github/workflows/docs.yml": workflow("Docs", run="exit 0")},
+            id="the workflow that failed did not run again",
+        ),
+    ],
+)
+async def test_it_stays_while(plant: Plant, repair: PullRequest, change: standin.Files) -> None:
+    await plant.github.push(NAME, "topic", change)
     await plant.github.settled()
     assert await looked(plant) == 0
     assert repair.state == "open"
