@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from agent.case import without_a_run
 from agent.ci.job.contexts import Run
+from agent.ci.job.deployments import deployment
 from agent.ci.job.selection import FailedJob
 from agent.ci.logs import Cause, LogReading, excerpt, read_log, read_merge, read_seed
 from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, ConfigurationProblem, read_configuration
@@ -64,6 +65,7 @@ class Gathered:
     infrastructure: str = ""  # evidence from a log, if all failing jobs failed for a reason outside the code
     good: tuple[LastGood, ...] = ()  # the last good commit, if it is known
     notes: tuple[str, ...] = ()  # for people
+    workflows: tuple[bytes | None, ...] = ()  # texts of those that failed
     merge_sha: str = ""  # the merge of the pull request into its base that CI tested, if its files differ from the head's
 
 
@@ -181,6 +183,12 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
             merge_sha = merge_sha or (read_merge(log) if log is not None and run.event == _PULL_REQUEST else None)
             hint = excerpt(log) if log is not None else f"The log of the failing job {job.name} has expired."
             hints.append(redact(hint, secrets))
+    if deploying := "" if attempt.by_command else await asyncio.to_thread(_deployments, jobs):
+        return without_a_run(
+            Outcome.REFUSED,
+            f"The failing step deploys or publishes ({deploying}), so the code is not examined.",
+            "Rerun the job once what it needs is there. If the code is at fault, comment `/heal`.",
+        )
     others = await repository.failing_checks(head.sha) if not runs else ()
     hints += [redact(check.text, secrets) for check in others]
     title = ", ".join(run.name for run in runs) or ", ".join(check.name for check in others)
@@ -202,8 +210,15 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
         redact(_infrastructure(readings), secrets) if not others else "",
         good,
         notes,
+        tuple(texts.values()),
         merge or "",
     )
+
+
+def _deployments(jobs: Sequence[FailedJob]) -> str:
+    """What all the failing steps deploy with; "" if one of them does something else."""
+    found = [deployment(job) for job in jobs]
+    return ", ".join(dict.fromkeys(words.code(each) for each in found)) if all(found) else ""
 
 
 async def _different_merge(sha: str, head: HeadCommit, repository: Repository) -> str | None:

@@ -12,8 +12,8 @@ import unicodedata
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
-from urllib.parse import urlsplit
 
+from app.github.web import web_url
 from app.redaction import redact
 
 LONGEST = 20_000  # characters of one text
@@ -62,10 +62,7 @@ class Links:
     """URLs on the configured GitHub; None for an invalid repository name or commit."""
 
     def __init__(self, api_url: str) -> None:
-        """`api_url`: URL of the REST API of github.com, GitHub Enterprise Server or GitHub Enterprise Cloud."""
-        parts = urlsplit(api_url)
-        host = parts.netloc.removeprefix("api.") if not parts.path else parts.netloc
-        self._web = f"{parts.scheme}://{host}{parts.path.removesuffix('/api/v3')}".rstrip("/")
+        self._web = web_url(api_url)
 
     def repository(self, full_name: str) -> str | None:
         known = _REPOSITORY.fullmatch(full_name) and ".." not in full_name

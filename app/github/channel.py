@@ -98,7 +98,7 @@ class Channel:
 
     def __init__(self, wire: SharedTransport, pace: WritePacer) -> None:
         self._wire, self._pace = wire, pace
-        self._api_url, self.retry_policy = wire.api_url, wire.retry_policy
+        self.api_url, self.retry_policy = wire.api_url, wire.retry_policy
 
     async def _kit(self) -> Kit[Any]:
         raise NotImplementedError
@@ -110,7 +110,7 @@ class Channel:
     def _open(self, auth: BaseAuthStrategy) -> Kit[Any]:
         return Kit(
             auth,
-            base_url=self._api_url,
+            base_url=self.api_url,
             async_transport=self._wire,
             cache_strategy=MemCacheStrategy(),  # the default is shared by the whole process
             http_cache=False,
@@ -197,7 +197,7 @@ class Channel:
                 continue
             response = answer.raw_response
             target = _redirect(response)
-            if target is None or not _is_of_api(target, self._api_url) or redirects == _MAX_REDIRECTS:
+            if target is None or not _is_of_api(target, self.api_url) or redirects == _MAX_REDIRECTS:
                 return response
             redirects, url, params = redirects + 1, target, None
 
@@ -244,7 +244,7 @@ class AppChannel(Channel):
 
     async def server_time(self) -> datetime | None:
         """The time in GitHub's response headers, requested without credentials. Raises `Unavailable`."""
-        request = httpx.Request("GET", f"{self._api_url}/app", headers={"User-Agent": "selfheal"})
+        request = httpx.Request("GET", f"{self.api_url}/app", headers={"User-Agent": "selfheal"})
         try:
             async with asyncio.timeout(self.retry_policy.timeout):
                 response = await self._wire.handle_async_request(request)

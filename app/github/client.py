@@ -83,14 +83,20 @@ class GitHub:
         fence: Callable[[], None] | None = None,
     ) -> Repository:
         """One repository of an installation; no request is made yet. `fence`: see `Repository`."""
-        return Repository(self._channel(installation_id, ref.id, permissions), ref, self.app_id, fence)
 
-    def _channel(self, installation_id: int, repository_id: int, permissions: Mapping[str, Access]) -> InstallationChannel:
-        key = (installation_id, repository_id, frozenset(permissions.items()))
+        def channel_of(repository: int | str) -> InstallationChannel:
+            return self._channel(installation_id, repository, permissions)
+
+        return Repository(channel_of(ref.id), ref, self.app_id, fence, channel_of)
+
+    def _channel(self, installation_id: int, repository: int | str, permissions: Mapping[str, Access]) -> InstallationChannel:
+        """`repository` is its id, or its name without its owner."""
+        key = (installation_id, repository, frozenset(permissions.items()))
         if (channel := self._channels.get(key)) is None:
 
             async def mint() -> Token:
-                body = {"permissions": dict(permissions), "repository_ids": [repository_id]}
+                named = "repository_ids" if isinstance(repository, int) else "repositories"
+                body = {"permissions": dict(permissions), named: [repository]}
                 path = f"/app/installations/{installation_id}/access_tokens"
                 try:
                     answer = await self._app.write("POST", path, body, repeatable=True)

@@ -41,6 +41,7 @@ from app.github.types import (
     WorkflowRuns,
     parsed,
 )
+from app.github.web import web_url
 from webhooks.events import GitHubApp
 from webhooks.intake import RepositoryRef
 from webhooks.triggers import FAILING
@@ -59,10 +60,23 @@ class Repository:
     tell whether a worker still owns its attempt.
     """
 
-    def __init__(self, channel: Channel, ref: RepositoryRef, app_id: int, fence: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        ref: RepositoryRef,
+        app_id: int,
+        fence: Callable[[], None] | None = None,
+        channel_of: Callable[[str], Channel] | None = None,
+    ) -> None:
+        """`channel_of` opens a channel to another repository of the same installation, by its name."""
         self.ref = ref
-        self._channel, self._app_id, self._fence = channel, app_id, fence
+        self._channel, self._app_id, self._fence, self._channel_of = channel, app_id, fence, channel_of
         self._path = f"/repos/{quote(ref.full_name)}"
+
+    @property
+    def web_url(self) -> str:
+        """Of this GitHub, "https://github.com"."""
+        return web_url(self._channel.api_url)
 
     async def run(self, run_id: int) -> WorkflowRun:
         return parsed(WorkflowRun, await self._channel.get(f"{self._path}/actions/runs/{run_id}"))
@@ -146,7 +160,23 @@ class Repository:
         if answer.get("encoding") == "base64":
             return _decoded(answer)
         # Above 1 MB only the blob has the content.
-        return _decoded(await self._channel.get(f"{self._path}/git/blobs/{parsed(Object, answer).sha}"))
+        return await self.blob(parsed(Object, answer).sha)
+
+    async def blob(self, sha: str) -> bytes:
+        return _decoded(await self._channel.get(f"{self._path}/git/blobs/{sha}"))
+
+    async def tree(self, ref: str) -> tuple[TreeEntry, ...] | None:
+        """Everything below the top folder at `ref`; None if that is more than GitHub lists (100,000 entries or 7 MB)."""
+        answer = parsed(Tree, await self._channel.get(f"{self._path}/git/trees/{quote(ref, safe='')}", recursive="1"))
+        return None if answer.truncated else answer.tree
+
+    def neighbour(self, full_name: str) -> tuple[Repository, ...]:
+        """Another repository, with each token that may read it: this one, if it is public; its own, if installed there."""
+        owner, _, name = full_name.partition("/")
+        channels = [self._channel]
+        if self._channel_of is not None and owner.lower() == self.ref.full_name.partition("/")[0].lower():
+            channels.append(self._channel_of(name))
+        return tuple(Repository(channel, RepositoryRef(0, full_name), self._app_id) for channel in channels)
 
     async def branch_head(self, branch: str) -> str | None:
         """The sha that a branch points to, or None if there is no such branch."""

@@ -219,10 +219,12 @@ class TreeEntry(Object, frozen=True):
     path: str
     type: str
     mode: str
+    size: int | None = None  # bytes of a file
 
 
 class Tree(msgspec.Struct, frozen=True):
     tree: tuple[TreeEntry, ...]
+    truncated: bool = False
 
 
 class Commit(Object, frozen=True):

@@ -66,7 +66,7 @@ def _unpack(packed: IO[bytes], tree: Target, limits: ArchiveLimits) -> int:
     top: str | None = None
     links: dict[str, str] = {}
     try:
-        with tarfile.open(fileobj=_Decompressor(packed, size, limits), mode="r:") as tar:  # type: ignore[call-overload]
+        with tarfile.open(fileobj=Decompressor(packed, size, limits), mode="r:") as tar:  # type: ignore[call-overload]
             for member in tar:
                 entries += 1
                 if entries > limits.entries:
@@ -138,7 +138,7 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:
         yield chunk
 
 
-class _Decompressor:
+class Decompressor:
     """The decompressed stream, forward only and with limits: the part of the file interface that `tarfile` needs."""
 
     def __init__(self, packed: IO[bytes], size: int, limits: ArchiveLimits) -> None:

@@ -74,7 +74,7 @@ def played(folder: Path, *variants: str, base: str = BASE, tests: str = TESTS, i
     if "    def same(self, other):" in lines:
         functions.append(["shapes.py", "Box.same", lines.index("    def same(self, other):") + 1])
     request = {
-        "reader": "pytest", "cwd": ".", "args": ["test_shapes.py"], "red": ids[1:2], "green": [ids[0], *ids[2:]], "seconds": 20,
+        "reader": "pytest", "cwd": ".", "args": ["test_shapes.py"], "red": ids[1:2], "green": [ids[0], *ids[2:]], "seconds": 60,
         "env": {}, "path": [], "services": [], "before": [],
         "conditions": {"shuffle": None, "seed": None, "clock": None},
         "functions": functions, "documented": [["shapes.py", "top"]],
@@ -85,7 +85,7 @@ def played(folder: Path, *variants: str, base: str = BASE, tests: str = TESTS, i
         cwd=repository,
         input=json.dumps(request).encode(),
         capture_output=True,
-        timeout=60,
+        timeout=120,
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
     told: dict[str, Any] = json.loads(done.stdout)

@@ -81,11 +81,11 @@ class Actor:
         """Whether one of the permissions in "issues|pull_requests:write" is there for the repository."""
         names, level = needs.split(":")
         wanted = PERMISSION_LEVELS[level]
-        if self.installation is not None:
-            if self.repository_ids is None or repository.id not in self.repository_ids:
-                return False
+        # Every token reads public resources, also of repositories that it is not for:
+        # https://docs.github.com/apps/creating-github-apps/registering-a-github-app/choosing-permissions-for-a-github-app
+        if self.installation is not None and repository.id in (self.repository_ids or ()):
             return any(PERMISSION_LEVELS[self.permissions.get(name, "none")] >= wanted for name in names.split("|"))
-        if self.account is not None:
+        if self.account is not None and self.installation is None:
             return PERMISSION_LEVELS[repository.permission(self.account.login)] >= wanted
         return (
             wanted == 1
