@@ -19,9 +19,11 @@ from agent.contract.budget import Budget
 from agent.contract.events import Degraded, Emit, SandboxOpened
 from agent.contract.memory import Memory
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Repair
+from agent.contract.proposal import Candidate, rung_kind
 from agent.contract.question import Reply, Waiting
 from agent.contract.task import Policy
 from agent.models import tracing
+from agent.proposers.given import Given
 from sandbox.base import ImageSandboxes, Limits, Sandbox, SandboxError, Sandboxes
 
 if TYPE_CHECKING:
@@ -94,6 +96,20 @@ class Engine:
                 if context.models is not None:
                     context.models.warm()
                 return await repair(prepared.task, replace(context, proposers=ladder), reply)
+
+    async def verify(self, case: Case, candidate: Candidate, *, blobs: Blobs, emit: Emit) -> Repair | NoRepair:
+        """Judge one known change by the same steps, whatever its confidence is. No model is asked, and nobody is."""
+        policy = replace(
+            self.policy, autonomy="full", min_confidence=0.0, min_model_confidence=0.0, rungs=(rung_kind(candidate.rung),)
+        )
+        configuration = case.configuration.model_copy(update={"autonomy": None, "min_confidence": None, "rungs": None})
+        opinions = replace(self.extensions, rungs=()) if self.extensions is not None else None
+        alone = replace(
+            self, ladder=lambda _: (Given(candidate),), models=None, checkpointer=None, policy=policy, extensions=opinions
+        )
+        found = await alone.heal(replace(case, configuration=configuration), blobs=blobs, emit=emit)
+        assert not isinstance(found, Waiting), "nobody is asked"
+        return found
 
     async def reproduce(self, case: Case, *, emit: Emit) -> Reproduction:
         """Confirm the failure without repairing it."""

@@ -34,6 +34,7 @@ class LastGood:
     unread: tuple[str, ...] = ()  # further changed files, whose old content is not known: they stay as they are now
     subject: str = ""  # first line of its message, if that is known; untrusted
     messages: str = field(default="", compare=False)  # those of the commits since, if they are known; untrusted
+    sha: str = field(default="", compare=False)  # if the service asked GitHub
 
 
 class History(Protocol):

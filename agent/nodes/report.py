@@ -41,11 +41,12 @@ async def report(state: State, work: Work) -> End:
     if "ending" in state:
         ending = unpack(Ending, state["ending"])
     elif culprit is not None:
-        ending = await _broken_by(culprit, state, work, _ending(state, work, known, suspects))
+        ending = await _broken_by(culprit, state, work, _ending(state, work, known))
     elif unsure:
         ending = endings.unsure(unsure[0], work.task.policy.min_confidence)
     else:
-        ending = _ending(state, work, known, suspects)
+        since = (await work.context.recall(Regression, state["regression_ref"])).since if "regression_ref" in state else ""
+        ending = _ending(state, work, known, suspects, since)
     if known is not None and not state.get("diagnosis"):  # a model's diagnosis was already emitted
         await work.context.emit(evidence.event(known))
     log = await log_of(state, work.context, None, known)
@@ -129,12 +130,12 @@ def _places(suspects: tuple[Span, ...]) -> tuple[str, ...]:
     return (f"Suspicious locations, most suspicious first: {told}.",) if told else ()
 
 
-def _ending(state: State, work: Work, known: Diagnosis | None, suspects: tuple[Span, ...]) -> Ending:
+def _ending(state: State, work: Work, known: Diagnosis | None, suspects: tuple[Span, ...] = (), since: str = "") -> Ending:
     refused = state.get("refused", [])
     judged = len(state.get("iterations", []))
     if refused and len(refused) == judged and set(refused) == {rules.TESTS}:
         return endings.needs_test_change(known.cause if known else "")
     bound = work.ledger.spent_up() if state.get("rung", 0) < len(work.ladder) else None
     if bound is None and (bound := work.ledger.model_spent_up()) is None:
-        return endings.gave_up(judged, [unpack(RungCost, packed) for packed in state.get("rungs", [])], suspects)
+        return endings.gave_up(judged, [unpack(RungCost, packed) for packed in state.get("rungs", [])], suspects, since)
     return endings.out_of_budget(bound, judged)

@@ -23,6 +23,7 @@ from agent.edits.hunks import depends_on_others, hunks, without_hunk
 from agent.edits.reversals import touches
 from agent.gate import gate
 from agent.nodes.guard import refusal_of
+from agent.proposers.given import Given
 from agent.state import Contest, State, Work, base_runs, pack, unpack
 from sandbox.base import Command, DeadlinePassed, LimitExceeded, Sandbox, Workspace
 
@@ -76,9 +77,9 @@ async def _smallest(
 ) -> tuple[Candidate, Verification]:
     """The candidate without the hunks that it does not need. Leaves enough time for the proof.
 
-    A model's change stays whole: a part of it may be right although no test asks for it.
+    A model's change stays whole: a part of it may be right although no test asks for it. So does one that is only verified.
     """
-    if is_model(candidate.rung):
+    if is_model(candidate.rung) or isinstance(work.ladder[state["rung"]], Given):
         return candidate, verification
     oracle = await work.context.recall(Oracle, state["oracle_ref"])
     base = await base_runs(state, work.context)

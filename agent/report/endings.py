@@ -271,14 +271,23 @@ def broken_by_change(culprit: Culprit, failure: Failure, *, may_be_intended: boo
     )
 
 
-def gave_up(tried: int, rungs: Sequence[RungCost], suspects: Sequence[Span]) -> Ending:
-    """`tried` counts the changes that the gate judged; `suspects` are the suspicious locations, most suspicious first."""
+def gave_up(tried: int, rungs: Sequence[RungCost], suspects: Sequence[Span], since: str = "") -> Ending:
+    """`tried` counts the changes that the gate judged; `suspects` are the suspicious locations, most suspicious first.
+
+    `since` says whose change broke the tests, as `Regression.since`, if that is known.
+    """
     why = "; ".join(_efforts(rungs)) or "no source of patches is enabled"
     gate = f" {_judged(tried)}; none passed." if tried else ""
-    start = f"Start at {words.location(suspects[0])}, the most suspicious location" if suspects else "Start from the diagnosis"
+    start = _start(suspects[0], since) if suspects else "Start from the diagnosis"
     asked = any(is_model(cost.rung) and cost.tried for cost in rungs)
     further = "a stronger model may get further" if asked else "with a model, Selfheal may get further"
     return Ending(Outcome.GAVE_UP, f"{words.capitalized(why)}.{gate}", f"{start}; {further}.")
+
+
+def _start(suspect: Span, since: str) -> str:
+    """Where to look first, why there, and whether the change that broke the tests touched that place."""
+    reason = suspect.reason if suspect.reason.startswith("changed ") or not since else f"{suspect.reason}, not changed {since}"
+    return f"Start at {words.location(suspect)}, the most suspicious location{f' ({reason})' if reason else ''}"
 
 
 def _efforts(rungs: Sequence[RungCost]) -> list[str]:

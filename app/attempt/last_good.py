@@ -54,7 +54,7 @@ async def find_last_good(
         if unread and not files:
             raise _Unknown(f"GitHub does not tell the old content of {words.named(unread)}")
         messages = "\n".join(each.commit.message for each in base.comparison.commits)[:MESSAGES]
-        return (LastGood(base.name, files, base.passed_in_ci, unread, messages=messages),), ()
+        return (LastGood(base.name, files, base.passed_in_ci, unread, messages=messages, sha=base.sha),), ()
     except (RateLimited, BadCredentials):
         raise
     except NotFound:

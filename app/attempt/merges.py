@@ -11,7 +11,6 @@ from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.proposal import Candidate, Edits, FileChange
 from agent.edits.hunks import merge
 from agent.engine import Engine
-from agent.proposers.given import Given
 from app.attempt.gather import HeadCommit
 from app.github.repository import Repository
 
@@ -30,14 +29,11 @@ async def on_head(
     if edits is None:
         return _told(repair, "The base branch changed the same lines.")
     last = repair.log.iterations[-1] if repair.log.iterations else None
-    given = Given(Candidate(last.rung if last else "patterns", edits, repair.title))
+    candidate = Candidate(last.rung if last else "patterns", edits, repair.title)
     # It was judged and approved already: here only the checks decide.
-    policy = replace(engine.policy, autonomy="full", min_confidence=0.0, min_model_confidence=0.0)
-    configuration = case.configuration.model_copy(update={"autonomy": None, "min_confidence": None})
-    alone = replace(engine, ladder=lambda _: (given,), models=None, checkpointer=None, policy=policy)
-    found = await alone.heal(replace(case, configuration=configuration), blobs=blobs, emit=emit)
-    if not isinstance(found, Repair):
-        return _told(repair, found.reason if isinstance(found, NoRepair) else "It waits for a person.")
+    found = await engine.verify(case, candidate, blobs=blobs, emit=emit)
+    if isinstance(found, NoRepair):
+        return _told(repair, found.reason)
     return replace(repair, edits=found.edits, evidence=found.evidence)
 
 

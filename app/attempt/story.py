@@ -27,6 +27,7 @@ from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.question import Waiting
 from agent.engine import Engine
 from agent.models import tracing
+from app.attempt.archive import files_of
 from app.attempt.gather import Gathered, HeadCommit, gather, has_moved, resolve_head, wait_for_runs
 from app.attempt.merges import on_head
 from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, publication_of, react, report_end, rerun
@@ -51,6 +52,7 @@ from app.observability.log import bind_ids
 from app.publish import publish
 from app.publish.messages import BY_HAND, Publication
 from app.publish.outcomes import OUTCOME_TEXTS
+from app.publish.receipt import FailedJob
 from app.store.leases.claims import QUOTA_NEXT, NotClaimed, Postponed
 from app.store.leases.leases import AttemptCancelled, Lease
 from app.store.leases.quotas import Allowance, Quota, Quotas
@@ -183,6 +185,8 @@ async def _run(work: Work) -> None:
         run_title=gathered.title,
         run_url=gathered.url,
         tells_author=gathered.configuration.comment_on_pull_request,
+        good_sha=next((good.sha for good in gathered.good), ""),
+        jobs=tuple(FailedJob(job.workflow_path, job.name, job.failed_step or "") for job in gathered.jobs),
     )
     allowance = await lease.reserve(partial(_narrowed, by=gathered.configuration.quota))
     if isinstance(allowance, str):
@@ -296,12 +300,13 @@ async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication:
             f"CI's log shows a failure outside the code: {gathered.infrastructure}",
             f"{_RERUN_FIRST} If they fail again, comment `/heal` to have the code examined.",
         )
+    files = await files_of(gathered.merge_sha or head.sha, gathered.workflows, work.reading)
     case = Case(
         id=attempt.id,
         label=f"{attempt.repository.full_name} {head.sha[:10]}",
-        archive=work.reading.archive(gathered.merge_sha or head.sha),
+        archive=files.archive,
         jobs=gathered.jobs,
-        notes=gathered.notes,
+        notes=(*gathered.notes, *files.notes),
         configuration=gathered.configuration,
         hints=gathered.hints,
         heals_flakiness=any(request.flaky for request in attempt.requests),
@@ -313,7 +318,8 @@ async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication:
     try:
         result = await deps.engine.heal(case, blobs=deps.store.blobs, emit=timeline.emit, reply=attempt.reply, memory=memory)
         if gathered.merge_sha and isinstance(result, Repair):
-            own = replace(case, id=f"{case.id}-head", label=f"{case.label} (head)", archive=work.reading.archive(head.sha))
+            files = await files_of(head.sha, gathered.workflows, work.reading)
+            own = replace(case, id=f"{case.id}-head", label=f"{case.label} (head)", archive=files.archive)
             result = await on_head(result, own, head, deps.engine, work.reading, deps.store.blobs, timeline.emit)
         return result
     except SandboxError as error:

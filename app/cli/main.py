@@ -1,8 +1,8 @@
 """`selfheal`: the command line. Each command imports only what it needs, so that `--help` stays fast, and reads its settings
 first, so that an invalid setting is reported immediately.
 
-`fix` exits with 0 if it found a repair, `reproduce` if the failure occurs here too, `doctor` if no check failed. `command.py`
-lists the other exit codes.
+`fix` exits with 0 if it found a repair, `reproduce` if the failure occurs here too, `verify` if the proof holds, `doctor` if no
+check failed. `command.py` lists the other exit codes.
 """
 
 from __future__ import annotations
@@ -166,6 +166,37 @@ def reproduce(
         reproducing.run(path, settings, selection=selection, json=json), wrong=(NotACheckout, NoSuchJob, NoSuchRevision)
     )
     raise typer.Exit(0 if is_reproduced else 1)
+
+
+@app.command()
+def verify(
+    repair: Annotated[
+        str,
+        typer.Argument(metavar="PULL_REQUEST|PATH", help="Address of a pull request, or checkout of a repair's commit."),
+    ] = ".",
+    workflow: Workflow = None,
+    job: JobName = None,
+    matrix: Matrix = None,
+    step: StepName = None,
+    test: Annotated[
+        str | None, typer.Option("--test", metavar="CMD", help="Command that runs the tests, instead of a job's steps.")
+    ] = None,
+    good: Good = None,
+    json: Json = False,
+) -> None:
+    """Repeat the proof of a repair: the checks fail before it, pass with it, and fail again without it. Changes nothing."""
+    selection = _selection(test, workflow, job, matrix, step, good)
+    from app.cli.checkout import verify as verifying
+    from app.cli.checkout.checkout import NotACheckout
+    from app.cli.checkout.last_good import NoSuchRevision
+    from app.cli.checkout.workflow_jobs import NoSuchJob
+
+    settings = load_settings(env_file=None, model="none")
+    is_verified = run(
+        verifying.run(repair, settings, selection=selection, json=json),
+        wrong=(verifying.NotVerifiable, NotACheckout, NoSuchJob, NoSuchRevision),
+    )
+    raise typer.Exit(0 if is_verified else 1)
 
 
 @app.command()

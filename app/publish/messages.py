@@ -10,17 +10,21 @@ from datetime import date
 
 from agent.contract import words
 from agent.contract.outcome import Evidence, NoRepair, Outcome, ReflectionLog, Repair
+from agent.contract.proposal import Diagnosis
 from agent.contract.question import Question
+from agent.diagnosis.evidence import BY_VERDICTS
 from agent.edits.changes import diff
 from agent.report.endings import ON_REQUEST
-from app.publish import culprit, proof
+from app.publish import culprit, proof, receipt
 from app.publish.markdown import Quoter, link, shortened, uncommanded
 from app.publish.outcomes import OUTCOME_TEXTS, said
 from app.publish.proof import headline, log_markdown, size, spent, tried_markdown
+from app.publish.receipt import FailedJob, Receipt
 
 BODY_LIMIT = 65_536
 """In bytes. GitHub counts characters, so its limit is never stricter."""
 
+CHECK = "Selfheal"  # the name of our check run
 _TRAILER = "Selfheal-Attempt: "  # begins the last line of Selfheal's commit messages
 _SUBJECT = 72  # characters of a pull request's title and of a commit's first line
 _ASKED_DIFF = 12_000  # characters of a diff to approve; the command line shows all of it
@@ -47,6 +51,8 @@ class Publication:
     by_command: bool = False  # requested by a comment in that pull request
     tells_author: bool = False  # comments there without a request too
     page_url: str = ""  # of the attempt, if people can reach the pages
+    good_sha: str = ""  # of the last good commit, if it is known
+    jobs: tuple[FailedJob, ...] = ()
     answered: str = ""  # when a person last answered a question, which starts a new check run
     secrets: tuple[str, ...] = field(default=(), repr=False)  # this installation's secrets, to redact
 
@@ -110,7 +116,7 @@ def _body(publication: Publication, repair: Repair, quote: Quoter, ids: int) -> 
         proof.table(repair.evidence, quote),
         (
             "Each run used a new process in a sandbox. Reverting the patch makes the tests fail again, so the patch is what "
-            "fixes them."
+            "fixes them. `selfheal verify` and the address of this pull request repeat this proof on another machine."
         ),
         *_environment(repair.evidence, quote),
         "These failed before the patch and pass with it:",
@@ -118,7 +124,7 @@ def _body(publication: Publication, repair: Repair, quote: Quoter, ids: int) -> 
         f"Cost: {spent(repair.usage)}.",
     ]
     parts = [
-        pull_marker(publication.attempt_id),
+        f"{pull_marker(publication.attempt_id)}\n{receipt.hidden(receipt_of(publication, repair, quote))}",
         _summary(publication, repair, quote),
         _short_diff(repair, quote),
         (
@@ -217,6 +223,30 @@ def healed_summary(publication: Publication, repair: Repair, pull_url: str) -> s
     )
 
 
+def receipt_of(publication: Publication, repair: Repair, quote: Quoter) -> Receipt:
+    return receipt.of(
+        repair,
+        quote,
+        attempt=publication.attempt_id,
+        base=publication.head_sha,
+        good=publication.good_sha,
+        jobs=publication.jobs,
+    )
+
+
+def receipt_summary(publication: Publication, repair: Repair, pull_url: str) -> str:
+    """The check run on the head of our pull request: the proof for people, the command that repeats it, the receipt."""
+    quote = quoter(publication)
+    parts = [
+        f"The checks failed at {quote.span(publication.head_sha[:10])}, pass with this commit, and fail again without it.",
+        proof.table(repair.evidence, quote),
+        f"**Repeat this proof** on another machine:\n\n```\nselfheal verify {pull_url}\n```",
+        *_page(publication),
+        quote.fence(receipt.readable(receipt_of(publication, repair, quote)), _PATCH, "json"),
+    ]
+    return "\n\n".join(parts)
+
+
 def patch_summary(publication: Publication, repair: Repair, refusal: str) -> str:
     """A verified repair whose branch or pull request GitHub refuses, with its whole diff if that fits."""
     quote = quoter(publication)
@@ -243,44 +273,62 @@ def patch_comment(publication: Publication, repair: Repair, refusal: str) -> str
     return uncommanded("\n\n".join(parts))
 
 
-def _next_step(quote: Quoter, result: NoRepair, limit: int) -> str:
-    if not result.next_step.strip():
-        return OUTCOME_TEXTS[result.outcome].next_step
+def _next_step(publication: Publication, quote: Quoter, result: NoRepair, limit: int) -> str:
+    """What the reader can do: without a pull request, nobody can comment, but people can re-run our check."""
+    step = result.next_step.strip() or OUTCOME_TEXTS[result.outcome].next_step
+    if publication.pull_number is None:
+        step = step.replace("comment `/heal`", f"re-run the check `{CHECK}`")
     # Our own sentence is trusted, and people copy the command in it.
-    return quote.prose(result.next_step, limit).replace(quote.prose(ON_REQUEST), ON_REQUEST)
+    return quote.prose(step, limit).replace(quote.prose(ON_REQUEST), ON_REQUEST)
 
 
 def no_repair_summary(publication: Publication, result: NoRepair) -> str:
-    """Outcome, reason and next step; then the diagnosis, what broke the tests, the changes tried, notes and the log.
+    """What happened, what fails and the next step; then what broke the tests or a suspect change; the rest is folded.
 
     If a repair would have to change a test, the diagnosis is what the test demands: people decide between it and the change.
     """
-    quote = quoter(publication)
-    log = result.log
-    parts = [
-        said(result),
-        f"**Why:** {quote.prose(result.reason, 1000)}",
-        f"**Next:** {_next_step(quote, result, 600)}",
-        *_page(publication),
-    ]
+    quote, log = quoter(publication), result.log
+    parts = [said(result)]
+    if not _is_about_efforts(result):
+        parts.append(f"**Why:** {quote.prose(result.reason, 1000)}")
     disagree = result.outcome is Outcome.NEEDS_TEST_CHANGE and result.culprit is not None
-    if log.diagnosis is not None:
-        heading = "### What the test demands" if disagree else "### Best diagnosis so far"
-        parts += [heading, proof.cause(log.diagnosis, quote)]
+    if log.diagnosis is not None and not disagree:
+        parts.append(_cause(log.diagnosis, quote))
+    parts += [f"**Next:** {_next_step(publication, quote, result, 800)}", *_page(publication)]
+    if log.diagnosis is not None and disagree:
+        parts += ["### What the test demands", proof.cause(log.diagnosis, quote)]
     if result.culprit is not None:
         heading = "### What the change did" if disagree else "### What broke it"
         parts += [heading, *culprit.markdown(result.culprit, quote, _BROKEN[0])]
     if result.suspects:
         parts += ["### The suspect change", *_suspect(result.suspects[0], quote, _BROKEN[0])]
-    if tried := tried_markdown(log, quote):
-        parts += ["### Changes tried, and why they failed", tried]
-    if log.notes:
-        parts += ["### Notes", "\n".join(f"- {quote.prose(note, 600)}" for note in log.notes[:20])]
-    if log.iterations or log.rungs:
-        parts.append(f"Cost: {spent(result.usage)}.")
-    body = "\n\n".join(parts)
+    body = "\n\n".join([*parts, *_efforts(result, quote)])
     rest = replace(log, diagnosis=None, notes=())
     return body + _log(rest, quote, BODY_LIMIT - 1 - size(body))
+
+
+def _is_about_efforts(result: NoRepair) -> bool:
+    """Whether the reason tells only what Selfheal tried, which helps nobody to repair the code."""
+    return result.outcome is Outcome.GAVE_UP and result.culprit is None and not result.suspects
+
+
+def _cause(diagnosis: Diagnosis, quote: Quoter) -> str:
+    """What fails, as the tests show it, or a model's diagnosis of it."""
+    if diagnosis.by == BY_VERDICTS:
+        return f"**Fails:** {quote.prose(diagnosis.cause, 1000)}"
+    return f"**Best diagnosis so far:** {quote.prose(diagnosis.cause, 1000)} {proof.kind(diagnosis, quote)}"
+
+
+def _efforts(result: NoRepair, quote: Quoter) -> list[str]:
+    """What was tried, with notes and cost, folded."""
+    log = result.log
+    parts = [quote.prose(result.reason, 1000)] if _is_about_efforts(result) else []
+    parts += [tried_markdown(log, quote)]
+    parts += ["\n".join(f"- {quote.prose(note, 600)}" for note in log.notes[:20])]
+    if log.iterations or log.rungs:
+        parts.append(f"Cost: {spent(result.usage)}.")
+    shown = [part for part in parts if part]
+    return ["<details>\n<summary>What was tried, notes, and cost</summary>", *shown, "</details>"] if shown else []
 
 
 def helps_the_author(result: NoRepair) -> bool:
@@ -292,18 +340,17 @@ def helps_the_author(result: NoRepair) -> bool:
 def no_repair_comment(publication: Publication, result: NoRepair) -> str:
     """The comment on the pull request that broke."""
     quote = quoter(publication)
-    parts = [
-        publication.comment_marker,
-        f"{said(result)} {quote.prose(result.reason, 600)}",
-    ]
+    why = "" if _is_about_efforts(result) else f" {quote.prose(result.reason, 600)}"
+    parts = [publication.comment_marker, f"{said(result)}{why}"]
     if result.log.diagnosis is not None:
-        parts.append(f"**Best diagnosis so far:** {quote.prose(result.log.diagnosis.cause, 600)}")
+        parts.append(_cause(result.log.diagnosis, quote))
     if result.culprit is not None:
         told, *shown = culprit.markdown(result.culprit, quote, _BROKEN[1])
         parts += [f"**What broke it:** {told}", *shown]
     if result.suspects:
         parts += ["**The suspect change:**", *_suspect(result.suspects[0], quote, _BROKEN[1])]
-    parts += [f"**Next:** {_next_step(quote, result, 400)}", *_page(publication)]
+    parts += [f"**Next:** {_next_step(publication, quote, result, 600)}", *_page(publication)]
+    parts += _efforts(result, quote) if _is_about_efforts(result) else []
     return uncommanded("\n\n".join(parts))
 
 

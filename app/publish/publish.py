@@ -9,7 +9,7 @@ GitHub's failures are raised as `app.github.GitHubError`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal
 
@@ -22,10 +22,10 @@ from app.github.types import CheckOutput, CheckReport, Commit, Conclusion, PullR
 from app.publish import messages
 from app.publish.messages import Publication
 from app.publish.outcomes import OUTCOME_TEXTS
+from app.publish.proof import in_one_line
 from app.redaction import holds_secret, no_plain_words
 from webhooks.triggers import OWN_BRANCHES
 
-CHECK = "Selfheal"
 LABEL = "selfheal"  # lets people filter for our pull requests
 
 
@@ -90,13 +90,15 @@ async def pull_request(publication: Publication, repair: Repair, repository: Rep
     if branch.pull is not None and not _can_update(branch, publication):
         pull = branch.pull
     else:
-        await _commit(branch, publication, repair, repository)
+        own = replace(publication, head_sha=await _commit(branch, publication, repair, repository))
         title, body = messages.title(publication, repair), messages.pull_body(publication, repair)
         pull = await repository.find_or_create_pull(branch.name, publication.head_branch, title, body)
         if all(label.name != LABEL for label in pull.labels):
             await repository.add_label(pull.number, LABEL)
         if publication.pull_author:
             await repository.request_review(pull, publication.pull_author)
+        summary = messages.receipt_summary(publication, repair, pull.url)
+        await _report(own, repository, "completed", f"Proven: {in_one_line(repair.evidence)}", summary)
     summary = messages.healed_summary(publication, repair, pull.url)
     await _conclude(publication, repository, Outcome.HEALED, summary)
     await _tell(publication, repository, messages.healed_comment(publication, repair, pull.number, pull.url))
@@ -176,16 +178,16 @@ def _can_update(branch: _Branch, publication: Publication) -> bool:
     return (ours or _is_free(branch)) and (branch.pull is None or branch.pull.state == "open")
 
 
-async def _commit(branch: _Branch, publication: Publication, repair: Repair, repository: Repository) -> None:
-    """Commit the repair on top of the failing head, unless the branch has that content already."""
+async def _commit(branch: _Branch, publication: Publication, repair: Repair, repository: Repository) -> str:
+    """Commit the repair on top of the failing head, unless the branch has that content already; returns the commit's sha."""
     files = {change.path: await _new_text(change, publication.head_sha, repository) for change in repair.edits}
     tree = await repository.create_tree(publication.head_sha, files)
     if branch.head is not None and branch.head.tree.sha == tree:
-        return
+        return branch.head.sha
     sha = await repository.create_commit(publication.head_sha, tree, messages.commit_message(publication, repair))
     if branch.head is not None:
         await repository.move_branch(branch.name, sha)
-        return
+        return sha
     try:
         await repository.create_branch(branch.name, sha)
     except Conflict:
@@ -193,7 +195,8 @@ async def _commit(branch: _Branch, publication: Publication, repair: Repair, rep
         branch = await _read_branch(branch.name, repository)
         if branch.head is None or not _can_update(branch, publication):
             raise
-        await _commit(branch, publication, repair, repository)
+        return await _commit(branch, publication, repair, repository)
+    return sha
 
 
 async def _new_text(change: FileChange, head_sha: str, repository: Repository) -> str | None:
@@ -238,7 +241,7 @@ async def _report(
     conclusion: Conclusion | None = "neutral" if status == "completed" else None
     external_id = "-".join(part for part in (publication.attempt_id, publication.answered) if part)
     details_url = publication.page_url or None
-    report = CheckReport(CHECK, publication.head_sha, external_id, status, output, conclusion, details_url)
+    report = CheckReport(messages.CHECK, publication.head_sha, external_id, status, output, conclusion, details_url)
     await repository.report_check(report)
 
 

@@ -1,4 +1,4 @@
-"""Reads a checkout's git objects on this machine, without running any program that the checkout's configuration names."""
+"""Runs git on this machine, without running any program that a checkout's configuration names."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sandbox.base import MIB
 from sandbox.host import launch
 
 SECONDS = 120.0  # for one command
+CLONE_SECONDS = 1200.0
 LARGEST = 512 * MIB  # bytes of one command's output
 _SAFE = (
     *(
@@ -21,8 +22,43 @@ _SAFE = (
         "-c",
         "core.quotePath=false",
     ),
-    *("-c", "log.showSignature=false", "-c", "protocol.allow=never", "--no-pager", "--no-optional-locks"),
+    *("-c", "log.showSignature=false", "--no-pager", "--no-optional-locks"),
 )
+
+
+async def clone(source: str, ref: str, target: str | os.PathLike[str]) -> str:
+    """Make the repository `target` with the commit `ref` of `source` as FETCH_HEAD, and its tags; no file is checked out.
+
+    `source` is a folder or a URL; git asks nobody for a password. Returns what went wrong, or "".
+    """
+    folder = os.fspath(target)
+    return (
+        await _write("init", "-q", folder)
+        or await _write("-C", folder, "remote", "add", "origin", source)
+        or await _write("-C", folder, "fetch", "-q", "origin", ref, "refs/tags/*:refs/tags/*")
+    )
+
+
+async def check_out(commit: str, target: str | os.PathLike[str]) -> str:
+    """Write the files of a commit into the folder of its repository. Returns what went wrong, or ""."""
+    return await _write("-C", os.fspath(target), "checkout", "-q", "--detach", commit)
+
+
+async def _write(*argv: str) -> str:
+    git = shutil.which("git")
+    if git is None:
+        return "git is not installed"
+    allowed = {"GIT_ALLOW_PROTOCOL": "file:https:http", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    done = await launch.run(launch.Launch((git, *_SAFE, *argv), _variables() | allowed, CLONE_SECONDS))
+    if done.returncode == 0:
+        return ""
+    told = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return told[-1].removeprefix("fatal: ") if told else f"git ended with {done.returncode}"
+
+
+def _variables() -> dict[str, str]:
+    """In a hook, git's own variables would point to another repository."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
 
 
 async def read(root: str | os.PathLike[str], *argv: str, stdin: bytes = b"") -> launch.ProcessResult | None:
@@ -33,12 +69,16 @@ async def read(root: str | os.PathLike[str], *argv: str, stdin: bytes = b"") -> 
     git = shutil.which("git")
     if git is None:
         return None
-    # In a hook, git's own variables would point to another repository.
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     # A partial clone would fetch missing objects with a program of its own choice.
     never = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     return await launch.run(
-        launch.Launch((git, *_SAFE, "-C", os.fspath(root), *argv), variables | never, SECONDS, stdin, LARGEST)
+        launch.Launch(
+            (git, *_SAFE, "-c", "protocol.allow=never", "-C", os.fspath(root), *argv),
+            _variables() | never,
+            SECONDS,
+            stdin,
+            LARGEST,
+        )
     )
 
 

@@ -59,7 +59,7 @@ async def test_a_failing_run_becomes_one_verified_pull_request(story: Story) -> 
     assert healed.decode() == "def in_stock(count, wanted):\n    # A full shelf may be emptied.\n    return wanted <= count\n"
     for said in ("test_calculator.py::test_all_there_is", "1 of 1", "Reflection log", "no network"):
         assert said in pull.body
-    (run,) = story.github.check_runs("acme/shelf")
+    (run,) = [run for run in story.github.check_runs("acme/shelf") if run.head_sha == sha]
     assert (run.head_sha, run.status, run.conclusion) == (sha, "completed", "neutral")
 
     await story.github.settled()

@@ -154,24 +154,24 @@ def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: s
     if isinstance(result, NoRepair):
         _show_no_repair(console, result)
         return
-    _say(console, "Healed", headline(result), "bold green")
-    _say(console, "Cause", result.diagnosis.cause)
-    _say(console, "Confidence", f"{sureness(result)}.")
+    say(console, "Healed", headline(result), "bold green")
+    say(console, "Cause", result.diagnosis.cause)
+    say(console, "Confidence", f"{sureness(result)}.")
     console.print()
     if shown:
         _show_diff(console, diff(result.edits))
-    console.print(_evidence(result))
+    console.print(evidence_table(result))
     for note in result.evidence.approximated:
-        _say(console, "Unlike CI", note, "dim")
+        say(console, "Unlike CI", note, "dim")
     console.print(plain(f"{result.evidence.environment}. Cost: {spent(result.usage)}.", "dim"))
     _show_tried(console, result.log)
     console.print()
     if problem:
-        _say(console, "Problem", problem, "bold red")
+        say(console, "Problem", problem, "bold red")
     elif applied:
-        _say(console, "Done", "The repair was written to the checkout.", "bold")
+        say(console, "Done", "The repair was written to the checkout.", "bold")
     else:
-        _say(console, "Next", "Nothing was written. Run again with --apply to write the repair.", "bold")
+        say(console, "Next", "Nothing was written. Run again with --apply to write the repair.", "bold")
 
 
 def _show_no_repair(console: Console, result: NoRepair) -> None:
@@ -179,26 +179,26 @@ def _show_no_repair(console: Console, result: NoRepair) -> None:
     label, sentence = "Not healed", said(result)
     if result.outcome is Outcome.NOT_REPRODUCED:
         label, sentence = "No repair", NOTHING_TO_HEAL
-    _say(console, label, f"{sentence} ({result.outcome})", "bold yellow")
-    _say(console, "Why", result.reason)
+    say(console, label, f"{sentence} ({result.outcome})", "bold yellow")
+    say(console, "Why", result.reason)
     if result.culprit is not None:
-        _say(console, "Broke it", "This part of the change, as it was made:")
+        say(console, "Broke it", "This part of the change, as it was made:")
         _show_diff(console, culprits.change(result.culprit))
     for suspect in result.suspects[:1]:
-        _say(console, "Suspect", headline(suspect))
+        say(console, "Suspect", headline(suspect))
         _show_diff(console, diff(suspect.edits))
         for doubt in suspect.doubts:
-            _say(console, "Doubt", f"{words.capitalized(doubt)}.")
+            say(console, "Doubt", f"{words.capitalized(doubt)}.")
         for choice in suspect.choices:
-            _say(console, "Or", f"{choice}, which passes too.")
+            say(console, "Or", f"{choice}, which passes too.")
     if log.diagnosis is not None and (result.culprit is None or log.diagnosis.by != BY_VERDICTS):  # the reason says the rest
-        _say(console, "Diagnosis", log.diagnosis.cause)
+        say(console, "Diagnosis", log.diagnosis.cause)
     _show_tried(console, log)
     for note in log.notes:
-        _say(console, "Note", note, "dim")
+        say(console, "Note", note, "dim")
     if result.usage.calls:
-        _say(console, "Cost", f"{spent(result.usage)}.", "dim")
-    _say(console, "Next", _next_step(result), "bold")
+        say(console, "Cost", f"{spent(result.usage)}.", "dim")
+    say(console, "Next", _next_step(result), "bold")
 
 
 def _next_step(result: NoRepair) -> str:
@@ -219,10 +219,10 @@ def _show_tried(console: Console, log: ReflectionLog) -> None:
     """Print the changes that failed, one line each."""
     for iteration in log.iterations:
         if iteration.result != "verified":
-            _say(console, "Tried", f"{iteration.title}: {iteration.result}", "dim")
+            say(console, "Tried", f"{iteration.title}: {iteration.result}", "dim")
 
 
-def _say(console: Console, label: str, text: str, style: str = "") -> None:
+def say(console: Console, label: str, text: str, style: str = "") -> None:
     """Print a label and its wrapped text, without interpreting either as markup."""
     if not console.is_terminal:
         console.print(plain(f"{label}: {text}", style), soft_wrap=True)
@@ -234,7 +234,7 @@ def _say(console: Console, label: str, text: str, style: str = "") -> None:
     console.print(table)
 
 
-def _evidence(result: Repair) -> Table:
+def evidence_table(result: Repair) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2))
     for column in ("check", "before", "with the patch", "patch reverted"):
         table.add_column(column)

@@ -64,7 +64,8 @@ def test_giving_up_says_what_each_rung_did_and_where_to_start() -> None:
         "proposed 2 changes in 7.0 s. 2 changes were fully checked; none passed."
     )
     assert ending.next_step == (
-        "Start at `parse` in src/a.py, lines 3 to 9, the most suspicious location; a stronger model may get further."
+        "Start at `parse` in src/a.py, lines 3 to 9, the most suspicious location (in the traceback); "
+        "a stronger model may get further."
     )
 
 

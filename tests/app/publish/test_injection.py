@@ -60,7 +60,8 @@ def acts(raw: str, *, is_markdown: bool, is_read: bool = True) -> list[str]:
     return found
 
 
-OWN_HTML = re.compile(r"(?s)(?:</?(?:details|code)>|<summary>[\w ,.:…()'-]*</summary>|<!-- selfheal:\w+:att_1 -->|\s)*")
+OWN_COMMENT = r"<!-- selfheal:(?:\w+:att_1|receipt [A-Za-z0-9+/=]+) -->"
+OWN_HTML = re.compile(rf"(?s)(?:</?(?:details|code)>|<summary>[\w ,.:…()'-]*</summary>|{OWN_COMMENT}|\s)*")
 
 
 def texts(hostile: str) -> dict[str, tuple[str, bool]]:

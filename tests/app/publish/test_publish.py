@@ -89,8 +89,13 @@ async def published_once(standin: StandIn, publication: Publication, result: Pub
     )  # fmt: skip
     [comment] = standin.comments(NAME, publication.pull_number or 0)
     assert f"#{pull.number}" in comment.body
-    [check] = standin.check_runs(NAME)
+    [check] = [run for run in standin.check_runs(NAME) if run.head_sha == publication.head_sha]
+    [proof] = [run for run in standin.check_runs(NAME) if run.head_sha == pull.head_sha]
     assert (check.name, check.head_sha, check.conclusion) == ("Selfheal", publication.head_sha, "neutral")
+    assert (proof.name, proof.head_sha, proof.conclusion) == ("Selfheal", pull.head_sha, "neutral")
+    assert proof.output["title"] == "Proven: 1 failing → 4 passing → 1 failing with the patch reverted"
+    assert f"selfheal verify {result.url}" in proof.output["summary"]
+    assert '"base": "' + publication.head_sha in proof.output["summary"]
     assert check.details_url == PAGE
     for text in (comment.body, pull.body, check.output["summary"]):
         assert f"[its timeline]({PAGE})" in text
@@ -349,7 +354,7 @@ async def test_no_token_reaches_what_is_published(standin: StandIn, repository: 
     assert isinstance(result, Published)
     issue = standin.repository(NAME).issues[result.number]
     [commit] = await standin.commits(NAME, f"topic..{result.branch}")
-    for text in (issue.title, issue.body or "", commit.message, str(standin.check_runs(NAME)[0].output)):
+    for text in (issue.title, issue.body or "", commit.message, *(str(run.output) for run in standin.check_runs(NAME))):
         assert "k3y-of-ours" not in text
         assert not any(secret in text for secret in secrets)
 
