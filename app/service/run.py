@@ -183,7 +183,7 @@ async def open_jobs(settings: Settings, store: Store, queue: Queue) -> AsyncIter
     from app.attempt.story import Deps, heal
     from app.service.isolation import in_background, require_isolation
     from app.service.missed import redeliver_for_ever
-    from app.service.needless import close_needless_for_ever
+    from app.service.needless import tidy_for_ever
 
     github = github_of(settings)  # first the parts that depend on settings only
     added = await extensions_of()
@@ -226,7 +226,7 @@ async def open_jobs(settings: Settings, store: Store, queue: Queue) -> AsyncIter
             model=models.name if models else None,
             extensions=[*(placed.proposer.rung for placed in added.rungs), *(opinion.name for opinion in added.opinions)],
         )
-        regular = [asyncio.create_task(each(github, store)) for each in (redeliver_for_ever, close_needless_for_ever)]
+        regular = [asyncio.create_task(each(github, store)) for each in (redeliver_for_ever, tidy_for_ever)]
         try:
             yield Jobs(partial(heal, deps=deps), CommandDesk(store, github, queue.enqueue).decide)
         finally:
