@@ -12,7 +12,7 @@ from app.github.channel import AppChannel, InstallationChannel, SharedTransport,
 from app.github.errors import Forbidden, GitHubError, Invalid, NotFound
 from app.github.repository import Repository
 from app.github.retries import RetryPolicy, WritePacer
-from app.github.types import READING, Access, AppFacts, HookDelivery, InstallationFacts, parsed
+from app.github.types import LISTING, READING, Access, AppFacts, HookDelivery, InstallationFacts, InstalledRepository, parsed
 from webhooks.intake import RepositoryRef
 
 
@@ -20,7 +20,7 @@ class GitHub:
     """One GitHub App. Open it with `async with` (or `close` it): it owns the connections.
 
     A repository's channel has a token for that repository and the requested permissions only, minted at its first request.
-    The channel is shared while it is in use.
+    The channel is shared while it is in use. Only `repositories` uses a token for all of an installation.
     """
 
     def __init__(
@@ -58,6 +58,15 @@ class GitHub:
         """All installations of the App. Raises `GitHubError`."""
         return tuple([parsed(InstallationFacts, each) async for each in self._app.listing("/app/installations")])
 
+    async def repositories(self, installation_id: int) -> tuple[Repository, ...]:
+        """The repositories of an installation, the last pushed first, to read their runs. Raises `GitHubError`."""
+        channel = self._channel(installation_id, None, LISTING)
+        listing = channel.listing("/installation/repositories", "repositories")
+        found = [parsed(InstalledRepository, each) async for each in listing]
+        found.sort(key=lambda each: each.pushed_at or "", reverse=True)
+        refs = (RepositoryRef(each.id, each.full_name, each.default_branch, each.private) for each in found)
+        return tuple(Repository(channel, ref, self.app_id) for ref in refs)
+
     async def deliveries(self, since: datetime) -> AsyncIterator[HookDelivery]:
         """Every try to deliver a webhook of the App since then, newest first. Raises `GitHubError`."""
         async for page in self._app.pages("/app/hook/deliveries"):
@@ -89,14 +98,17 @@ class GitHub:
 
         return Repository(channel_of(ref.id), ref, self.app_id, fence, channel_of)
 
-    def _channel(self, installation_id: int, repository: int | str, permissions: Mapping[str, Access]) -> InstallationChannel:
-        """`repository` is its id, or its name without its owner."""
+    def _channel(
+        self, installation_id: int, repository: int | str | None, permissions: Mapping[str, Access]
+    ) -> InstallationChannel:
+        """`repository`: its id, or its name without its owner; None for all repositories of the installation."""
         key = (installation_id, repository, frozenset(permissions.items()))
         if (channel := self._channels.get(key)) is None:
 
             async def mint() -> Token:
                 named = "repository_ids" if isinstance(repository, int) else "repositories"
-                body = {"permissions": dict(permissions), named: [repository]}
+                only = {} if repository is None else {named: [repository]}
+                body = {"permissions": dict(permissions), **only}
                 path = f"/app/installations/{installation_id}/access_tokens"
                 try:
                     answer = await self._app.write("POST", path, body, repeatable=True)

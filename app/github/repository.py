@@ -12,6 +12,7 @@ import base64
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -33,6 +34,7 @@ from app.github.types import (
     Permission,
     PullRequest,
     Reaction,
+    RecentRuns,
     Reference,
     Tag,
     Tree,
@@ -89,6 +91,13 @@ class Repository:
     async def failing_runs(self, head_sha: str) -> tuple[WorkflowRun, ...]:
         """The workflow runs of a commit whose latest attempt failed."""
         return tuple(run for run in await self.runs(head_sha) if run.conclusion in FAILING)
+
+    async def recent_runs(self, conclusion: str, since: datetime) -> RecentRuns:
+        """The newest 100 workflow runs that were created since then and whose latest attempt ended so."""
+        created = f">={since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        path = f"{self._path}/actions/runs"
+        wanted = {"status": conclusion, "created": created, "exclude_pull_requests": "true"}
+        return parsed(RecentRuns, await self._channel.get(path, **wanted, per_page=100))
 
     async def passed_runs(self, run: WorkflowRun, branch: str) -> tuple[WorkflowRun, ...]:
         """The newest successful runs of the run's workflow on a branch of this repository; at most 20 are read."""
@@ -301,10 +310,10 @@ class Repository:
         comment = await find_or_create(lambda: self._comment(number, marker), create, self._channel.retry_policy)
         return await self._with_text(comment, text)
 
-    async def update_comment(self, number: int, marker: str, text: str) -> None:
-        """Update our comment with `marker`, if there is one."""
+    async def edit_comment(self, number: int, marker: str, edit: Callable[[str], str]) -> None:
+        """Edit the text of our comment with `marker`, if there is one."""
         if (comment := await self._comment(number, marker)) is not None:
-            await self._with_text(comment, text)
+            await self._with_text(comment, edit(comment.body or ""))
 
     async def _comment(self, number: int, marker: str) -> Comment | None:
         async for item in self._channel.listing(f"{self._path}/issues/{number}/comments"):
@@ -319,20 +328,19 @@ class Repository:
         path = f"{self._path}/issues/comments/{comment.id}"
         return parsed(Comment, await self._write("PATCH", path, {"body": text}, repeatable=True))
 
+    async def find_check(self, name: str, head_sha: str, external_id: str) -> CheckRun | None:
+        """Our check run on a commit."""
+        path = f"{self._path}/commits/{head_sha}/check-runs"
+        async for item in self._channel.listing(path, "check_runs", check_name=name, filter="all"):
+            run = parsed(CheckRun, item)
+            if run.external_id == external_id and self._is_ours(run.app):
+                return run
+        return None
+
     async def report_check(self, report: CheckReport) -> CheckRun:
         """Create or update our check run on a commit, found by name, commit and external id."""
         body = msgspec.to_builtins(report)
         update = {name: value for name, value in body.items() if name != "head_sha"}
-
-        async def find() -> CheckRun | None:
-            listing = self._channel.listing(
-                f"{self._path}/commits/{report.head_sha}/check-runs", "check_runs", check_name=report.name, filter="all"
-            )
-            async for item in listing:
-                run = parsed(CheckRun, item)
-                if run.external_id == report.external_id and self._is_ours(run.app):
-                    return run
-            return None
 
         created: list[CheckRun] = []
 
@@ -340,7 +348,9 @@ class Repository:
             created.append(parsed(CheckRun, await self._write("POST", f"{self._path}/check-runs", body)))
             return created[0]
 
-        run = await find_or_create(find, create, self._channel.retry_policy)
+        run = await find_or_create(
+            lambda: self.find_check(report.name, report.head_sha, report.external_id), create, self._channel.retry_policy
+        )
         if not created:
             await self._write("PATCH", f"{self._path}/check-runs/{run.id}", update, repeatable=True)
         return run

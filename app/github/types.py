@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from app.github.errors import Unavailable
-from webhooks.events import Account, GitHubApp, Minimal, Side
+from webhooks.events import Account, GitHubApp, Minimal, Repository, Run, Side
 from webhooks.triggers import FAILING
 
 Access = Literal["read", "write"]
@@ -27,6 +27,9 @@ PUBLISHING: Mapping[str, Access] = MappingProxyType(
     {"checks": "write", "contents": "write", "issues": "write", "metadata": "read", "pull_requests": "write"}
 )
 """Permissions of the token for publishing."""
+
+LISTING: Mapping[str, Access] = MappingProxyType({"actions": "read", "contents": "read", "metadata": "read"})
+"""Permissions of the token for the failing runs of all repositories of an installation."""
 
 RERUNNING: Mapping[str, Access] = MappingProxyType({"actions": "write", "metadata": "read"})
 """Permissions of the token for rerunning failed jobs."""
@@ -67,6 +70,7 @@ class AppFacts(msgspec.Struct, frozen=True, rename={"url": "html_url"}):
 
 
 class InstallationFacts(msgspec.Struct, frozen=True, rename={"url": "html_url", "owner": "account"}):
+    id: int
     url: str  # for people
     permissions: dict[str, str]
     suspended_at: datetime | None
@@ -75,6 +79,10 @@ class InstallationFacts(msgspec.Struct, frozen=True, rename={"url": "html_url", 
     @property
     def account(self) -> str:
         return (self.owner and (self.owner.login or self.owner.slug)) or "unknown"
+
+
+class InstalledRepository(Repository, frozen=True):
+    pushed_at: str | None = None  # ISO 8601, in UTC
 
 
 class Permission(StrEnum):
@@ -145,6 +153,17 @@ class WorkflowRun(
 
 class WorkflowRuns(msgspec.Struct, frozen=True):
     workflow_runs: tuple[WorkflowRun, ...]
+
+
+class RecentRun(Run, frozen=True, kw_only=True):
+    """A workflow run with the fields that a webhook's payload has of it."""
+
+    updated_at: datetime
+
+
+class RecentRuns(msgspec.Struct, frozen=True):
+    total_count: int
+    workflow_runs: tuple[RecentRun, ...]
 
 
 class HookDelivery(msgspec.Struct, frozen=True):

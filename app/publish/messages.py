@@ -33,6 +33,8 @@ BY_HAND = "Review the diff, and apply it with `git apply`. To get pull requests,
 _LINES = 26  # of a diff at the top of a pull request, with its headers
 _NOTES = 10  # differences from CI
 _BROKEN = (4_000, 1_500)  # characters of the diff of what broke the tests: in the check run, in a comment
+_FOLDING = 400  # bytes of what `folded` adds
+_OUTDATED = "<!-- selfheal:outdated -->"
 _IDS = (20, 5, 1)  # failing ids listed per check, tried in turn until the text fits
 
 
@@ -60,6 +62,11 @@ class Publication:
     def comment_marker(self) -> str:
         """A hidden comment in our comment: one for each `/heal`, and one for all automatic attempts of a pull request."""
         return f"<!-- selfheal:comment:{self.attempt_id if self.by_command else 'author'} -->"
+
+    @property
+    def comment_head(self) -> str:
+        """The first line of our comment: its marker, and whose text it shows, as later attempts edit it."""
+        return f"{self.comment_marker}<!-- selfheal:attempt:{self.attempt_id} -->"
 
 
 def pull_marker(attempt_id: str) -> str:
@@ -264,7 +271,7 @@ def patch_comment(publication: Publication, repair: Repair, refusal: str) -> str
     """The comment on the pull request that broke, if GitHub refuses ours."""
     quote = quoter(publication)
     parts = [
-        publication.comment_marker,
+        publication.comment_head,
         f"{OUTCOME_TEXTS[Outcome.HEALED].sentence} GitHub refuses its pull request: {quote.prose(refusal, 600)}",
         quote.fence(diff(repair.edits), _PATCH, "diff"),
         f"**Confidence:** {proof.sureness(repair)}.",
@@ -304,7 +311,7 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
         parts += ["### The suspect change", *_suspect(result.suspects[0], quote, _BROKEN[0])]
     body = "\n\n".join([*parts, *_efforts(result, quote)])
     rest = replace(log, diagnosis=None, notes=())
-    return body + _log(rest, quote, BODY_LIMIT - 1 - size(body))
+    return body + _log(rest, quote, BODY_LIMIT - _FOLDING - size(body))
 
 
 def _is_about_efforts(result: NoRepair) -> bool:
@@ -341,7 +348,7 @@ def no_repair_comment(publication: Publication, result: NoRepair) -> str:
     """The comment on the pull request that broke."""
     quote = quoter(publication)
     why = "" if _is_about_efforts(result) else f" {quote.prose(result.reason, 600)}"
-    parts = [publication.comment_marker, f"{said(result)}{why}"]
+    parts = [publication.comment_head, f"{said(result)}{why}"]
     if result.log.diagnosis is not None:
         parts.append(_cause(result.log.diagnosis, quote))
     if result.culprit is not None:
@@ -368,7 +375,7 @@ def healed_comment(publication: Publication, repair: Repair, number: int, pull_u
     quote = quoter(publication)
     commit = quote.span(publication.head_sha[:10])
     parts = [
-        publication.comment_marker,
+        publication.comment_head,
         f"{link(f'#{number}', pull_url)} contains a verified repair of {commit} ({proof.failed(repair.evidence)}).",
         f"**Cause:** {quote.prose(repair.diagnosis.cause, 600)}",
         f"**Confidence:** {proof.sureness(repair)}.",
@@ -387,6 +394,27 @@ def needless_body(publication: Publication, body: str, green_sha: str) -> str:
     return whole if size(whole) <= BODY_LIMIT else uncommanded(f"{pull_marker(publication.attempt_id)}\n\n{why}")
 
 
+def green_now(sha: str) -> str:
+    return f"CI of `{sha[:10]}` is green now: nothing to do."
+
+
+def moved_on(sha: str, head: str | None) -> str:
+    """`head`: the newest commit of the branch; None if it was deleted."""
+    if head is None:
+        return f"The branch of `{sha[:10]}` was deleted: nothing to do."
+    return f"The branch has moved on from `{sha[:10]}` to `{head[:10]}`: nothing to do."
+
+
+def folded(why: str, former: str) -> str:
+    """A report of ours that asks for something that is not needed any more: why not, then the former text, folded.
+
+    A report that is folded already, or too long to be, stays as it is.
+    """
+    frame = f"{_OUTDATED}\n**{why}**\n\n<details>\n<summary>What Selfheal reported before</summary>\n\n{{}}\n\n</details>"
+    is_short = size(frame) + size(former) <= BODY_LIMIT
+    return frame.format(former) if is_short and _OUTDATED not in former else former
+
+
 def progress_summary(publication: Publication, step: str) -> str:
     return f"{quoter(publication).paragraph(step, 200)}."
 
@@ -395,7 +423,7 @@ def question_comment(publication: Publication, asked: Question) -> str:
     """The comment on the pull request that broke, while a person decides."""
     quote = quoter(publication)
     parts = [
-        publication.comment_marker,
+        publication.comment_head,
         f"Selfheal waits for approval before it goes on. {quote.prose(asked.text, 600)}",
         quote.fence(asked.diff, _ASKED_DIFF, "diff") if asked.diff else "",
         "**Next:** The operator of this Selfheal installation decides. Nothing has been changed yet.",

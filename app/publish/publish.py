@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from typing import Literal
 
 from agent.contract.outcome import NoRepair, Outcome, Repair
@@ -122,6 +123,20 @@ async def explanation(publication: Publication, result: NoRepair, repository: Re
     await _conclude(publication, repository, result.outcome, messages.no_repair_summary(publication, result))
     text = messages.no_repair_comment(publication, result)
     await _tell(publication, repository, text, notify=messages.helps_the_author(result))
+
+
+async def outdated(publication: Publication, why: str, repository: Repository) -> None:
+    """Say on top of the report that nothing is left to do, and fold the rest; creates nothing and notifies nobody.
+
+    `why`: one sentence. Raises `GitHubError`.
+    """
+    check = await repository.find_check(messages.CHECK, publication.head_sha, _external_id(publication))
+    if check is not None and (former := (check.output and check.output.summary) or "") != (
+        text := messages.folded(why, former)
+    ):
+        await _report(publication, repository, "completed", why.replace("`", ""), text)
+    if publication.pull_number is not None:
+        await repository.edit_comment(publication.pull_number, publication.comment_head, partial(messages.folded, why))
 
 
 async def quota_refusal(pull_number: int, refusal: str, day: date, repository: Repository) -> None:
@@ -239,10 +254,14 @@ async def _report(
     """The conclusion is always `neutral`: on a red commit, `success` would deceive, and any other could block a merge."""
     output = CheckOutput(title, summary)
     conclusion: Conclusion | None = "neutral" if status == "completed" else None
-    external_id = "-".join(part for part in (publication.attempt_id, publication.answered) if part)
     details_url = publication.page_url or None
+    external_id = _external_id(publication)
     report = CheckReport(messages.CHECK, publication.head_sha, external_id, status, output, conclusion, details_url)
     await repository.report_check(report)
+
+
+def _external_id(publication: Publication) -> str:
+    return "-".join(part for part in (publication.attempt_id, publication.answered) if part)
 
 
 async def _tell(publication: Publication, repository: Repository, text: str, *, notify: bool = True) -> None:
@@ -255,4 +274,4 @@ async def _tell(publication: Publication, repository: Repository, text: str, *, 
     if publication.by_command or (publication.tells_author and notify):
         await repository.find_or_create_comment(publication.pull_number, publication.comment_marker, text)
     elif publication.tells_author:
-        await repository.update_comment(publication.pull_number, publication.comment_marker, text)
+        await repository.edit_comment(publication.pull_number, publication.comment_marker, lambda _: text)

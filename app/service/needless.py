@@ -1,8 +1,10 @@
-"""Closes our pull requests that nobody needs any more: CI of the branch that they would repair is green without them."""
+"""Tidies up on GitHub what nobody needs any more: CI is green without our pull request, or our report is outdated."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from datetime import timedelta
 from random import uniform
 
 import structlog
@@ -13,12 +15,14 @@ from app.github.client import GitHub
 from app.github.errors import GitHubError
 from app.github.repository import Repository
 from app.github.types import PUBLISHING, READING, PullRequest
-from app.publish import messages
+from app.publish import messages, publish
+from app.publish.messages import Publication
 from app.store.store import Store
 from app.store.values import Attempt
 from webhooks.triggers import FAILING
 
 _PAUSE = (540.0, 660.0)  # seconds between two looks; workers that start together spread out
+_WATCHED = timedelta(days=3)  # how long after its end an attempt's report is brought up to date
 
 log = structlog.get_logger()
 
@@ -27,19 +31,45 @@ async def close_needless(github: GitHub, store: Store) -> int:
     """Close the open pull requests of ours that are needless; returns how many. Raises `SQLAlchemyError`."""
     closed = 0
     for attempt in await store.attempts_with_open_pull_request():
-        reading, writing = (
-            github.repository(attempt.installation_id, attempt.repository, permissions) for permissions in (READING, PUBLISHING)
-        )
         try:
-            closed += await _close_if_needless(attempt, reading, writing, store)
+            closed += await _close_if_needless(attempt, *_repositories(attempt, github), store)
         except GitHubError as error:  # one repository says nothing about the others
             log.warning("open pull request not looked at", attempt=attempt.id, error=str(error))
     return closed
 
 
+async def update_outdated(github: GitHub, store: Store) -> int:
+    """Say on reports that nothing is left to do, once that is so; returns on how many attempts'. Raises `SQLAlchemyError`.
+
+    The outcome stays: the report is about the commit as it was. Each is edited first and recorded then, so a killed worker's
+    edit is found, and repeated without effect.
+    """
+    updated = 0
+    for attempt in await store.attempts_to_outdate(store.clock.now() - _WATCHED):
+        reading, writing = _repositories(attempt, github)
+        try:
+            if (why := await _why_outdated(attempt, reading)) is None:
+                continue
+            await publish.outdated(await _publication(attempt, reading), why, writing)
+        except GitHubError as error:
+            log.warning("report not brought up to date", attempt=attempt.id, error=str(error))
+            continue
+        await store.record_outdated(attempt.id)
+        updated += 1
+    return updated
+
+
+def _repositories(attempt: Attempt, github: GitHub) -> tuple[Repository, Repository]:
+    """The attempt's repository, for reading and for writing."""
+    reading, writing = (
+        github.repository(attempt.installation_id, attempt.repository, permissions) for permissions in (READING, PUBLISHING)
+    )
+    return reading, writing
+
+
 async def _close_if_needless(attempt: Attempt, reading: Repository, writing: Repository, store: Store) -> bool:
     known = attempt.pull_request
-    if known is None or attempt.head_sha is None or attempt.head_branch is None:
+    if known is None or attempt.head_branch is None:
         raise ValueError(f"attempt {attempt.id} has no pull request")
     pull = await reading.pull(known.number)
     if pull.state == "closed":  # its delivery was lost
@@ -47,10 +77,10 @@ async def _close_if_needless(attempt: Attempt, reading: Repository, writing: Rep
         return False
     if not await _is_untouched(pull, reading):
         return False
-    green = await _green_head(attempt.head_sha, attempt.head_branch, reading)
-    if green is None:
+    head = await reading.branch_head(attempt.head_branch)
+    if head is None or not await _is_green(attempt, head, reading):
         return False
-    text = messages.needless_body(publication_of(attempt, ()), pull.body or "", green)
+    text = messages.needless_body(publication_of(attempt, ()), pull.body or "", head)
     await writing.close_pull(pull.number, text)
     log.info("needless pull request closed", attempt=attempt.id, repository=attempt.repository.full_name, number=pull.number)
     return True
@@ -61,23 +91,44 @@ async def _is_untouched(pull: PullRequest, repository: Repository) -> bool:
     return messages.is_ours((await repository.commit(pull.head.sha)).message)
 
 
-async def _green_head(red: str, branch: str, repository: Repository) -> str | None:
-    """The branch's newest commit, if all its workflows passed, and all that failed at the commit `red` are among them."""
-    head = await repository.branch_head(branch)
-    if head is None:
-        return None
+async def _why_outdated(attempt: Attempt, repository: Repository) -> str | None:
+    """Why nobody has to act on the attempt's report any more, as a sentence; None if somebody has."""
+    if attempt.head_sha is None or attempt.head_branch is None:
+        raise ValueError(f"attempt {attempt.id} has no head")
+    head = await repository.branch_head(attempt.head_branch)
+    if head != attempt.head_sha:
+        return messages.moved_on(attempt.head_sha, head)
+    # Without a run, it is not known which check of another CI service has to pass.
+    has_runs = any(request.run_id is not None for request in attempt.requests)
+    return messages.green_now(head) if has_runs and await _is_green(attempt, head, repository) else None
+
+
+async def _is_green(attempt: Attempt, head: str, repository: Repository) -> bool:
+    """Whether all workflows passed at the branch's newest commit, and all that failed at the attempt's are among them."""
     runs = await repository.runs(head)
-    failed = {run.workflow_id for run in await repository.failing_runs(red)} if head != red else set[int]()
+    earlier = runs if head == attempt.head_sha else await repository.runs(attempt.head_sha or "")
+    seen = {request.run_id for request in attempt.requests}
+    failed = {run.workflow_id for run in earlier if run.conclusion in FAILING or run.id in seen}
     passed = {run.workflow_id for run in runs if run.conclusion == "success"}
     is_red = any(run.is_pending or run.conclusion in FAILING for run in runs) or await repository.failing_checks(head)
-    return None if is_red or not passed or failed - passed else head
+    return bool(passed) and not is_red and not failed - passed
 
 
-async def close_needless_for_ever(github: GitHub, store: Store) -> None:
+async def _publication(attempt: Attempt, repository: Repository) -> Publication:
+    """With the pull request that may have our comment. A command knows its own."""
+    publication = publication_of(attempt, ())
+    if attempt.by_command or publication.head_branch == attempt.repository.default_branch:
+        return publication
+    pull = await repository.find_pull(publication.head_branch)
+    return publication if pull is None else replace(publication, pull_number=pull.number)
+
+
+async def tidy_for_ever(github: GitHub, store: Store) -> None:
     """Look every ten minutes."""
     while True:
         await asyncio.sleep(uniform(*_PAUSE))  # noqa: S311 - no secret
         try:
             await close_needless(github, store)
+            await update_outdated(github, store)
         except (SQLAlchemyError, OSError) as error:
-            log.warning("open pull requests not looked at", error=str(error))
+            log.warning("pull requests and reports not looked at", error=str(error))

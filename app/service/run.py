@@ -29,6 +29,7 @@ from app.observability import log
 from app.observability.traces import export_spans
 from app.queue.queue import Queue
 from app.queue.redis import RedisMissing
+from app.service.intake import StoreIntake
 from app.service.web import serve
 from app.service.worker import Jobs, OpenJobs, work, worker_name
 from app.settings import Settings
@@ -183,7 +184,8 @@ async def open_jobs(settings: Settings, store: Store, queue: Queue) -> AsyncIter
     from app.attempt.story import Deps, heal
     from app.service.isolation import in_background, require_isolation
     from app.service.missed import redeliver_for_ever
-    from app.service.needless import close_needless_for_ever
+    from app.service.needless import tidy_for_ever
+    from app.service.reconciler import take_up_for_ever
 
     github = github_of(settings)  # first the parts that depend on settings only
     added = await extensions_of()
@@ -226,7 +228,9 @@ async def open_jobs(settings: Settings, store: Store, queue: Queue) -> AsyncIter
             model=models.name if models else None,
             extensions=[*(placed.proposer.rung for placed in added.rungs), *(opinion.name for opinion in added.opinions)],
         )
-        regular = [asyncio.create_task(each(github, store)) for each in (redeliver_for_ever, close_needless_for_ever)]
+        intake = StoreIntake(store, queue)
+        looks = redeliver_for_ever(github, store), take_up_for_ever(github, store, intake), tidy_for_ever(github, store)
+        regular = [asyncio.create_task(look) for look in looks]
         try:
             yield Jobs(partial(heal, deps=deps), CommandDesk(store, github, queue.enqueue).decide)
         finally:

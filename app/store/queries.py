@@ -9,9 +9,10 @@ from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased, joinedload, selectinload
 
+from agent.contract.outcome import Outcome
 from app.store.database.database import Database
 from app.store.events import StoredEvent, decode
-from app.store.models import AttemptRow, CommandRow, DeliveryRow, EventRow, PullRequestRow, RepositoryRow
+from app.store.models import AttemptRow, CommandRow, DeliveryRow, EventRow, PullRequestRow, RepositoryRow, RequestRow
 from app.store.values import Attempt, AttemptQuery, AttemptVersion, PullRequestResult, Status, attempt_of
 
 _MANY = 500  # ids in one query
@@ -75,6 +76,26 @@ class Queries:
         newest = select(func.max(other.number)).where(other.pull_request_id == AttemptRow.pull_request_id).scalar_subquery()
         is_open = AttemptRow.pull_request.has(PullRequestRow.state == "open")
         return await self._attempts(is_open, RepositoryRow.removed.is_(False), AttemptRow.number == newest, limit=limit)
+
+    async def attempts_to_outdate(self, since: datetime, limit: int = 200) -> list[Attempt]:
+        """The newest attempts that ended since then without a pull request, and whose report may still ask people to act."""
+        is_reported = and_(AttemptRow.told.is_(True), AttemptRow.started_at.is_not(None), AttemptRow.outdated_at.is_(None))
+        has_head = and_(AttemptRow.head_sha.is_not(None), AttemptRow.head_branch.is_not(None))
+        asks = and_(AttemptRow.pull_request_id.is_(None), AttemptRow.outcome != Outcome.SUPERSEDED)
+        ended = AttemptRow.ended_at >= since
+        return await self._attempts(ended, is_reported, has_head, asks, RepositoryRow.removed.is_(False), limit=limit)
+
+    async def known_runs(self, run_ids: Collection[int]) -> set[tuple[int, int]]:
+        """Those of the workflow runs that requested an attempt: id, and number of the run's attempt."""
+        query = select(RequestRow.run_id, RequestRow.run_attempt).where(RequestRow.run_id.in_(run_ids))
+        async with self.database.read() as session:
+            return {(run_id, number or 1) for run_id, number in await session.execute(query) if run_id is not None}
+
+    async def known_since(self, repository_ids: Collection[int]) -> dict[int, datetime]:
+        """Since when each of the repositories is known under its name, by its id."""
+        query = select(RepositoryRow.id, RepositoryRow.updated_at).where(RepositoryRow.id.in_(repository_ids))
+        async with self.database.read() as session:
+            return {row.id: row.updated_at for row in await session.execute(query)}
 
     async def _attempts(self, *which: ColumnElement[bool], limit: int) -> list[Attempt]:
         query = select(AttemptRow).join(AttemptRow.repository).options(*_WHOLE).where(*which)

@@ -140,6 +140,12 @@ class Store(Queries):
         async with self.database.write() as session:
             await session.execute(update(PullRequestRow).where(*which).values(state=state))
 
+    async def record_outdated(self, attempt_id: str) -> None:
+        """Record that GitHub shows that nothing is left to do after the attempt."""
+        async with self.database.write() as session:
+            which = AttemptRow.id == attempt_id
+            await session.execute(update(AttemptRow).where(which).values(outdated_at=self.clock.now()))
+
     async def is_stale(self, attempt_id: str) -> bool:
         """Whether the attempt is old enough for its checkpoints to be dropped."""
         async with self.database.read() as session:

@@ -7,6 +7,7 @@ read once the worker is dead: where that is another step, or the story is over, 
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from functools import partial
 from typing import Literal
 
@@ -34,6 +35,32 @@ async def in_step(step: str, stage: Stage, name: str) -> None:
         stage.notes.append(f"blows fell in {', '.join(map(str, met))}")
     if met[-1] != step:
         raise Missed(f"no blow fell in {step}")
+
+
+async def while_reconciling(stage: Stage, name: str) -> None:
+    """No webhook of a red run comes. The worker that finds it dies before it is taken up; the next one finds it again.
+
+    Then the webhooks are sent after all, which must not double it.
+    """
+    repository = await stage.repository(name)
+    await stage.service.start_worker()  # each looks soon after its start
+    await stage.until("a worker has found the repository", partial(stage.is_known, repository))
+    stage.github.deliver_to(None)
+    sha = await stage.turns_red(repository)
+    await stage.github.settled()
+    for run in stage.github.runs(repository):
+        run.updated -= timedelta(minutes=5)  # else a look would wait for its webhook
+    done = stage.kill_at(repository, "GET", "git/ref/heads/main", "after")
+    await stage.service.start_worker()
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await done.wait()
+    except TimeoutError:
+        raise Missed(f"no worker found that {sha} is red") from None
+    await stage.service.start_worker()
+    await stage.until("it is taken up", partial(stage.is_claimed, repository))
+    stage.github.deliver_to(f"{stage.service.url}/webhooks/github")
+    stage.notes.append(f"{await stage.redeliver()} webhooks were sent late")
 
 
 async def at_request(

@@ -70,6 +70,11 @@ KILLS = (
     _request("pull", "POST", "pulls"),
     _request("conclusion", "PATCH", "check-runs/*", after=("POST", "pulls")),
     _request("comment", "POST", "issues/*/comments"),
+    Scenario(
+        "kill-reconciling",
+        "SIGKILL the worker that finds a red run without a webhook, before it is taken up",
+        kills.while_reconciling,
+    ),
     _step("propose", defaults=True),
 )
 

@@ -191,6 +191,10 @@ class Stage:
 
         await self.until("every worker is ready", ready)
 
+    async def is_known(self, full_name: str) -> bool:
+        """Whether a worker's look for missed failures has found the repository."""
+        return bool(await self.store.known_since([self.github.repository(full_name).id]))
+
     def is_concluded(self, full_name: str) -> bool:
         """Whether GitHub shows an end of everything that was asked of us there."""
         runs = self.github.check_runs(full_name)
@@ -255,6 +259,8 @@ class Stage:
         return self._requests[-1].at if self._requests else 0.0
 
     def _noted(self, call: Call) -> None:
+        if "created" in call.query:  # a look for missed failures asks about every repository: that is no work on any
+            return
         workers = [worker.pid for worker in self.service.workers if worker.returncode is None]
         self._requests.append(Request(time.monotonic(), call.method, call.path, machine.holder(call.port, workers)))
 

@@ -51,6 +51,9 @@ def evidence(checks: int = 1, ids: int = 2, word: str = "tests/test_calc.py::tes
     )
 
 
+COMMENT = ("<!-- selfheal:comment:author -->", "<!-- selfheal:attempt:att_1 -->")
+
+
 def log(iterations: int = 1, text: str = "`<` becomes `<=`", diff: str = "-a < b\n+a <= b") -> ReflectionLog:
     return ReflectionLog(
         diagnosis=Diagnosis("The bound is excluded.", "boundary", 0.8, "model:x"),
@@ -125,7 +128,7 @@ def test_an_unsure_change_is_shown_as_a_question_with_its_doubts_and_the_other_c
         assert "Other changes that pass the same tests" in text
         assert "`<` becomes `!=`" in text
         assert "Is the suspect change right?" in text
-        assert not set(tags(text)) - {publication().comment_marker, "<details>", "<summary>", "</summary>", "</details>"}
+        assert not set(tags(text)) - {*COMMENT, "<details>", "<summary>", "</summary>", "</details>"}
         assert not any(secret in text for secret in SECRETS)
 
 
@@ -155,7 +158,7 @@ def test_outside_text_cannot_act_anywhere_in_the_body() -> None:
         log=replace(log(text=EVIL, diff=EVIL), diagnosis=Diagnosis(EVIL, EVIL, 0.5, EVIL)),
     )
     where = publication(head_branch=EVIL, run_title=EVIL)
-    own = {messages.pull_marker("att_1"), publication().comment_marker, "<code>", "</code>"}
+    own = {messages.pull_marker("att_1"), *COMMENT, "<code>", "</code>"}
     own |= {"<!-- selfheal:receipt  -->", "<details>", "<summary>", "</summary>", "</details>"}
     texts = [
         messages.pull_body(where, evil),
@@ -349,6 +352,12 @@ def test_the_reason_and_next_step_of_the_case_are_told() -> None:
 def test_an_explanation_fits_into_a_check_run() -> None:
     text = messages.no_repair_summary(publication(), no_repair(reason="x" * 10**6, log=log(3000)))
     assert len(text.encode()) < BODY_LIMIT
+    # What is said once nothing is left to do fits too.
+    folded = messages.folded(messages.moved_on("a" * 40, "b" * 40), text)
+    assert text in folded
+    assert len(folded.encode()) <= BODY_LIMIT
+    assert messages.folded(messages.green_now("a" * 40), folded) == folded
+    assert messages.folded(messages.green_now("a" * 40), too_long := "x" * BODY_LIMIT) == too_long
 
 
 def test_configured_secrets_are_hidden_and_not_in_the_repr() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from tests.standins.github.downloads import Downloads
 from tests.standins.github.routing import Answer, Call, Refusal, Routes, not_found
@@ -49,6 +50,7 @@ def routes(shapes: Runs, runner: Runner, downloads: Downloads) -> Routes:
             and wanted.get("status") in (None, run.status, run.conclusion)
             and wanted.get("check_suite_id") in (None, str(run.suite.id))
             and wanted.get("actor") in (None, run.actor.login)
+            and _is_within(run.created, wanted.get("created"))
         ]
         shown = [await shapes.run(call.repository, run) for run in found]
         if wanted.get("exclude_pull_requests") == "true":
@@ -99,3 +101,16 @@ def routes(shapes: Runs, runner: Runner, downloads: Downloads) -> Routes:
         return Answer.of(shapes.workflow(call.repository, workflow_of(call)))
 
     return table
+
+
+def _is_within(created: datetime, asked: str | None) -> bool:
+    """`created` is in the syntax of GitHub's search; only ">=2026-01-31T12:00:00Z" is known here. A rerun keeps a run's time.
+
+    https://docs.github.com/rest/actions/workflow-runs#list-workflow-runs-for-a-repository
+    https://docs.github.com/search-github/getting-started-with-searching-on-github/understanding-the-search-syntax#query-for-dates
+    """
+    if asked is None:
+        return True
+    if not asked.startswith(">="):
+        raise NotImplementedError(f"created={asked}")
+    return created >= datetime.fromisoformat(asked.removeprefix(">="))

@@ -48,6 +48,9 @@ class Description:
         # Here the description inlines an account as Simple User *and* Enterprise; its own component says either.
         listed = document["paths"]["/app/installations"]["get"]["responses"]["200"]["content"]["application/json"]
         listed["schema"]["items"] = {"$ref": "#/components/schemas/installation"}
+        # Here it wants a moment; its own text and the documentation say: a range in the syntax of GitHub's search.
+        # https://docs.github.com/rest/actions/workflow-runs#list-workflow-runs-for-a-repository
+        del document["components"]["parameters"]["created"]["schema"]["format"]
         self._document = _as_json_schema({key: document[key] for key in ("paths", "components")})
         self._registry = jsonschema_rs.Registry([(BASE, self._document)], draft=jsonschema_rs.Draft202012)
         self._validators: dict[tuple[str, ...], Any] = {}

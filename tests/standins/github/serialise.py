@@ -179,7 +179,7 @@ class Serialiser:
             "web_commit_signoff_required": False,
             "created_at": stamp(repository.created),
             "updated_at": stamp(repository.created),
-            "pushed_at": stamp(repository.created),
+            "pushed_at": stamp(repository.pushed),
             "git_url": f"git://{host}/{repository.full_name}.git",
             "ssh_url": f"git@{host}:{repository.full_name}.git",
             "clone_url": f"{self.html(repository)}.git",

@@ -252,6 +252,7 @@ class Repository:
     workflows: dict[str, Workflow] = field(default_factory=dict)
     runs: dict[int, WorkflowRun] = field(default_factory=dict)
     verified: set[str] = field(default_factory=set)  # commits that GitHub signed
+    pushed: datetime = field(default_factory=now)
     ruleset: str = ""  # what a ruleset says of every new branch: "Cannot create ref due to creations being restricted."
     created: datetime = field(default_factory=now)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from tests.standins.github.state import Account, App, Installation, Json, PullRequest, Repository
+from tests.standins.github.state import Account, App, Installation, Json, PullRequest, Repository, now
 
 
 class Listener(Protocol):
@@ -85,6 +85,7 @@ class World:
         ]
 
     async def pushed(self, push: Push) -> None:
+        push.repository.pushed = now()
         for listener in self.listeners:
             await listener.pushed(push)
 
