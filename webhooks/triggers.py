@@ -61,7 +61,9 @@ FAILING: Final = frozenset({"failure", "timed_out"})
 """Conclusions that mean that the code failed. `startup_failure` is a broken workflow file, which a repair never edits;
 `action_required` waits for a person; `cancelled`, `stale`, `skipped` and `neutral` say nothing about the code."""
 
-OWN_BRANCHES: Final = "selfheal/"
+BRANCH_PREFIX: Final = "selfheal/"
+"""Begins the names of Selfheal's branches, unless a setting names another prefix."""
+
 _QUEUE: Final = "gh-readonly-queue/"
 _ACTIONS_SLUG: Final = "github-actions"
 _FORK: Final = Ignored("the head is in a fork, to which Selfheal cannot push", refused=True)
@@ -73,8 +75,20 @@ class Malformed(ValueError):
     """The payload does not match the event's schema; the message names the field."""
 
 
-def decide(event: str, body: bytes, own_app_id: int | None = None) -> tuple[str | None, Decision]:
-    """The payload's action and the decision. Raises `Malformed`."""
+def decide(
+    event: str, body: bytes, own_app_id: int | None = None, branch_prefix: str = BRANCH_PREFIX
+) -> tuple[str | None, Decision]:
+    """The payload's action and the decision. Raises `Malformed`.
+
+    Failures of Selfheal's own branches are ignored, also of those that it made before the prefix was set.
+    """
+    action, decision = _decide(event, body, own_app_id)
+    if isinstance(decision, RepairRequest) and (decision.head_branch or "").startswith((branch_prefix, BRANCH_PREFIX)):
+        return action, Ignored("the branch belongs to Selfheal")
+    return action, decision
+
+
+def _decide(event: str, body: bytes, own_app_id: int | None) -> tuple[str | None, Decision]:
     match event:
         case "workflow_run":
             run = _parse(body, WorkflowRun)
@@ -240,14 +254,12 @@ def _automatic(
     check_run_id: int | None = None,
     check_suite_id: int | None = None,
 ) -> RepairRequest | Ignored:
-    """The request of an automatic trigger; it needs an installation, and a branch of this repository that is not Selfheal's."""
+    """The request of an automatic trigger; it needs an installation, and a branch of this repository."""
     if event.installation is None or event.repository is None:
         return Ignored("the delivery is not from an installation of the App")
     if not branch:
         # GitHub names no branch for a head in a fork.
         return Ignored("no branch of this repository points to this commit (it belongs to a fork, or to a tag)", refused=True)
-    if branch.startswith(OWN_BRANCHES):
-        return Ignored("the branch belongs to Selfheal")
     if branch.startswith(_QUEUE):
         # GitHub deletes it soon, and nobody else may push to it. What fails there is the merge of a green pull request.
         return Ignored("the branch belongs to GitHub's merge queue, where no repair can be pushed")

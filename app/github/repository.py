@@ -18,7 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from app.github.channel import Channel
-from app.github.errors import BranchTaken, Conflict, Invalid, NotFound, TooLarge, Unavailable
+from app.github.errors import BranchTaken, Conflict, Forbidden, Invalid, NotFound, TooLarge, Unavailable
 from app.github.retries import find_or_create
 from app.github.types import (
     CheckReport,
@@ -199,11 +199,15 @@ class Repository:
         return parsed(Object, await self._write("POST", f"{self._path}/git/commits", body, repeatable=True)).sha
 
     async def create_branch(self, branch: str, sha: str) -> None:
-        """Create `branch` at `sha` unless it exists. Raises `BranchTaken` if it points elsewhere."""
+        """Create `branch` at `sha` unless it exists. Raises `BranchTaken` if it points elsewhere, and `Forbidden` or `Invalid`
+        if a rule or a missing permission prevents it."""
 
         async def create() -> str:
             body = {"ref": f"refs/heads/{branch}", "sha": sha}
-            return parsed(Reference, await self._write("POST", f"{self._path}/git/refs", body)).object.sha
+            try:
+                return parsed(Reference, await self._write("POST", f"{self._path}/git/refs", body)).object.sha
+            except NotFound as error:  # the repository was just read, so the token may not do it
+                raise Forbidden(str(error)) from error
 
         head = await find_or_create(lambda: self.branch_head(branch), create, self._channel.retry_policy)
         if head != sha:

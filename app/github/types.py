@@ -28,6 +28,9 @@ PUBLISHING: Mapping[str, Access] = MappingProxyType(
 )
 """Permissions of the token for publishing."""
 
+PUBLISHING_WORKFLOWS: Mapping[str, Access] = MappingProxyType({**PUBLISHING, "workflows": "write"})
+"""Permissions of the token for publishing a branch with other workflow files than the default branch; few Apps have them."""
+
 RERUNNING: Mapping[str, Access] = MappingProxyType({"actions": "write", "metadata": "read"})
 """Permissions of the token for rerunning failed jobs."""
 

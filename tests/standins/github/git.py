@@ -194,6 +194,11 @@ class BareRepository:
     async def is_ancestor(self, old: str, new: str) -> bool:
         return await self.merge_base(old, new) == old
 
+    async def new_commits(self, sha: str) -> list[Commit]:
+        """The ancestors of a commit, and itself, that no branch contains yet."""
+        names = (await self.run("rev-list", sha, "--not", "--branches")).decode().split()
+        return [await self.commit(name) for name in names]
+
     async def count(self, revisions: str) -> int:
         return int(await self.run("rev-list", "--count", "--end-of-options", revisions))
 

@@ -174,6 +174,16 @@ class CommitStatus:
     created: datetime = field(default_factory=now)
 
 
+@dataclass(slots=True)
+class Ruleset:
+    """Active rules for all branches, for which the App has no bypass; patterns are regular expressions, "" for none."""
+
+    restricts_creations: bool = False
+    branch_name: str = ""
+    commit_message: str = ""
+    requires_signatures: bool = False
+
+
 @dataclass(slots=True, eq=False)
 class Step:
     number: int
@@ -252,7 +262,7 @@ class Repository:
     workflows: dict[str, Workflow] = field(default_factory=dict)
     runs: dict[int, WorkflowRun] = field(default_factory=dict)
     verified: set[str] = field(default_factory=set)  # commits that GitHub signed
-    ruleset: str = ""  # what a ruleset says of every new branch: "Cannot create ref due to creations being restricted."
+    ruleset: Ruleset = field(default_factory=Ruleset)
     created: datetime = field(default_factory=now)
 
     @property
