@@ -23,6 +23,7 @@ from webhooks.events import (
     PullLink,
     PullRequest,
     Repository,
+    Status,
     WorkflowRun,
 )
 from webhooks.intake import Decision, Ignored, InstallationChange, PullRequestChange, RepairRequest, RepositoryRef
@@ -61,6 +62,9 @@ FAILING: Final = frozenset({"failure", "timed_out"})
 """Conclusions that mean that the code failed. `startup_failure` is a broken workflow file, which a repair never edits;
 `action_required` waits for a person; `cancelled`, `stale`, `skipped` and `neutral` say nothing about the code."""
 
+FAILING_STATES: Final = frozenset({"failure", "error"})
+"""States of a commit status that mean that the commit failed. Services set `error` if a build could not be finished."""
+
 BRANCH_PREFIX: Final = "selfheal/"
 """Begins the names of Selfheal's branches, unless a setting names another prefix."""
 
@@ -82,13 +86,14 @@ def decide(
 
     Failures of Selfheal's own branches are ignored, also of those that it made before the prefix was set.
     """
-    action, decision = _decide(event, body, own_app_id)
-    if isinstance(decision, RepairRequest) and (decision.head_branch or "").startswith((branch_prefix, BRANCH_PREFIX)):
+    own_branches = (branch_prefix, BRANCH_PREFIX)
+    action, decision = _decide(event, body, own_app_id, own_branches)
+    if isinstance(decision, RepairRequest) and (decision.head_branch or "").startswith(own_branches):
         return action, Ignored("the branch belongs to Selfheal")
     return action, decision
 
 
-def _decide(event: str, body: bytes, own_app_id: int | None) -> tuple[str | None, Decision]:
+def _decide(event: str, body: bytes, own_app_id: int | None, own_branches: tuple[str, ...]) -> tuple[str | None, Decision]:
     match event:
         case "workflow_run":
             run = _parse(body, WorkflowRun)
@@ -99,6 +104,9 @@ def _decide(event: str, body: bytes, own_app_id: int | None) -> tuple[str | None
         case "check_suite":
             suite = _parse(body, CheckSuite)
             return suite.action, on_check_suite(suite, own_app_id)
+        case "status":
+            status = _parse(body, Status)
+            return status.action, on_status(status, own_branches)
         case "issue_comment":
             comment = _parse(body, IssueComment)
             return comment.action, on_issue_comment(comment, own_app_id)
@@ -154,6 +162,22 @@ def on_check_suite(event: CheckSuite, own_app_id: int | None = None) -> RepairRe
     branch = suite.head_branch or _branch_here(event.repository, suite.pull_requests)
     title = suite.app.name if suite.app else None
     return _automatic(event, "check_suite", suite.head_sha, branch, title, check_suite_id=suite.id)
+
+
+def on_status(event: Status, own_branches: tuple[str, ...] = (BRANCH_PREFIX,)) -> RepairRequest | Ignored:
+    """A failing status of a branch's newest commit. Selfheal sets no statuses, and GitHub Actions sets check runs.
+
+    A status is set many times at one commit, by reruns and by every part of a build, so a repetition is no news.
+    """
+    if event.state not in FAILING_STATES:
+        return Ignored(f"the status is {_line(event.state)}")
+    names = [branch.name for branch in event.branches if branch.commit.sha == event.sha]
+    if event.branches and not names:
+        return Ignored("no branch of this repository ends with this commit any more")
+    # Branches that were just made from the default branch, or merged into it, end with the same commit: there it does harm.
+    default = event.repository.default_branch if event.repository is not None else ""
+    names.sort(key=lambda name: (name.startswith((*own_branches, _QUEUE)), name != default))
+    return _automatic(event, "status", event.sha, names[0] if names else None, event.context)
 
 
 def on_issue_comment(event: IssueComment, own_app_id: int | None = None) -> RepairRequest | Ignored:
@@ -245,7 +269,7 @@ def _ignore_check(action: str | None, conclusion: str | None, app: GitHubApp | N
 
 def _automatic(
     event: Payload,
-    source: Literal["workflow_run", "check_run", "check_suite"],
+    source: Literal["workflow_run", "check_run", "check_suite", "status"],
     head_sha: str,
     branch: str | None,
     title: str | None,

@@ -12,7 +12,7 @@ from app.github.channel import AppChannel, InstallationChannel, SharedTransport,
 from app.github.errors import Forbidden, GitHubError, Invalid, NotFound
 from app.github.repository import Repository
 from app.github.retries import RetryPolicy, WritePacer
-from app.github.types import READING, Access, AppFacts, HookDelivery, InstallationFacts, parsed
+from app.github.types import OPTIONAL, READING, Access, AppFacts, HookDelivery, InstallationFacts, parsed
 from webhooks.intake import RepositoryRef
 
 
@@ -20,7 +20,7 @@ class GitHub:
     """One GitHub App. Open it with `async with` (or `close` it): it owns the connections.
 
     A repository's channel has a token for that repository and the requested permissions only, minted at its first request.
-    The channel is shared while it is in use.
+    An installation may lack `OPTIONAL` ones. The channel is shared while it is in use.
     """
 
     def __init__(
@@ -90,18 +90,26 @@ class GitHub:
         if (channel := self._channels.get(key)) is None:
 
             async def mint() -> Token:
-                body = {"permissions": dict(permissions), "repository_ids": [repository_id]}
-                path = f"/app/installations/{installation_id}/access_tokens"
+                least = {name: access for name, access in permissions.items() if name not in OPTIONAL}
                 try:
-                    answer = await self._app.write("POST", path, body, repeatable=True)
-                except Invalid as error:
-                    raise _not_granted(error, permissions) from error
-                return parsed(Token, answer)
+                    return await self._mint(installation_id, repository_id, permissions)
+                except Forbidden:
+                    if least == permissions:
+                        raise
+                    return await self._mint(installation_id, repository_id, least)
 
             pace = self._paces.setdefault(installation_id, WritePacer(self._patience.burst, self._patience.write_interval))
             channel = InstallationChannel(self._wire, pace, mint)
             self._channels[key] = channel
         return channel
+
+    async def _mint(self, installation_id: int, repository_id: int, permissions: Mapping[str, Access]) -> Token:
+        body = {"permissions": dict(permissions), "repository_ids": [repository_id]}
+        path = f"/app/installations/{installation_id}/access_tokens"
+        try:
+            return parsed(Token, await self._app.write("POST", path, body, repeatable=True))
+        except Invalid as error:
+            raise _not_granted(error, permissions) from error
 
 
 def _not_granted(error: Invalid, permissions: Mapping[str, Access]) -> GitHubError:

@@ -26,6 +26,7 @@ from app.github.types import (
     Collaborator,
     Comment,
     Commit,
+    CommitStatus,
     Comparison,
     Encoded,
     Job,
@@ -107,6 +108,14 @@ class Repository:
         checks = [parsed(CheckRun, item) async for item in listing]
         failing = (check for check in checks if check.conclusion in FAILING and not self._is_ours(check.app))
         return tuple(check for check in failing if check.app is None or check.app.slug != ACTIONS)
+
+    async def statuses(self, head_sha: str) -> tuple[CommitStatus, ...] | None:
+        """The newest commit status of each name; None if the installation does not grant to read them."""
+        try:
+            listing = self._channel.listing(f"{self._path}/commits/{head_sha}/status", "statuses")
+            return tuple([parsed(CommitStatus, item) async for item in listing])
+        except Forbidden:
+            return None
 
     async def job_log(self, job_id: int, limit: int) -> str:
         """The log of one job, cut in the middle to `limit` bytes, with a line that says how much is missing.

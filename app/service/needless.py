@@ -62,14 +62,19 @@ async def _is_untouched(pull: PullRequest, repository: Repository) -> bool:
 
 
 async def _green_head(red: str, branch: str, repository: Repository) -> str | None:
-    """The branch's newest commit, if all its workflows passed, and all that failed at the commit `red` are among them."""
+    """The branch's newest commit, if all its workflows and statuses passed, and all that failed at `red` are among them."""
     head = await repository.branch_head(branch)
     if head is None:
         return None
-    runs = await repository.runs(head)
-    failed = {run.workflow_id for run in await repository.failing_runs(red)} if head != red else set[int]()
-    passed = {run.workflow_id for run in runs if run.conclusion == "success"}
-    is_red = any(run.is_pending or run.conclusion in FAILING for run in runs) or await repository.failing_checks(head)
+    runs, statuses = await repository.runs(head), await repository.statuses(head) or ()
+    failed: set[int | str] = set()
+    if head != red:
+        failed |= {run.workflow_id for run in await repository.failing_runs(red)}
+        failed |= {status.name for status in await repository.statuses(red) or () if status.is_failing}
+    passed: set[int | str] = {run.workflow_id for run in runs if run.conclusion == "success"}
+    passed |= {status.name for status in statuses if status.state == "success"}
+    is_red = any(run.is_pending or run.conclusion in FAILING for run in runs)
+    is_red = is_red or any(status.state != "success" for status in statuses) or bool(await repository.failing_checks(head))
     return None if is_red or not passed or failed - passed else head
 
 

@@ -29,6 +29,7 @@ from tests.app.plant import NAME, Plant
 from tests.app.requests import cancel, taken
 from tests.standins.github.state import PullRequest, Ruleset
 from tests.tiers import long_but
+from webhooks.triggers import decide
 
 
 async def test_an_attempt_waits_while_github_is_away(plant: Plant) -> None:
@@ -385,6 +386,21 @@ async def test_the_permission_for_workflow_files_is_used_where_it_is_granted_and
     assert pull.base_branch == "feature"
     granted = ["workflows" in token.actor.permissions for token in plant.github.tokens.known.values()]
     assert granted.count(True) == 1, "asked for once, after GitHub's refusal"
+
+
+async def test_a_failing_status_becomes_a_pull_request(plant: Plant) -> None:
+    sha = await plant.broken()
+    await plant.github.set_status(NAME, sha, "ci/build", "failure", "1 test failed", "https://ci.test/7")
+    (told,) = [delivery for delivery in plant.github.deliveries if delivery.event == "status"]
+    attempt_id = await taken(plant.store, decide("status", told.body, plant.github.app_id)[1])
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.HEALED, attempt.reason
+    (pull,) = plant.github.pull_requests(NAME)
+    assert "- **Failed:** `ci/build` on `main`" in pull.body
+    assert "https://ci.test/7" in pull.body
 
 
 async def healed(plant: Plant) -> PullRequest:

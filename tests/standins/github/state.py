@@ -23,7 +23,7 @@ PERMISSIONS = {
     "pull_requests": "write",
     "statuses": "write",
 }
-EVENTS = ("check_run", "check_suite", "issue_comment", "pull_request", "workflow_run")
+EVENTS = ("check_run", "check_suite", "issue_comment", "pull_request", "status", "workflow_run")
 
 
 def now() -> datetime:
