@@ -136,15 +136,16 @@ async def _app_checks(github: GitHub, settings: Settings) -> AsyncIterator[Check
 def _installed(facts: AppFacts, installations: tuple[InstallationFacts, ...], needed: Mapping[str, Access]) -> list[Check]:
     if not installations:
         return [Check("github", "installations", "warning", "the App is not installed anywhere", f"install it: {facts.url}")]
+    asked = {name: access for name, access in needed.items() if _has(facts.permissions, name, access)}
     problems = []
     for one in installations:
         if one.suspended_at:
             problems.append(Check("github", one.account, "warning", "installation suspended", f"resume it at {one.url}"))
             continue
-        lacks = [f"{name}: {access}" for name, access in sorted(needed.items()) if not _has(one.permissions, name, access)]
-        if lacks and all(_has(facts.permissions, *each.split(": ")) for each in lacks):
-            seen = f"the installation has not accepted {', '.join(lacks)}"
-            worst = max((_severity(each.partition(":")[0]) for each in lacks), key=("warning", "failed").index)
+        lacks = [name for name, access in sorted(asked.items()) if not _has(one.permissions, name, access)]
+        if lacks:
+            seen = f"the installation has not accepted {', '.join(f'{name}: {asked[name]}' for name in lacks)}"
+            worst = max(map(_severity, lacks), key=("warning", "failed").index)
             problems.append(Check("github", one.account, worst, seen, f"accept the new permissions at {one.url}"))
     names = ", ".join(one.account for one in installations[:5])
     return problems or [Check("github", "installations", "ok", f"installed by {names}")]

@@ -89,6 +89,7 @@ async def test_what_apps_of_earlier_versions_lack_is_a_warning(standin: StandIn)
     app.events = tuple(event for event in app.events if event != "status")
     found = await looked(settings_of(standin))
     assert [found[name].status for name in ("permission statuses", "event status")] == ["warning", "warning"]
+    assert found["acme"].seen == "the installation has not accepted checks: write", "statuses: the App asks for none"
     assert "Jenkins" in found["permission statuses"].seen
 
 
