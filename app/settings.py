@@ -23,6 +23,7 @@ from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSou
 from agent.contract.question import Autonomy
 from agent.models.values import is_loopback
 from app.redaction import passwords
+from webhooks.triggers import BRANCH_PREFIX
 
 PREFIX = "SELFHEAL_"
 ENV_FILE = ".env"
@@ -30,6 +31,11 @@ _NO_SETTINGS = ("TEST_", "GUEST", "COMMAND")
 """Prefixes of `SELFHEAL_…` names that are not settings: variables for the tests, and for commands inside a sandbox."""
 
 
+_BRANCHES_OF_PEOPLE = re.compile(  # and of other programs
+    r"main|master|trunk|dev|develop|development|stable|staging|prod|production|releases?|feat|features?|fix|fixes|bug|bugfix|"
+    r"hotfix|hotfixes|chore|docs|tests?|refactor|users?|revert|dependabot|renovate|refs|gh-readonly-queue"
+)
+_BRANCH_PREFIX = re.compile(r"[A-Za-z0-9]+(?:[._/-][A-Za-z0-9]+)*[/-]")
 _PLAIN_URL = re.compile(
     r"(?P<scheme>https?)://(?P<host>\w[\w.-]*|\[[0-9a-f:.]+\])(?::(?P<port>\d{1,5}))?(?:/[!-~]*)?", re.ASCII | re.IGNORECASE
 )
@@ -63,6 +69,11 @@ class Settings(BaseSettings):
     )
     github_webhook_secret_previous: SecretStr | None = Field(
         None, description="Previous webhook secret, still accepted during rotation."
+    )
+    branch_prefix: str = Field(
+        BRANCH_PREFIX,
+        description="Prefix of the names of Selfheal's branches, if a ruleset demands one (`bot/`, `fix/selfheal-`). Failures "
+        "on branches with this prefix start no attempts, so no other branches may have it. Set it for all processes.",
     )
 
     # Storage
@@ -322,6 +333,15 @@ class Settings(BaseSettings):
     @classmethod
     def _is_safe(cls, value: str) -> str:
         return safe_url(value)
+
+    @field_validator("branch_prefix")
+    @classmethod
+    def _begins_branches(cls, value: str) -> str:
+        if len(value) > 40 or not _BRANCH_PREFIX.fullmatch(value) or ".lock/" in value:
+            raise ValueError("must be at most 40 letters, digits, dots, hyphens and slashes, and end with / or -")
+        if _BRANCHES_OF_PEOPLE.fullmatch(value.rstrip("/-").lower()):
+            raise ValueError(f"is a prefix of people's branches; use {value.rstrip('/-')}/selfheal-")
+        return value
 
     @field_validator("redis_url")
     @classmethod

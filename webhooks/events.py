@@ -121,6 +121,24 @@ class CheckRun(Payload, frozen=True, kw_only=True):
     check_run: Check
 
 
+class BranchHead(msgspec.Struct, frozen=True):
+    sha: str | None = None
+
+
+class Branch(msgspec.Struct, frozen=True):
+    name: str
+    commit: BranchHead = BranchHead()
+
+
+class Status(Payload, frozen=True, kw_only=True):
+    """A commit status, of a CI service that sets no check runs."""
+
+    sha: Sha
+    state: str
+    context: str = ""
+    branches: list[Branch] = []  # that contain the commit, at most 10
+
+
 class PullMark(msgspec.Struct, frozen=True):
     """Present if the issue is a pull request."""
 

@@ -23,7 +23,7 @@ class RepositoryRef:
 class RepairRequest:
     """A trigger of an attempt. For a comment, the worker resolves `head_sha` and `head_branch`."""
 
-    source: Literal["workflow_run", "check_run", "check_suite", "comment"]
+    source: Literal["workflow_run", "check_run", "check_suite", "status", "comment"]
     installation_id: int
     repository: RepositoryRef
     head_sha: str | None

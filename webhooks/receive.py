@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from webhooks.intake import Decision, Delivery, Ignored, Intake, NotDurable, PullRequestChange, Receipt, RepairRequest
-from webhooks.triggers import Malformed, decide
+from webhooks.triggers import BRANCH_PREFIX, Malformed, decide
 
 MAX_BYTES: Final = 25 * 1024 * 1024  # GitHub's own cap
 _READ_SECONDS: Final = 10.0  # GitHub closes the connection after that
@@ -45,11 +45,11 @@ class _Refused(Exception):
 class Receiver:
     """The route. `secrets`: the current webhook secret and, during rotation, the previous one; compared in constant time."""
 
-    def __init__(self, secrets: tuple[bytes, ...], own_app_id: int | None) -> None:
+    def __init__(self, secrets: tuple[bytes, ...], own_app_id: int | None, branch_prefix: str = BRANCH_PREFIX) -> None:
         if not secrets or not all(secrets):
             raise ValueError("webhooks need a secret")
         self._secrets = secrets
-        self._own_app_id = own_app_id
+        self._own_app_id, self._branch_prefix = own_app_id, branch_prefix
         self._logged: dict[str, float] = {}  # when a refusal of that kind was last logged
         self._unlogged: Counter[str] = Counter()
 
@@ -113,7 +113,7 @@ class Receiver:
         if media != "application/json":
             raise _Refused(415, "set the webhook's content type to application/json")
         try:
-            action, decision = decide(event, body, self._own_app_id)
+            action, decision = decide(event, body, self._own_app_id, self._branch_prefix)
         except Malformed as error:
             raise _Refused(400, f"the {event} payload is malformed: {error}", "malformed") from error
         return Delivery(guid, event, action, hashlib.sha256(body).hexdigest()), decision

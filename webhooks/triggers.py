@@ -23,6 +23,7 @@ from webhooks.events import (
     PullLink,
     PullRequest,
     Repository,
+    Status,
     WorkflowRun,
 )
 from webhooks.intake import Decision, Ignored, InstallationChange, PullRequestChange, RepairRequest, RepositoryRef
@@ -61,7 +62,12 @@ FAILING: Final = frozenset({"failure", "timed_out"})
 """Conclusions that mean that the code failed. `startup_failure` is a broken workflow file, which a repair never edits;
 `action_required` waits for a person; `cancelled`, `stale`, `skipped` and `neutral` say nothing about the code."""
 
-OWN_BRANCHES: Final = "selfheal/"
+FAILING_STATES: Final = frozenset({"failure", "error"})
+"""States of a commit status that mean that the commit failed. Services set `error` if a build could not be finished."""
+
+BRANCH_PREFIX: Final = "selfheal/"
+"""Begins the names of Selfheal's branches, unless a setting names another prefix."""
+
 _QUEUE: Final = "gh-readonly-queue/"
 _ACTIONS_SLUG: Final = "github-actions"
 _FORK: Final = Ignored("the head is in a fork, to which Selfheal cannot push", refused=True)
@@ -73,8 +79,21 @@ class Malformed(ValueError):
     """The payload does not match the event's schema; the message names the field."""
 
 
-def decide(event: str, body: bytes, own_app_id: int | None = None) -> tuple[str | None, Decision]:
-    """The payload's action and the decision. Raises `Malformed`."""
+def decide(
+    event: str, body: bytes, own_app_id: int | None = None, branch_prefix: str = BRANCH_PREFIX
+) -> tuple[str | None, Decision]:
+    """The payload's action and the decision. Raises `Malformed`.
+
+    Failures of Selfheal's own branches are ignored, also of those that it made before the prefix was set.
+    """
+    own_branches = (branch_prefix, BRANCH_PREFIX)
+    action, decision = _decide(event, body, own_app_id, own_branches)
+    if isinstance(decision, RepairRequest) and (decision.head_branch or "").startswith(own_branches):
+        return action, Ignored("the branch belongs to Selfheal")
+    return action, decision
+
+
+def _decide(event: str, body: bytes, own_app_id: int | None, own_branches: tuple[str, ...]) -> tuple[str | None, Decision]:
     match event:
         case "workflow_run":
             run = _parse(body, WorkflowRun)
@@ -85,6 +104,9 @@ def decide(event: str, body: bytes, own_app_id: int | None = None) -> tuple[str 
         case "check_suite":
             suite = _parse(body, CheckSuite)
             return suite.action, on_check_suite(suite, own_app_id)
+        case "status":
+            status = _parse(body, Status)
+            return status.action, on_status(status, own_branches)
         case "issue_comment":
             comment = _parse(body, IssueComment)
             return comment.action, on_issue_comment(comment, own_app_id)
@@ -140,6 +162,22 @@ def on_check_suite(event: CheckSuite, own_app_id: int | None = None) -> RepairRe
     branch = suite.head_branch or _branch_here(event.repository, suite.pull_requests)
     title = suite.app.name if suite.app else None
     return _automatic(event, "check_suite", suite.head_sha, branch, title, check_suite_id=suite.id)
+
+
+def on_status(event: Status, own_branches: tuple[str, ...] = (BRANCH_PREFIX,)) -> RepairRequest | Ignored:
+    """A failing status of a branch's newest commit. Selfheal sets no statuses, and GitHub Actions sets check runs.
+
+    A status is set many times at one commit, by reruns and by every part of a build, so a repetition is no news.
+    """
+    if event.state not in FAILING_STATES:
+        return Ignored(f"the status is {_line(event.state)}")
+    names = [branch.name for branch in event.branches if branch.commit.sha == event.sha]
+    if event.branches and not names:
+        return Ignored("no branch of this repository ends with this commit any more")
+    # Branches that were just made from the default branch, or merged into it, end with the same commit: there it does harm.
+    default = event.repository.default_branch if event.repository is not None else ""
+    names.sort(key=lambda name: (name.startswith((*own_branches, _QUEUE)), name != default))
+    return _automatic(event, "status", event.sha, names[0] if names else None, event.context)
 
 
 def on_issue_comment(event: IssueComment, own_app_id: int | None = None) -> RepairRequest | Ignored:
@@ -231,7 +269,7 @@ def _ignore_check(action: str | None, conclusion: str | None, app: GitHubApp | N
 
 def _automatic(
     event: Payload,
-    source: Literal["workflow_run", "check_run", "check_suite"],
+    source: Literal["workflow_run", "check_run", "check_suite", "status"],
     head_sha: str,
     branch: str | None,
     title: str | None,
@@ -240,14 +278,12 @@ def _automatic(
     check_run_id: int | None = None,
     check_suite_id: int | None = None,
 ) -> RepairRequest | Ignored:
-    """The request of an automatic trigger; it needs an installation, and a branch of this repository that is not Selfheal's."""
+    """The request of an automatic trigger; it needs an installation, and a branch of this repository."""
     if event.installation is None or event.repository is None:
         return Ignored("the delivery is not from an installation of the App")
     if not branch:
         # GitHub names no branch for a head in a fork.
         return Ignored("no branch of this repository points to this commit (it belongs to a fork, or to a tag)", refused=True)
-    if branch.startswith(OWN_BRANCHES):
-        return Ignored("the branch belongs to Selfheal")
     if branch.startswith(_QUEUE):
         # GitHub deletes it soon, and nobody else may push to it. What fails there is the merge of a green pull request.
         return Ignored("the branch belongs to GitHub's merge queue, where no repair can be pushed")

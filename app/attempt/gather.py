@@ -25,7 +25,7 @@ from app.attempt.last_good import find_last_good
 from app.attempt.tags import newest_tag
 from app.github.errors import Gone, NotFound
 from app.github.repository import Repository
-from app.github.types import Job, PullRequest, WorkflowRun
+from app.github.types import CheckRun, CommitStatus, Job, PullRequest, WorkflowRun
 from app.redaction import redact
 from app.store.values import Attempt
 from webhooks.intake import RepairRequest
@@ -189,13 +189,14 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
             f"The failing step deploys or publishes ({deploying}), so the code is not examined.",
             "Rerun the job once what it needs is there. If the code is at fault, comment `/heal`.",
         )
-    others = await repository.failing_checks(head.sha) if not runs else ()
+    others, unread = await _other_failures(head, repository) if not runs else ((), ())
     hints += [redact(check.text, secrets) for check in others]
     title = ", ".join(run.name for run in runs) or ", ".join(check.name for check in others)
-    url = runs[0].url if runs else next((check.html_url or check.details_url or "" for check in others), "")
+    url = runs[0].url if runs else next((check.url for check in others if check.url), "")
     asked = [pull.base.ref for run in runs for pull in run.pull_requests or () if pull.head.ref == head.branch]
     base = head.base or next(iter(asked), attempt.repository.default_branch)
     good, notes = await find_last_good(head.sha, head.branch, runs, base, repository)
+    notes = (*unread, *notes)
     merge = await _different_merge(merge_sha, head, repository) if merge_sha else None
     if merge:
         jobs = [replace(job, run=replace(job.run, sha=merge)) for job in jobs]
@@ -219,6 +220,16 @@ def _deployments(jobs: Sequence[FailedJob]) -> str:
     """What all the failing steps deploy with; "" if one of them does something else."""
     found = [deployment(job) for job in jobs]
     return ", ".join(dict.fromkeys(words.code(each) for each in found)) if all(found) else ""
+
+
+async def _other_failures(
+    head: HeadCommit, repository: Repository
+) -> tuple[tuple[CheckRun | CommitStatus, ...], tuple[str, ...]]:
+    """What other CI services than GitHub Actions report as failing, and a note for people if GitHub tells only a part of it."""
+    checks, statuses = await repository.failing_checks(head.sha), await repository.statuses(head.sha)
+    if statuses is None:
+        return checks, ("Commit statuses were not read, because the installation does not grant `statuses: read`.",)
+    return (*checks, *(status for status in statuses if status.is_failing)), ()
 
 
 async def _different_merge(sha: str, head: HeadCommit, repository: Repository) -> str | None:

@@ -11,6 +11,7 @@ drops its checkpoints once the attempt can no longer be forked.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -46,11 +47,11 @@ from app.github.errors import (
     UnsafeDownload,
 )
 from app.github.repository import Repository
-from app.github.types import PUBLISHING, READING
+from app.github.types import PUBLISHING, PUBLISHING_WORKFLOWS, READING, Access
 from app.observability import traces
 from app.observability.log import bind_ids
 from app.publish import publish
-from app.publish.messages import BY_HAND, Publication
+from app.publish.messages import Publication, attempt_in, by_hand
 from app.publish.outcomes import OUTCOME_TEXTS
 from app.publish.receipt import FailedJob
 from app.store.leases.claims import QUOTA_NEXT, NotClaimed, Postponed
@@ -60,9 +61,11 @@ from app.store.memories import Embedder
 from app.store.store import Store
 from app.store.values import Attempt, PullRequestRecord
 from sandbox.base import SandboxError, SandboxUnavailable
+from webhooks.triggers import BRANCH_PREFIX
 
 log = structlog.get_logger()
 _RERUN_FIRST = "Rerun the failed jobs."
+_OWN_COMMIT = "The failing commit is a repair of Selfheal's own, which starts no attempt."
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ class Deps:
     rerun: Literal["never", "once"] = "never"  # failed jobs, if the repository does not configure it
     pages_url: str = ""  # where people reach the pages; "": nowhere
     wait_for_runs: float = 0.0  # seconds that an automatic attempt waits for other workflows of its commit
+    branch_prefix: str = BRANCH_PREFIX  # of the repairs' branches
     embedder: Embedder | None = None  # finds memories by meaning, in addition to words
 
 
@@ -167,6 +171,9 @@ async def _run(work: Work) -> None:
         await react(attempt, work.writing, "confused")
         await lease.end(head.outcome, head.reason, head.next_step)
         return
+    if not _is_asked_for(attempt) and await _is_own(work, head):
+        await lease.end(Outcome.REFUSED, _OWN_COMMIT, "Review it, or comment `/heal` on its pull request.", reported=True)
+        return
     await lease.set_head(head.sha, head.branch)
     await react(attempt, work.writing, "eyes")
     publication = publication_of(work.attempt, work.deps.secrets, work.deps.pages_url)
@@ -187,6 +194,8 @@ async def _run(work: Work) -> None:
         tells_author=gathered.configuration.comment_on_pull_request,
         good_sha=next((good.sha for good in gathered.good), ""),
         jobs=tuple(FailedJob(job.workflow_path, job.name, job.failed_step or "") for job in gathered.jobs),
+        branch_prefix=work.deps.branch_prefix,
+        commit_prefix=gathered.configuration.commit_prefix,
     )
     allowance = await lease.reserve(partial(_narrowed, by=gathered.configuration.quota))
     if isinstance(allowance, str):
@@ -207,6 +216,18 @@ async def _run(work: Work) -> None:
             await _publish(work, head, publication, result)
         else:
             await _explain(work, publication, result)
+
+
+async def _is_own(work: Work, head: HeadCommit) -> bool:
+    """Whether the commit is Selfheal's own, wherever its branch is now: automatic repairs of repairs would never end.
+
+    On the branch that it repairs, it is a commit like any other, because a person has merged it.
+    """
+    attempt_id = attempt_in((await work.reading.commit(head.sha)).message)
+    if attempt_id is None:
+        return False
+    repaired = await work.deps.store.attempt(attempt_id)
+    return repaired is None or repaired.head_branch != head.branch
 
 
 async def _gather(work: Work, head: HeadCommit) -> Gathered | NoRepair:
@@ -363,10 +384,10 @@ async def _publish(work: Work, head: HeadCommit, publication: Publication, repai
     try:
         opened = await _open_pull_request(work, head, publication, repair)
     except (Forbidden, Invalid) as error:  # a ruleset, or workflow files that differ from the default branch's
-        refusal = f"{str(error).rstrip('.')}."
+        refusal = f"{(error.said or str(error)).rstrip('.')}."
         await publish.patch(publication, repair, refusal, work.writing)
         reason = f"The repair was verified, but GitHub refuses its pull request: {refusal} The check run shows the patch."
-        await work.lease.end(Outcome.REFUSED, reason, BY_HAND, reported=True)
+        await work.lease.end(Outcome.REFUSED, reason, by_hand(publication, refusal), reported=True)
         return
     if isinstance(opened, NoRepair):
         await _explain(work, publication, opened)
@@ -383,7 +404,7 @@ async def _open_pull_request(
     if (moved := await has_moved(head, work.reading)) is not None:
         return replace(moved, usage=repair.usage, log=repair.log)
     try:
-        published = await publish.pull_request(publication, repair, work.writing)
+        published = await _published(work, publication, repair)
     except Conflict as error:
         reason = f"The repair was verified but could not be published: {error}."
         next_step = "Apply the patch in the log by hand, or push a commit to start a new attempt."
@@ -395,6 +416,17 @@ async def _open_pull_request(
     return PullRequestRecord(published.number, published.branch, published.url, published.state)
 
 
+async def _published(work: Work, publication: Publication, repair: Repair) -> publish.Published | NoRepair:
+    """The published repair. The permission to push workflow files is used only if GitHub refuses the branch without it."""
+    try:
+        return await publish.pull_request(publication, repair, work.writing)
+    except Forbidden as refusal:
+        try:
+            return await publish.pull_request(publication, repair, _writing(work.lease, work.deps, PUBLISHING_WORKFLOWS))
+        except Forbidden:  # the installation does not grant it
+            raise refusal from None
+
+
 async def _explain(work: Work, publication: Publication, result: NoRepair) -> None:
     """Report on GitHub why there is no repair, then end the attempt."""
     await publish.explanation(publication, result, work.writing)
@@ -404,5 +436,9 @@ async def _explain(work: Work, publication: Publication, result: NoRepair) -> No
 def _work(lease: Lease, deps: Deps) -> Work:
     attempt = lease.attempt
     reading = deps.github.repository(attempt.installation_id, attempt.repository, READING)
-    writing = deps.github.repository(attempt.installation_id, attempt.repository, PUBLISHING, fence=lease.check)
-    return Work(lease, reading, writing, deps)
+    return Work(lease, reading, _writing(lease, deps, PUBLISHING), deps)
+
+
+def _writing(lease: Lease, deps: Deps, permissions: Mapping[str, Access]) -> Repository:
+    attempt = lease.attempt
+    return deps.github.repository(attempt.installation_id, attempt.repository, permissions, fence=lease.check)

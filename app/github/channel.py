@@ -330,8 +330,15 @@ def _of_answer(response: httpx.Response, what: str) -> GitHubError:
     except ValueError:
         answer = None
     fields = answer if isinstance(answer, dict) else {}
-    message = str(fields.get("message", ""))[:300]
-    text = f"{what}: {response.status_code} {message}".rstrip()
+    # The first line names the kind of error ("Repository rule violations found"), the others name what is wrong.
+    kind, *wrong = [line.strip() for line in str(fields.get("message", ""))[:600].splitlines() if line.strip()] or [""]
+    message = f"{kind}: {' '.join(wrong)}" if wrong else kind
+    error = _of_message(response, fields, message, f"{what}: {response.status_code} {message}".rstrip())
+    error.said = "; ".join([message, *error.reasons]) if isinstance(error, Invalid) else message
+    return error
+
+
+def _of_message(response: httpx.Response, fields: dict[str, Any], message: str, text: str) -> GitHubError:
     if response.status_code == 429 or (response.status_code == 403 and "secondary rate limit" in message.lower()):
         # Without a `retry-after` header GitHub asks for at least a minute.
         return RateLimited(text, 60.0)

@@ -9,10 +9,20 @@ from typing import Self
 from weakref import WeakValueDictionary
 
 from app.github.channel import AppChannel, InstallationChannel, SharedTransport, Token
-from app.github.errors import Forbidden, GitHubError, Invalid, NotFound
+from app.github.errors import Forbidden, Invalid, NotFound
 from app.github.repository import Repository
 from app.github.retries import RetryPolicy, WritePacer
-from app.github.types import LISTING, READING, Access, AppFacts, HookDelivery, InstallationFacts, InstalledRepository, parsed
+from app.github.types import (
+    LISTING,
+    OPTIONAL,
+    READING,
+    Access,
+    AppFacts,
+    HookDelivery,
+    InstallationFacts,
+    InstalledRepository,
+    parsed,
+)
 from webhooks.intake import RepositoryRef
 
 
@@ -20,7 +30,8 @@ class GitHub:
     """One GitHub App. Open it with `async with` (or `close` it): it owns the connections.
 
     A repository's channel has a token for that repository and the requested permissions only, minted at its first request.
-    The channel is shared while it is in use. Only `repositories` uses a token for all of an installation.
+    An installation may lack `OPTIONAL` ones. The channel is shared while it is in use. Only `repositories` uses a token for all
+    of an installation.
     """
 
     def __init__(
@@ -106,27 +117,44 @@ class GitHub:
         if (channel := self._channels.get(key)) is None:
 
             async def mint() -> Token:
-                named = "repository_ids" if isinstance(repository, int) else "repositories"
-                only = {} if repository is None else {named: [repository]}
-                body = {"permissions": dict(permissions), **only}
-                path = f"/app/installations/{installation_id}/access_tokens"
                 try:
-                    answer = await self._app.write("POST", path, body, repeatable=True)
+                    return await self._mint(installation_id, repository, permissions)
                 except Invalid as error:
-                    raise _not_granted(error, permissions) from error
-                return parsed(Token, answer)
+                    if not error.says("permissions requested are not granted"):
+                        raise
+                lacking = await self._lacking(installation_id, permissions)
+                if not lacking or not lacking.keys() <= OPTIONAL:
+                    names = _named(lacking or permissions)
+                    raise Forbidden(f"the installation does not grant {names}", names)
+                least = {name: access for name, access in permissions.items() if name not in lacking}
+                return await self._mint(installation_id, repository, least)
 
             pace = self._paces.setdefault(installation_id, WritePacer(self._patience.burst, self._patience.write_interval))
             channel = InstallationChannel(self._wire, pace, mint)
             self._channels[key] = channel
         return channel
 
+    async def _mint(self, installation_id: int, repository: int | str | None, permissions: Mapping[str, Access]) -> Token:
+        """GitHub answers 422 for a missing permission (`Invalid`), and for a repository that the App cannot see (`NotFound`)."""
+        named = "repository_ids" if isinstance(repository, int) else "repositories"
+        body = {"permissions": dict(permissions), **({} if repository is None else {named: [repository]})}
+        path = f"/app/installations/{installation_id}/access_tokens"
+        try:
+            return parsed(Token, await self._app.write("POST", path, body, repeatable=True))
+        except Invalid as error:
+            if error.says("does not exist or is not accessible"):
+                raise NotFound(str(error)) from error
+            raise
 
-def _not_granted(error: Invalid, permissions: Mapping[str, Access]) -> GitHubError:
-    """GitHub answers 422 both for a missing permission and for a repository that the App cannot see."""
-    if error.says("permissions requested are not granted"):
-        asked = ", ".join(f"{name}={access}" for name, access in sorted(permissions.items()))
-        return Forbidden(f"the installation does not grant all of {asked}", asked)
-    if error.says("does not exist or is not accessible"):
-        return NotFound(str(error))
-    return error
+    async def _lacking(self, installation_id: int, permissions: Mapping[str, Access]) -> Mapping[str, Access]:
+        """Those of the permissions that the installation does not grant."""
+        facts = parsed(InstallationFacts, await self._app.get(f"/app/installations/{installation_id}"))
+        return {
+            name: access
+            for name, access in permissions.items()
+            if facts.permissions.get(name) not in (access, "write", "admin")
+        }
+
+
+def _named(permissions: Mapping[str, Access]) -> str:
+    return ", ".join(f"{name}={access}" for name, access in sorted(permissions.items()))

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 
 class GitHubError(Exception):
-    """Base of all; `str(error)` is one line without secrets."""
+    """Base of all; `str(error)` is one line without secrets. `said`: GitHub's own words on one line, or ""."""
+
+    said = ""
 
 
 class NotFound(GitHubError):

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import msgspec
 
 from app.github.channel import Channel
-from app.github.errors import BranchTaken, Conflict, Invalid, NotFound, TooLarge, Unavailable
+from app.github.errors import BranchTaken, Conflict, Forbidden, Invalid, NotFound, TooLarge, Unavailable
 from app.github.retries import find_or_create
 from app.github.types import (
     CheckReport,
@@ -27,6 +27,7 @@ from app.github.types import (
     Collaborator,
     Comment,
     Commit,
+    CommitStatus,
     Comparison,
     Encoded,
     Job,
@@ -130,6 +131,14 @@ class Repository:
         checks = [parsed(CheckRun, item) async for item in listing]
         failing = (check for check in checks if check.conclusion in FAILING and not self._is_ours(check.app))
         return tuple(check for check in failing if check.app is None or check.app.slug != ACTIONS)
+
+    async def statuses(self, head_sha: str) -> tuple[CommitStatus, ...] | None:
+        """The newest commit status of each name; None if the installation does not grant to read them."""
+        try:
+            listing = self._channel.listing(f"{self._path}/commits/{head_sha}/status", "statuses")
+            return tuple([parsed(CommitStatus, item) async for item in listing])
+        except Forbidden:
+            return None
 
     async def job_log(self, job_id: int, limit: int) -> str:
         """The log of one job, cut in the middle to `limit` bytes, with a line that says how much is missing.
@@ -238,11 +247,15 @@ class Repository:
         return parsed(Object, await self._write("POST", f"{self._path}/git/commits", body, repeatable=True)).sha
 
     async def create_branch(self, branch: str, sha: str) -> None:
-        """Create `branch` at `sha` unless it exists. Raises `BranchTaken` if it points elsewhere."""
+        """Create `branch` at `sha` unless it exists. Raises `BranchTaken` if it points elsewhere, and `Forbidden` or `Invalid`
+        if a rule or a missing permission prevents it."""
 
         async def create() -> str:
             body = {"ref": f"refs/heads/{branch}", "sha": sha}
-            return parsed(Reference, await self._write("POST", f"{self._path}/git/refs", body)).object.sha
+            try:
+                return parsed(Reference, await self._write("POST", f"{self._path}/git/refs", body)).object.sha
+            except NotFound as error:  # the repository was just read, so the token may not do it
+                raise Forbidden(str(error)) from error
 
         head = await find_or_create(lambda: self.branch_head(branch), create, self._channel.retry_policy)
         if head != sha:

@@ -12,16 +12,19 @@ import msgspec
 
 from app.github.errors import Unavailable
 from webhooks.events import Account, GitHubApp, Minimal, Repository, Run, Side
-from webhooks.triggers import FAILING
+from webhooks.triggers import FAILING, FAILING_STATES
 
 Access = Literal["read", "write"]
 MOST_COMPARED = 300  # files that GitHub lists of one comparison
 T = TypeVar("T")
 
 READING: Mapping[str, Access] = MappingProxyType(
-    {"actions": "read", "checks": "read", "contents": "read", "metadata": "read", "pull_requests": "read"}
+    {"actions": "read", "checks": "read", "contents": "read", "metadata": "read", "pull_requests": "read", "statuses": "read"}
 )
 """Permissions of the token for reading."""
+
+OPTIONAL = frozenset({"statuses"})
+"""Permissions without which a token is asked for if an installation does not grant them: they came later."""
 
 PUBLISHING: Mapping[str, Access] = MappingProxyType(
     {"checks": "write", "contents": "write", "issues": "write", "metadata": "read", "pull_requests": "write"}
@@ -30,6 +33,9 @@ PUBLISHING: Mapping[str, Access] = MappingProxyType(
 
 LISTING: Mapping[str, Access] = MappingProxyType({"actions": "read", "contents": "read", "metadata": "read"})
 """Permissions of the token for the failing runs of all repositories of an installation."""
+
+PUBLISHING_WORKFLOWS: Mapping[str, Access] = MappingProxyType({**PUBLISHING, "workflows": "write"})
+"""Permissions of the token for publishing a branch with other workflow files than the default branch; few Apps have them."""
 
 RERUNNING: Mapping[str, Access] = MappingProxyType({"actions": "write", "metadata": "read"})
 """Permissions of the token for rerunning failed jobs."""
@@ -216,6 +222,33 @@ class CheckRun(msgspec.Struct, frozen=True):
         """Its name, App, title and summary."""
         app, output = self.app or GitHubApp(), self.output or CheckOutput()
         return f"{self.name} ({app.slug or ''}): {output.title or ''}\n{output.summary or ''}"
+
+    @property
+    def url(self) -> str:
+        """For people; "" if there is none."""
+        return self.html_url or self.details_url or ""
+
+
+class CommitStatus(msgspec.Struct, frozen=True, rename={"name": "context", "target": "target_url"}):
+    """The newest report under one name by a CI service that sets no check runs."""
+
+    name: str
+    state: str  # "error", "failure", "pending", "success"
+    description: str | None = None
+    target: str | None = None  # URL for people
+
+    @property
+    def is_failing(self) -> bool:
+        return self.state in FAILING_STATES
+
+    @property
+    def text(self) -> str:
+        """Its name and description."""
+        return f"{self.name}: {self.description or ''}"
+
+    @property
+    def url(self) -> str:
+        return self.target or ""
 
 
 class Object(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ Pure functions of values; all untrusted text goes through a `Quoter`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -20,6 +21,7 @@ from app.publish.markdown import Quoter, link, shortened, uncommanded
 from app.publish.outcomes import OUTCOME_TEXTS, said
 from app.publish.proof import headline, log_markdown, size, spent, tried_markdown
 from app.publish.receipt import FailedJob, Receipt
+from webhooks.triggers import BRANCH_PREFIX
 
 BODY_LIMIT = 65_536
 """In bytes. GitHub counts characters, so its limit is never stricter."""
@@ -29,7 +31,21 @@ _TRAILER = "Selfheal-Attempt: "  # begins the last line of Selfheal's commit mes
 _SUBJECT = 72  # characters of a pull request's title and of a commit's first line
 _ASKED_DIFF = 12_000  # characters of a diff to approve; the command line shows all of it
 _PATCH = 30_000  # characters of a diff that people apply by hand
-BY_HAND = "Review the diff, and apply it with `git apply`. To get pull requests, allow branches named `selfheal/…` for the App."
+_REMEDIES = (  # words in a refusal by GitHub, and what has to be changed then
+    (
+        "commit message",
+        "set `commit_prefix` in `.github/selfheal.yml` to what the rule demands, or let the App bypass the ruleset",
+    ),
+    ("branch name", "allow branches named `{}…` in the ruleset, or ask the operator to set another `SELFHEAL_BRANCH_PREFIX`"),
+    (
+        "not accessible by integration|not found|`workflows` permission",
+        (
+            "grant the App the permission Workflows (read and write), and accept it in the installation: this branch has other "
+            "workflow files than the default branch"
+        ),
+    ),
+    ("", "let the App bypass the rule for branches named `{}…` (Settings → Rules → Rulesets)"),
+)
 _LINES = 26  # of a diff at the top of a pull request, with its headers
 _NOTES = 10  # differences from CI
 _BROKEN = (4_000, 1_500)  # characters of the diff of what broke the tests: in the check run, in a comment
@@ -55,6 +71,8 @@ class Publication:
     page_url: str = ""  # of the attempt, if people can reach the pages
     good_sha: str = ""  # of the last good commit, if it is known
     jobs: tuple[FailedJob, ...] = ()
+    branch_prefix: str = BRANCH_PREFIX  # of the repair's branch
+    commit_prefix: str = ""  # of the repair's commit and pull request, if the repository demands one
     answered: str = ""  # when a person last answered a question, which starts a new check run
     secrets: tuple[str, ...] = field(default=(), repr=False)  # this installation's secrets, to redact
 
@@ -78,8 +96,14 @@ def quota_marker(day: date) -> str:
     return f"<!-- selfheal:quota:{day} -->"
 
 
+def attempt_in(commit_message: str) -> str | None:
+    """The id of the attempt whose repair a commit is; None if Selfheal did not write the message."""
+    last = commit_message.rstrip().rpartition("\n")[2]
+    return last.removeprefix(_TRAILER).strip() if last.startswith(_TRAILER) else None
+
+
 def is_ours(commit_message: str) -> bool:
-    return commit_message.rstrip().rpartition("\n")[2].startswith(_TRAILER)
+    return attempt_in(commit_message) is not None
 
 
 def quoter(publication: Publication) -> Quoter:
@@ -91,7 +115,7 @@ def title(publication: Publication, repair: Repair) -> str:
     quote = quoter(publication)
     what = quote.line(headline(repair), 500) or "make the failing checks pass"
     whose = f"#{publication.pull_number}" if publication.pull_number is not None else "CI"
-    return shortened(f"Heal {whose}: {what}", _SUBJECT)
+    return shortened(f"{publication.commit_prefix} Heal {whose}: {what}".strip(), _SUBJECT)
 
 
 def commit_message(publication: Publication, repair: Repair) -> str:
@@ -254,6 +278,12 @@ def receipt_summary(publication: Publication, repair: Repair, pull_url: str) -> 
     return "\n\n".join(parts)
 
 
+def by_hand(publication: Publication, refusal: str) -> str:
+    """The next step if GitHub refuses the pull request of a verified repair: what to change in rules or settings."""
+    remedy = next(remedy for said, remedy in _REMEDIES if re.search(said, refusal, re.IGNORECASE))
+    return f"Review the diff, and apply it with `git apply`. To get pull requests, {remedy.format(publication.branch_prefix)}."
+
+
 def patch_summary(publication: Publication, repair: Repair, refusal: str) -> str:
     """A verified repair whose branch or pull request GitHub refuses, with its whole diff if that fits."""
     quote = quoter(publication)
@@ -262,7 +292,7 @@ def patch_summary(publication: Publication, repair: Repair, refusal: str) -> str
         _summary(publication, repair, quote),
         quote.fence(diff(repair.edits), _PATCH, "diff"),
         proof.table(repair.evidence, quote),
-        f"**Next:** {BY_HAND}",
+        f"**Next:** {by_hand(publication, refusal)}",
     ]
     return "\n\n".join(parts)
 
@@ -275,7 +305,7 @@ def patch_comment(publication: Publication, repair: Repair, refusal: str) -> str
         f"{OUTCOME_TEXTS[Outcome.HEALED].sentence} GitHub refuses its pull request: {quote.prose(refusal, 600)}",
         quote.fence(diff(repair.edits), _PATCH, "diff"),
         f"**Confidence:** {proof.sureness(repair)}.",
-        f"**Next:** {BY_HAND}",
+        f"**Next:** {by_hand(publication, refusal)}",
     ]
     return uncommanded("\n\n".join(parts))
 

@@ -25,7 +25,6 @@ from app.publish.messages import Publication
 from app.publish.outcomes import OUTCOME_TEXTS
 from app.publish.proof import in_one_line
 from app.redaction import holds_secret, no_plain_words
-from webhooks.triggers import OWN_BRANCHES
 
 LABEL = "selfheal"  # lets people filter for our pull requests
 
@@ -146,10 +145,10 @@ async def quota_refusal(pull_number: int, refusal: str, day: date, repository: R
 
 
 def branch_name(publication: Publication, number: int = 1) -> str:
-    """`selfheal/<branch>-<short sha>`, with `-<number>` for a later attempt if the first name is taken."""
+    """`<prefix><branch>-<short sha>`, with `-<number>` for a later attempt if the first name is taken."""
     slug = re.sub(r"[^A-Za-z0-9]+", "-", publication.head_branch).strip("-").lower()[:40].rstrip("-") or "branch"
     suffix = f"-{number}" if number > 1 else ""
-    return f"{OWN_BRANCHES}{slug}-{publication.head_sha[:8]}{suffix}"
+    return f"{publication.branch_prefix}{slug}-{publication.head_sha[:8]}{suffix}"
 
 
 def _leaking_path(publication: Publication, repair: Repair) -> str | None:

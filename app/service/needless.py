@@ -98,19 +98,23 @@ async def _why_outdated(attempt: Attempt, repository: Repository) -> str | None:
     head = await repository.branch_head(attempt.head_branch)
     if head != attempt.head_sha:
         return messages.moved_on(attempt.head_sha, head)
-    # Without a run, it is not known which check of another CI service has to pass.
-    has_runs = any(request.run_id is not None for request in attempt.requests)
-    return messages.green_now(head) if has_runs and await _is_green(attempt, head, repository) else None
+    # For check runs of another CI service, it is not known which of them has to pass.
+    is_known = any(request.run_id is not None or request.source == "status" for request in attempt.requests)
+    return messages.green_now(head) if is_known and await _is_green(attempt, head, repository) else None
 
 
 async def _is_green(attempt: Attempt, head: str, repository: Repository) -> bool:
-    """Whether all workflows passed at the branch's newest commit, and all that failed at the attempt's are among them."""
-    runs = await repository.runs(head)
-    earlier = runs if head == attempt.head_sha else await repository.runs(attempt.head_sha or "")
+    """Whether all CI passed at the branch's newest commit, and all that failed at the attempt's is a part of it."""
+    runs, statuses = await repository.runs(head), await repository.statuses(head) or ()
     seen = {request.run_id for request in attempt.requests}
-    failed = {run.workflow_id for run in earlier if run.conclusion in FAILING or run.id in seen}
-    passed = {run.workflow_id for run in runs if run.conclusion == "success"}
-    is_red = any(run.is_pending or run.conclusion in FAILING for run in runs) or await repository.failing_checks(head)
+    earlier = runs if head == attempt.head_sha else await repository.runs(attempt.head_sha or "")
+    failed: set[int | str] = {run.workflow_id for run in earlier if run.conclusion in FAILING or run.id in seen}
+    if head != attempt.head_sha:
+        failed |= {status.name for status in await repository.statuses(attempt.head_sha or "") or () if status.is_failing}
+    passed: set[int | str] = {run.workflow_id for run in runs if run.conclusion == "success"}
+    passed |= {status.name for status in statuses if status.state == "success"}
+    is_red = any(run.is_pending or run.conclusion in FAILING for run in runs)
+    is_red = is_red or any(status.state != "success" for status in statuses) or bool(await repository.failing_checks(head))
     return bool(passed) and not is_red and not failed - passed
 
 

@@ -217,6 +217,7 @@ async def open_jobs(settings: Settings, store: Store, queue: Queue) -> AsyncIter
             secrets=settings.secrets,
             rerun=settings.rerun_flaky,
             pages_url=settings.pages_url,
+            branch_prefix=settings.branch_prefix,
             wait_for_runs=settings.wait_for_runs_seconds,
             embedder=embedder_of(settings, models),
         )

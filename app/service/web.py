@@ -65,6 +65,7 @@ def create_webhooks(settings: Settings) -> ASGIApp:
         Receiver(
             secrets=tuple(secret.get_secret_value().encode() for secret in secrets if secret and secret.get_secret_value()),
             own_app_id=settings.github_app_id,
+            branch_prefix=settings.branch_prefix,
         )
     )
 

@@ -36,6 +36,25 @@ def test_a_wrong_value_is_one_line_that_names_the_setting(
     assert str(error.value) == line
 
 
+@pytest.mark.parametrize("prefix", ["selfheal/", "bot/", "bot-", "fix/selfheal-", "bots/ci.1/"])
+def test_branch_prefixes(prefix: str) -> None:
+    assert load(branch_prefix=prefix).branch_prefix == prefix
+
+
+@pytest.mark.parametrize(
+    "prefix", ["bot", "/", "-", "-bot/", "bot//", "a..b/", "a.lock/", "b ot/", "bot/\n", "@{/", "refs/heads", "x" * 40 + "/"]
+)
+def test_what_begins_no_branch_is_refused(prefix: str) -> None:
+    with pytest.raises(SettingsError, match="SELFHEAL_BRANCH_PREFIX must be at most 40 letters"):
+        load(branch_prefix=prefix)
+
+
+@pytest.mark.parametrize("prefix", ["main-", "main/", "Feature/", "fix-", "dependabot/", "gh-readonly-queue/"])
+def test_a_prefix_of_peoples_branches_is_refused_with_another(prefix: str) -> None:
+    with pytest.raises(SettingsError, match=r"is a prefix of people's branches; use .*/selfheal-"):
+        load(branch_prefix=prefix)
+
+
 def test_a_wrong_secret_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELFHEAL_REDIS_URL", "https://:hunter2@host")
     with pytest.raises(SettingsError) as error:

@@ -35,7 +35,7 @@ from sandbox.local import LocalSandboxes
 from tests.fuzz import mutate
 from tests.fuzz.target import Attempt, Target
 from tests.sandbox.conftest import chunks, tarball
-from tests.webhooks.test_triggers import CHECK, COMMENT, PULL, RUN, SUITE
+from tests.webhooks.test_triggers import CHECK, COMMENT, PULL, RUN, STATUS, SUITE
 
 # Makes a tree as its input says, below its working folder; what a kernel or a limit refuses is left out.
 GROW = """
@@ -282,8 +282,8 @@ archives = Target("archives", _archive, _unpacking)
 
 _INSTALLATION = {"action": "created", "installation": {"id": 1, "account": {"login": "a"}, "permissions": {"checks": "write"}}, "repositories": [{"id": 7, "full_name": "a/b"}]}  # fmt: skip
 _EVENTS: tuple[tuple[str, Any], ...] = (
-    ("workflow_run", RUN), ("check_run", CHECK), ("check_suite", SUITE), ("issue_comment", COMMENT), ("pull_request", PULL),
-    ("installation", _INSTALLATION), ("installation_repositories", _INSTALLATION), ("ping", {"zen": "x"}), ("star", {"action": "created"}),
+    ("workflow_run", RUN), ("check_run", CHECK), ("check_suite", SUITE), ("status", STATUS), ("issue_comment", COMMENT),
+    ("pull_request", PULL), ("installation", _INSTALLATION), ("installation_repositories", _INSTALLATION), ("ping", {"zen": "x"}), ("star", {"action": "created"}),
 )  # fmt: skip
 _SECRET = b"hush"
 _ANSWERS = (202, 400, 401, 413, 415)

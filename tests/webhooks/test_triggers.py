@@ -47,6 +47,16 @@ SUITE = BASE | {
         "pull_requests": [],
     },
 }
+STATUS = BASE | {
+    "id": 4,
+    "sha": "a" * 40,
+    "state": "failure",
+    "context": "continuous-integration/jenkins",
+    "branches": [
+        {"name": "behind", "commit": {"sha": "b" * 40}},
+        {"name": "topic", "commit": {"sha": "a" * 40}},
+    ],
+}
 COMMENT = BASE | {
     "action": "created",
     "issue": {"number": 3, "state": "open", "pull_request": {"url": "https://api.github.com/x"}},
@@ -126,6 +136,51 @@ def test_failing_checks_of_other_ci_services_ask_for_an_attempt(event: str, payl
     assert (request.check_run_id, request.check_suite_id) == ((2, None) if event == "check_run" else (None, 3))
 
 
+@pytest.mark.parametrize("state", ["failure", "error"])
+def test_a_failing_status_of_a_branchs_newest_commit_asks_for_an_attempt(state: str) -> None:
+    request = decided("status", changed(STATUS, "state", state))
+    assert isinstance(request, RepairRequest)
+    assert (request.source, request.head_sha, request.head_branch) == ("status", "a" * 40, "topic")
+    assert request.title == "continuous-integration/jenkins"
+    assert not request.is_news, "a status is set again and again"
+
+
+def heads(*names: str) -> list[dict[str, Any]]:
+    return [{"name": name, "commit": {"sha": "a" * 40}} for name in names]
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen"),
+    [
+        (["fresh", "trunk"], "trunk"),
+        (["selfheal/trunk-1", "topic"], "topic"),
+        (["gh-readonly-queue/trunk/pr-3-0123abc", "topic"], "topic"),
+        (["one", "other"], "one"),
+    ],
+)
+def test_of_several_branches_with_the_commit_the_one_where_it_does_harm_is_healed(names: list[str], chosen: str) -> None:
+    assert decided("status", changed(STATUS, "branches", heads(*names))).head_branch == chosen
+
+
+@pytest.mark.parametrize(("branches", "is_refused"), [([], True), ([{"name": "on", "commit": {"sha": "b" * 40}}], False)])
+def test_a_status_of_a_fork_is_refused_and_one_of_an_old_commit_is_ignored(
+    branches: list[dict[str, Any]], is_refused: bool
+) -> None:
+    ignored = decided("status", changed(STATUS, "branches", branches))
+    assert isinstance(ignored, Ignored)
+    assert "no branch of this repository" in ignored.reason
+    assert ignored.refused is is_refused
+
+
+@pytest.mark.parametrize(("event", "path"), [("workflow_run", "workflow_run.head_branch"), ("status", "branches")])
+def test_branches_of_the_set_prefix_and_of_the_default_one_are_ours(event: str, path: str) -> None:
+    payload = RUN if event == "workflow_run" else STATUS
+    for branch, is_ours in (("bot/trunk-1", True), ("selfheal/trunk-1", True), ("bots/x", False)):
+        named = changed(payload, path, branch if event == "workflow_run" else heads(branch))
+        decision = decide(event, json.dumps(named).encode(), APP, "bot/")[1]
+        assert isinstance(decision, Ignored) is is_ours, branch
+
+
 @pytest.mark.parametrize(("event", "payload"), [("check_run", CHECK), ("check_suite", SUITE)])
 def test_a_person_who_reruns_our_check_asks_for_a_further_attempt(event: str, payload: dict[str, Any]) -> None:
     pressed = changed(changed(payload, "action", "rerequested"), f"{event}.app", {"id": APP, "slug": "selfheal"})
@@ -165,6 +220,9 @@ def test_forks_are_refused_visibly(event: str, payload: dict[str, Any]) -> None:
         ("workflow_run", changed(RUN, "installation", None)),
         ("check_run", changed(CHECK, "check_run.check_suite.head_branch", "selfheal/fix-1")),
         ("check_run", changed(CHECK, "action", "rerequested")),
+        ("status", changed(STATUS, "state", "pending")),
+        ("status", changed(STATUS, "state", "success")),
+        ("status", changed(STATUS, "installation", None)),
         ("issue_comment", changed(COMMENT, "action", "edited")),
         ("issue_comment", changed(COMMENT, "comment.body", "nice")),
         ("issue_comment", changed(COMMENT, "comment.body", None)),
@@ -260,7 +318,7 @@ def test_every_public_example_payload_is_decided() -> None:
             decision = decide(group["name"], json.dumps(example).encode(), APP)[1]
             assert isinstance(decision, RepairRequest | Ignored | InstallationChange | PullRequestChange)
             seen.add(group["name"])
-    handled = {"ping", "workflow_run", "check_suite", "check_run", "issue_comment", "pull_request"}
+    handled = {"ping", "workflow_run", "check_suite", "check_run", "status", "issue_comment", "pull_request"}
     assert seen >= handled | {"installation", "installation_repositories"}
 
 

@@ -28,6 +28,8 @@ _A_PENNY = 0.01  # US dollars
 _Text = Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
+_Prefix = Annotated[str, StringConstraints(max_length=30, strip_whitespace=True, pattern=r"^([\w\[(][\w \[\]().:!/-]*)?$")]
+
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -106,6 +108,7 @@ class Configuration(_Strict):
     branches: Selection = Selection()
     workflows: Selection = Selection()  # by the name or the file
     comment_on_pull_request: bool = True  # tell the author of a pull request that broke, without a `/heal`
+    commit_prefix: _Prefix = ""  # of the subjects of repairs' commits, and of the titles of their pull requests
     rerun: Literal["never", "once"] | None = None  # of failed jobs that are flaky; None: the operator's setting
     guidance: Annotated[str, StringConstraints(max_length=2000, strip_whitespace=True)] = ""  # for the model, quoted as data
 

@@ -10,13 +10,13 @@ import httpx
 
 from agent.models.values import is_loopback
 from app.assembly import github_of
-from app.cli.doctor.checks import Check
+from app.cli.doctor.checks import Check, Status
 from app.clock import Clock
 from app.github.client import GitHub
 from app.github.download_address import has_proxy, requests_for
 from app.github.errors import BadCredentials, GitHubError, NotFound, Unavailable, UnsafeDownload
 from app.github.retries import RetryPolicy
-from app.github.types import PUBLISHING, READING, RERUNNING, Access, AppFacts, InstallationFacts
+from app.github.types import OPTIONAL, PUBLISHING, READING, RERUNNING, Access, AppFacts, InstallationFacts
 from app.settings import PREFIX, Settings, SettingsError
 
 PATIENCE = RetryPolicy(tries=2, first_delay=0.2, longest_delay=0.5, longest_rate_limit=1.0, timeout=6.0)
@@ -29,6 +29,7 @@ CONSEQUENCES: Mapping[str, str] = {
     "issues": "cannot comment, so nobody learns why there is no repair",
     "metadata": "cannot see the repository",
     "pull_requests": "cannot open pull requests",
+    "statuses": "cannot see failures of CI services that set commit statuses, such as Jenkins",
 }
 EVENTS: Mapping[str, str] = {
     "workflow_run": "failing GitHub Actions workflows go unnoticed",
@@ -36,7 +37,12 @@ EVENTS: Mapping[str, str] = {
     "check_suite": "failures of other CI services go unnoticed",
     "issue_comment": "commands in comments, such as /heal, are ignored",
     "pull_request": "merged and closed pull requests are not recorded",
+    "status": "failures of CI services that set commit statuses go unnoticed",
 }
+_LATER = {*OPTIONAL, "status"}  # Apps made for earlier versions lack these, and work without them
+_NO_WORKFLOWS = (
+    "without workflows write, a repair of a branch with other workflow files than the default branch is only a patch"
+)
 _LEVELS = ("none", "read", "write", "admin")
 
 
@@ -112,13 +118,15 @@ async def _app_checks(github: GitHub, settings: Settings) -> AsyncIterator[Check
     missing = [(name, access) for name, access in needed.items() if not _has(facts.permissions, name, access)]
     for name, access in missing:
         seen = f"needs {access}, has {facts.permissions.get(name, 'none')}: {_consequence(name, access)}"
-        yield Check("github", f"permission {name}", "failed", seen, where)
+        yield Check("github", f"permission {name}", _severity(name), seen, where)
     if not missing:
-        yield Check("github", "permissions", "ok", ", ".join(f"{name} {access}" for name, access in sorted(needed.items())))
+        has = ", ".join(f"{name} {access}" for name, access in sorted(needed.items()))
+        lacks = "" if _has(facts.permissions, "workflows", "write") else f"; {_NO_WORKFLOWS}"
+        yield Check("github", "permissions", "ok", f"{has}{lacks}")
     unsubscribed = [event for event in EVENTS if event not in facts.events]
     for event in unsubscribed:
         fix = f"subscribe to it at {facts.permissions_page} (Subscribe to events)"
-        yield Check("github", f"event {event}", "failed", f"not subscribed: {EVENTS[event]}", fix)
+        yield Check("github", f"event {event}", _severity(event), f"not subscribed: {EVENTS[event]}", fix)
     if not unsubscribed:
         yield Check("github", "events", "ok", ", ".join(EVENTS))
     for check in _installed(facts, installations, needed):
@@ -128,15 +136,17 @@ async def _app_checks(github: GitHub, settings: Settings) -> AsyncIterator[Check
 def _installed(facts: AppFacts, installations: tuple[InstallationFacts, ...], needed: Mapping[str, Access]) -> list[Check]:
     if not installations:
         return [Check("github", "installations", "warning", "the App is not installed anywhere", f"install it: {facts.url}")]
+    asked = {name: access for name, access in needed.items() if _has(facts.permissions, name, access)}
     problems = []
     for one in installations:
         if one.suspended_at:
             problems.append(Check("github", one.account, "warning", "installation suspended", f"resume it at {one.url}"))
             continue
-        lacks = [f"{name}: {access}" for name, access in sorted(needed.items()) if not _has(one.permissions, name, access)]
-        if lacks and all(_has(facts.permissions, *each.split(": ")) for each in lacks):
-            seen = f"the installation has not accepted {', '.join(lacks)}"
-            problems.append(Check("github", one.account, "failed", seen, f"accept the new permissions at {one.url}"))
+        lacks = [name for name, access in sorted(asked.items()) if not _has(one.permissions, name, access)]
+        if lacks:
+            seen = f"the installation has not accepted {', '.join(f'{name}: {asked[name]}' for name in lacks)}"
+            worst = max(map(_severity, lacks), key=("warning", "failed").index)
+            problems.append(Check("github", one.account, worst, seen, f"accept the new permissions at {one.url}"))
     names = ", ".join(one.account for one in installations[:5])
     return problems or [Check("github", "installations", "ok", f"installed by {names}")]
 
@@ -148,6 +158,10 @@ def _needed(settings: Settings) -> dict[str, Access]:
             if needed.get(name) != "write":
                 needed[name] = access
     return needed
+
+
+def _severity(name: str) -> Status:
+    return "warning" if name in _LATER else "failed"
 
 
 def _consequence(name: str, access: Access) -> str:

@@ -129,6 +129,36 @@ async def test_a_run_that_was_deleted_leaves_what_else_is_known(red: Red) -> Non
     assert (gathered.jobs, gathered.title) == ((), "CI")
 
 
+async def by_status(red: Red) -> Gathered:
+    """What is gathered of a commit whose status `ci/jenkins` failed, and that has no workflow."""
+    sha = await red.github.push(NAME, "main", {".github/workflows/ci.yml": None})
+    for state in ("pending", "failure"):
+        await red.github.set_status(NAME, sha, "ci/jenkins", state, "2 tests failed, open-sesame", "https://ci.test/7")
+    for state in ("failure", "success"):
+        await red.github.set_status(NAME, sha, "ci/docs", state)
+    asked = RepairRequest("status", red.github.installation("acme").id, red.ref, sha, "main", title="ci/jenkins")
+    attempt = await red.store.attempt(await taken(red.store, asked))
+    assert attempt is not None
+    gathered = await gather(attempt, HeadCommit(sha, "main"), red.repository, ("open-sesame",))
+    assert isinstance(gathered, Gathered)
+    return gathered
+
+
+async def test_failing_statuses_are_told_where_no_workflow_failed(red: Red) -> None:
+    gathered = await by_status(red)
+    assert gathered.hints == ("ci/jenkins: 2 tests failed, [redacted]",)
+    assert (gathered.title, gathered.url, gathered.notes) == ("ci/jenkins", "https://ci.test/7", ())
+
+
+async def test_an_installation_that_grants_no_statuses_still_works_and_is_told(red: Red) -> None:
+    del red.github.installation("acme").permissions["statuses"]
+    assert len((await red.gathered()).hints) == 1
+    gathered = await by_status(red)
+    assert gathered.hints == ()
+    (note,) = gathered.notes
+    assert "does not grant `statuses: read`" in note
+
+
 async def test_the_last_good_commit_and_the_newest_tag_are_told(red: Red) -> None:
     attempt = await red.attempt()
     whole = WORKFLOW.replace("- name: Test", "- uses: actions/checkout@v4\n        with: {fetch-depth: 0}\n      - name: Test")

@@ -27,6 +27,9 @@ from app.store.models import BlobRow
 from sandbox.base import Isolation, Limits, Sandbox, SandboxUnavailable
 from tests.app.plant import NAME, Plant
 from tests.app.requests import cancel, taken
+from tests.standins.github.state import PullRequest, Ruleset
+from tests.tiers import long_but
+from webhooks.triggers import decide
 
 
 async def test_an_attempt_waits_while_github_is_away(plant: Plant) -> None:
@@ -306,26 +309,128 @@ async def test_a_repair_that_could_not_be_published_is_published_without_another
     assert plant.shown() == [("completed", "neutral")]
 
 
-@pytest.mark.parametrize("refusal", ["Cannot create ref due to creations being restricted.", "Resource not accessible"])
-async def test_a_verified_repair_is_not_lost_when_github_refuses_its_branch(plant: Plant, refusal: str) -> None:
-    sha, branch = await plant.broken(), "main"
-    if refusal.startswith("Cannot"):
-        plant.github.repository(NAME).ruleset = refusal
-    else:
-        changed = {".github/workflows/new.yml": "on: push\njobs: {}\n", "calc.py": "def add(a, b):\n    return a - b  # no\n"}
-        branch = "feature"
-        sha = await plant.github.push(NAME, branch, changed, base=sha)
-    attempt_id = await taken(plant.store, replace(plant.request, head_sha=sha, head_branch=branch))
+RULES = {
+    "Cannot create ref due to creations being restricted.": (Ruleset(restricts_creations=True), "bypass the rule"),
+    "Branch name must match a given regex pattern: ^bot/": (Ruleset(branch_name="^bot/"), "`SELFHEAL_BRANCH_PREFIX`"),
+    "Commit message must match a given regex pattern: ^fix: ": (Ruleset(commit_message="^fix: "), "`commit_prefix`"),
+}
+
+
+def shown_patch(plant: Plant) -> str:
+    """The check run's text, which shows the repair that has no pull request."""
+    (run,) = plant.github.check_runs(NAME)
+    assert (run.status, run.conclusion, run.output["title"]) == ("completed", "neutral", "Selfheal found a verified repair.")
+    assert "+    return a + b" in run.output["summary"]
+    assert not plant.github.pull_requests(NAME)
+    return str(run.output["summary"])
+
+
+@pytest.mark.parametrize("rule", long_but(RULES, list(RULES)[1]))
+async def test_a_repair_that_a_ruleset_refuses_is_a_patch_with_the_rule_and_its_remedy(plant: Plant, rule: str) -> None:
+    plant.github.repository(NAME).ruleset, remedy = RULES[rule]
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
 
     await heal(attempt_id, plant.deps)
 
     attempt = await plant.attempt(attempt_id)
     assert attempt.outcome is Outcome.REFUSED
-    assert refusal in (attempt.reason or "")
-    (run,) = plant.github.check_runs(NAME)
-    assert (run.status, run.conclusion, run.output["title"]) == ("completed", "neutral", "Selfheal found a verified repair.")
-    assert "+    return a + b" in run.output["summary"]
-    assert not plant.github.pull_requests(NAME)
+    assert f"refuses its pull request: Repository rule violations found: {rule.rstrip('. ')}." in (attempt.reason or "")
+    assert remedy in (attempt.next_step or "")
+    assert remedy in shown_patch(plant)
+
+
+async def test_a_repair_that_follows_the_ruleset_becomes_a_pull_request(plant: Plant) -> None:
+    rules = Ruleset(branch_name="^bot/", commit_message="^fix: ", requires_signatures=True)
+    plant.github.repository(NAME).ruleset = rules
+    sha = await plant.broken("commit_prefix: 'fix:'\n")
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=sha))
+
+    await heal(attempt_id, replace(plant.deps, branch_prefix="bot/"))
+
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.HEALED, attempt.reason
+    (pull,) = plant.github.pull_requests(NAME)
+    assert (pull.head_branch, pull.title[:10]) == (f"bot/main-{sha[:8]}", "fix: Heal ")
+
+
+async def red_with_other_workflows(plant: Plant) -> str:
+    """An attempt on a branch that `main` has not, with a workflow file that `main` has not."""
+    changed = {".github/workflows/new.yml": "on: push\njobs: {}\n", "calc.py": "def add(a, b):\n    return a - b  # no\n"}
+    sha = await plant.github.push(NAME, "feature", changed, base=await plant.broken())
+    return await taken(plant.store, replace(plant.request, head_sha=sha, head_branch="feature"))
+
+
+@pytest.mark.parametrize("is_private", long_but([False, True], False))
+async def test_a_branch_with_other_workflow_files_needs_a_permission(plant: Plant, is_private: bool) -> None:
+    plant.github.repository(NAME).private = is_private
+    attempt_id = await red_with_other_workflows(plant)
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.REFUSED
+    words = "404 Not Found." if is_private else "Resource not accessible by integration."
+    assert words in (attempt.reason or "")
+    assert "the permission Workflows" in shown_patch(plant)
+
+
+async def test_the_permission_for_workflow_files_is_used_where_it_is_granted_and_needed(plant: Plant) -> None:
+    plant.github.installation("acme").permissions["workflows"] = "write"
+    attempt_id = await red_with_other_workflows(plant)
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.HEALED, attempt.reason
+    (pull,) = plant.github.pull_requests(NAME)
+    assert pull.base_branch == "feature"
+    granted = ["workflows" in token.actor.permissions for token in plant.github.tokens.known.values()]
+    assert granted.count(True) == 1, "asked for once, after GitHub's refusal"
+
+
+async def test_a_failing_status_becomes_a_pull_request(plant: Plant) -> None:
+    sha = await plant.broken()
+    await plant.github.set_status(NAME, sha, "ci/build", "failure", "1 test failed", "https://ci.test/7")
+    (told,) = [delivery for delivery in plant.github.deliveries if delivery.event == "status"]
+    attempt_id = await taken(plant.store, decide("status", told.body, plant.github.app_id)[1])
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.HEALED, attempt.reason
+    (pull,) = plant.github.pull_requests(NAME)
+    assert "- **Failed:** `ci/build` on `main`" in pull.body
+    assert "https://ci.test/7" in pull.body
+
+
+async def healed(plant: Plant) -> PullRequest:
+    """The pull request of a first attempt."""
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
+    await heal(attempt_id, plant.deps)
+    (pull,) = plant.github.pull_requests(NAME)
+    return pull
+
+
+async def test_a_commit_of_ours_is_not_healed_on_a_branch_that_a_person_renamed(plant: Plant) -> None:
+    sha = (await healed(plant)).head_sha
+    await plant.github.repository(NAME).git.create_ref("refs/heads/renamed", sha)
+    again = await taken(plant.store, replace(plant.request, head_sha=sha, head_branch="renamed"))
+    before = len(plant.github.requests)
+
+    await heal(again, plant.deps)
+
+    attempt = await plant.attempt(again)
+    assert (attempt.outcome, attempt.is_reported) == (Outcome.REFUSED, True)
+    assert "a repair of Selfheal's own" in (attempt.reason or "")
+    assert not [request for request in plant.github.requests[before:] if request.startswith(("POST /repos", "PATCH /repos"))]
+
+
+async def test_a_commit_of_ours_that_a_person_merged_is_healed_like_any_other(plant: Plant) -> None:
+    pull = await healed(plant)
+    await plant.github.close_pull(NAME, pull.number, merged=True)
+    again = await taken(plant.store, replace(plant.request, head_sha=pull.head_sha))
+    await heal(again, plant.deps)
+    assert (await plant.attempt(again)).outcome is not Outcome.REFUSED
 
 
 @pytest.mark.long

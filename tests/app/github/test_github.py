@@ -170,6 +170,29 @@ async def test_red_checks_of_other_apps_only(standin: StandIn, reader: Repositor
     assert check.text == "lint (other-ci): 2 findings\npkg/a.py"
 
 
+async def test_the_newest_status_of_each_name(standin: StandIn, reader: Repository) -> None:
+    sha = await standin.push(NAME, "main", {"a.py": "x = 2\n"})
+    assert await reader.statuses(sha) == ()
+    for number in range(101):  # more than a page
+        await standin.set_status(NAME, sha, f"part {number}", "pending")
+    await standin.set_status(NAME, sha, "part 100", "error", "Broken", "https://ci.test/1")
+    statuses = await reader.statuses(sha)
+    assert statuses is not None
+    assert (len(statuses), [status.name for status in statuses if status.is_failing]) == (101, ["part 100"])
+    assert (statuses[-1].text, statuses[-1].url) == ("part 100: Broken", "https://ci.test/1")
+
+
+async def test_a_permission_that_came_later_may_be_missing(standin: StandIn, reader: Repository) -> None:
+    del standin.installation("acme").permissions["statuses"]
+    sha = await reader.branch_head("main")
+    assert sha is not None, "the token was asked for without it"
+    assert await reader.statuses(sha) is None
+    del standin.installation("acme").permissions["checks"]
+    standin.expire_tokens()
+    with pytest.raises(Forbidden, match="does not grant all of"):
+        await reader.branch_head("main")
+
+
 async def test_a_read_is_repeated_until_github_answers(standin: StandIn, reader: Repository) -> None:
     standin.faults.status("GET", "*/git/ref/*", 502, times=2)
     standin.faults.reset("GET", "*/git/ref/*")

@@ -26,6 +26,7 @@ from app.publish.publish import Published
 from tests.standins.github import GitHub as StandIn
 from tests.standins.github.faults import ConnectionReset
 from tests.standins.github.git import Signature
+from tests.standins.github.state import Ruleset
 from tests.tiers import long_but
 from webhooks.intake import RepositoryRef
 
@@ -367,6 +368,18 @@ def test_branch_names_are_safe_and_tell_their_origin() -> None:
         assert set(name.removeprefix("selfheal/")) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
         assert name == publish.branch_name(replace(where, attempt_id="b"))
         assert publish.branch_name(where, 3) == f"{name}-3"
+
+
+async def test_names_and_titles_follow_the_rules_of_the_repository(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    standin.repository(NAME).ruleset = Ruleset(branch_name="^bot/", commit_message=r"^fix\(ci\): ", requires_signatures=True)
+    wanted = replace(publication, branch_prefix="bot/", commit_prefix="fix(ci):")
+    result = await publish.pull_request(wanted, repair(), repository)
+    assert isinstance(result, Published)
+    assert result.branch == f"bot/topic-{publication.head_sha[:8]}"
+    pull = standin.repository(NAME).issues[result.number]
+    assert pull.title == f"fix(ci): Heal #{publication.pull_number}: `-` becomes `+` in add"
 
 
 @pytest.mark.parametrize("path", ["calc.py", "planted-secret-of-this-worker.py"])

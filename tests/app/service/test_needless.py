@@ -74,6 +74,26 @@ async def test_it_stays_while(plant: Plant, repair: PullRequest, change: standin
     assert repair.state == "open"
 
 
+@pytest.mark.parametrize("state", ["pending", "failure", "error"])
+async def test_a_status_that_is_not_green_keeps_it_open(plant: Plant, repair: PullRequest, state: str) -> None:
+    green = await plant.github.push(NAME, "topic", {"calc.py": FIXED})
+    await plant.github.settled()
+    await plant.github.set_status(NAME, green, "ci/jenkins", state)
+    assert await looked(plant) == 0
+    await plant.github.set_status(NAME, green, "ci/jenkins", "success")
+    assert await looked(plant) == 1
+
+
+async def test_a_status_that_failed_has_to_turn_green_too(plant: Plant, repair: PullRequest) -> None:
+    red = (await plant.github.commits(NAME, "topic"))[0].sha
+    await plant.github.set_status(NAME, red, "ci/jenkins", "failure")
+    green = await plant.github.push(NAME, "topic", {"calc.py": FIXED})
+    await plant.github.settled()
+    assert await looked(plant) == 0, "Jenkins has not begun"
+    await plant.github.set_status(NAME, green, "ci/jenkins", "success")
+    assert await looked(plant) == 1
+
+
 async def test_what_people_pushed_to_its_branch_is_theirs(plant: Plant, repair: PullRequest) -> None:
     await plant.github.push(NAME, repair.head_branch, {"notes.txt": "Mine.\n"}, "Add notes")
     await plant.github.push(NAME, "topic", {"calc.py": FIXED})

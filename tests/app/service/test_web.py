@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -43,8 +44,8 @@ async def serving(settings: Settings) -> AsyncIterator[str]:
         await asyncio.wait_for(task, 20)
 
 
-async def send(client: httpx.AsyncClient, url: str, guid: str | None = None) -> httpx.Response:
-    body = json.dumps(RUN).encode()
+async def send(client: httpx.AsyncClient, url: str, guid: str | None = None, payload: dict[str, Any] = RUN) -> httpx.Response:
+    body = json.dumps(payload).encode()
     headers = {
         "X-Hub-Signature-256": "sha256=" + hmac.new(b"hush", body, hashlib.sha256).hexdigest(),
         "X-GitHub-Event": "workflow_run",
@@ -65,6 +66,14 @@ async def test_a_signed_webhook_becomes_a_queued_attempt(settings: Settings, sto
         assert (attempt.status, attempt.repository.full_name) == ("queued", "octo/calculator")
         assert (await client.get(url + "/docs")).status_code == 404
         assert (await client.get(url + "/webhooks/github")).status_code == 405
+
+
+async def test_a_failure_on_a_branch_with_the_set_prefix_starts_nothing(settings: Settings, store: Store) -> None:
+    ours = RUN | {"workflow_run": RUN["workflow_run"] | {"head_branch": "bot/trunk-1"}}
+    async with serving(settings.model_copy(update={"branch_prefix": "bot/"})) as url, httpx.AsyncClient() as client:
+        answer = await send(client, url, payload=ours)
+    assert answer.json() == {"decision": "ignored", "reason": "the branch belongs to Selfheal"}
+    assert await store.attempts() == []
 
 
 async def test_fifty_deliveries_over_http_make_one_attempt_of_their_head(
@@ -212,6 +221,7 @@ async def test_dev_runs_web_and_worker_together_and_leaves_nothing_behind(tmp_pa
     program = f"""
 import asyncio
 from pathlib import Path
+from typing import Any
 from app.service.run import dev, stop_on_signals
 from app.settings import load
 from tests.app.service.crew import open_jobs_for

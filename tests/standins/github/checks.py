@@ -94,6 +94,43 @@ class Checks:
         }
         self.world.emit("check_suite", payload, repository)
 
+    async def report_status(
+        self,
+        repository: Repository,
+        sha: str,
+        context: str,
+        state: str,
+        description: str | None,
+        target_url: str | None,
+        creator: Account,
+    ) -> CommitStatus:
+        """A further status of a commit; https://docs.github.com/webhooks/webhook-events-and-payloads#status."""
+        made = CommitStatus(self.world.next_id(), sha, state, context, description, target_url, creator)
+        repository.statuses.append(made)
+        commit = self.show.commit(repository, await repository.git.commit(sha))
+        del commit["commit"]["verification"]["verified_at"]  # not described for webhooks
+        heads = await repository.git.branches_with(sha)
+        payload = {
+            "id": made.id,
+            "sha": sha,
+            "name": repository.full_name,
+            "target_url": target_url,
+            "avatar_url": None,
+            "context": context,
+            "description": description,
+            "state": state,
+            "commit": commit,
+            "branches": [
+                {"name": name, "commit": {"sha": head, "url": self.show.at(repository, f"/commits/{head}")}, "protected": False}
+                for name, head in list(heads.items())[:10]
+            ],
+            "created_at": stamp(made.created),
+            "updated_at": stamp(made.created),
+            "sender": self.show.user(creator),
+        }
+        self.world.emit("status", payload, repository)
+        return made
+
     def tell_run(self, repository: Repository, run: CheckRun, action: str, actor: Account) -> None:
         payload = {
             "action": action,
@@ -204,16 +241,9 @@ def routes(checks: Checks) -> Routes:
         wanted, sha = call.json(), await call.repository.git.resolve(call.params["sha"])
         if sha is None:
             raise Refusal(422, f"No commit found for SHA: {call.params['sha']}")
-        made = CommitStatus(
-            call.world.next_id(),
-            sha,
-            str(wanted.get("state", "")),
-            wanted.get("context") or "default",
-            wanted.get("description"),
-            wanted.get("target_url"),
-            call.account,
-        )
-        call.repository.statuses.append(made)
+        context, state = wanted.get("context") or "default", str(wanted.get("state", ""))
+        description, target = wanted.get("description"), wanted.get("target_url")
+        made = await checks.report_status(call.repository, sha, context, state, description, target, call.account)
         return Answer.of(_status(checks.show, call.repository, made), 201)
 
     @table.get(f"{base}/commits/{{ref*}}/statuses", "statuses:read")
@@ -229,16 +259,15 @@ def routes(checks: Checks) -> Routes:
         latest = {s.context: s for s in repository.statuses if s.sha == sha}
         states = {s.state for s in latest.values()}
         state = "failure" if states & {"failure", "error"} else "pending" if states != {"success"} else "success"
-        shown = {
+        answer = call.page([_status(show, repository, s) for s in latest.values()], "statuses")
+        shown = answer.json() | {
             "state": state,
             "sha": sha,
-            "total_count": len(latest),
-            "statuses": [_status(show, repository, s) for s in latest.values()],
             "repository": show.minimal_repository(repository),
             "commit_url": show.at(repository, f"/commits/{sha}"),
             "url": show.at(repository, f"/commits/{sha}/status"),
         }
-        return Answer.of(shown)
+        return Answer.of(shown, link=answer.headers["link"]) if "link" in answer.headers else Answer.of(shown)
 
     return table
 

@@ -301,6 +301,21 @@ class GitHub:
         of = self.repository(repository)
         return self._issues.create_comment(of, of.issues[number], self.world.account(login), body, by_app=False)
 
+    async def set_status(
+        self,
+        repository: str,
+        sha: str,
+        context: str,
+        state: str,
+        description: str | None = None,
+        target_url: str | None = None,
+        *,
+        login: str = "jenkins",
+    ) -> None:
+        """Another CI service reports a commit status: "pending", "success", "failure" or "error"."""
+        creator = self.world.account(login)
+        await self._checks.report_status(self.repository(repository), sha, context, state, description, target_url, creator)
+
     def pull_requests(self, repository: str, state: str = "open") -> list[PullRequest]:
         return [pull for pull in self.repository(repository).pulls if state in ("all", pull.state)]
 

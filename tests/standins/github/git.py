@@ -194,6 +194,17 @@ class BareRepository:
     async def is_ancestor(self, old: str, new: str) -> bool:
         return await self.merge_base(old, new) == old
 
+    async def new_commits(self, sha: str) -> list[Commit]:
+        """The ancestors of a commit, and itself, that no branch contains yet."""
+        names = (await self.run("rev-list", sha, "--not", "--branches")).decode().split()
+        return [await self.commit(name) for name in names]
+
+    async def branches_with(self, sha: str) -> dict[str, str]:
+        """Name and head of the branches that contain a commit."""
+        out = await self.run("for-each-ref", f"--contains={sha}", "--format=%(objectname) %(refname:strip=2)", "refs/heads/")
+        pairs = (line.split(" ", 1) for line in out.decode().splitlines())
+        return {name: head for head, name in pairs}
+
     async def count(self, revisions: str) -> int:
         return int(await self.run("rev-list", "--count", "--end-of-options", revisions))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from datetime import datetime
 
 from tests.standins.github.git import GitError, Signature
@@ -49,14 +50,13 @@ def routes(show: Serialiser) -> Routes:
             raise Refusal(422, "Reference already exists")
         if await repository.git.resolve(sha) != sha:
             raise Refusal(422, "Object does not exist")
-        if repository.ruleset:
-            # https://docs.github.com/repositories/configuring-branches-and-merges-in-your-repository/managing-rulesets
-            raise Refusal(422, f"Repository rule violations found\n\n{repository.ruleset}\n\n")
+        await _follow_rules(repository, name, sha, is_new=True)
         if not call.actor.may(repository, "workflows:write") and await _workflows(repository, sha) != await _workflows(
             repository, f"refs/heads/{repository.default_branch}"
         ):
             # https://docs.github.com/rest/git/refs#create-a-reference: "contents" and "workflows" if workflow files differ
-            raise Refusal(403, "Resource not accessible by integration")
+            # https://docs.github.com/rest/using-the-rest-api/troubleshooting-the-rest-api: 404 hides what is private
+            raise not_found() if repository.private else Refusal(403, "Resource not accessible by integration")
         try:
             await repository.git.create_ref(name, sha)
         except GitError:
@@ -75,6 +75,7 @@ def routes(show: Serialiser) -> Routes:
             raise Refusal(422, "Object does not exist")
         if not wanted.get("force") and not await repository.git.is_ancestor(old, sha):
             raise Refusal(422, "Update is not a fast forward")
+        await _follow_rules(repository, name, sha, is_new=False)
         await repository.git.set_ref(name, sha, old)
         await _moved(call, name, old, sha)
         return Answer.of(show.git_ref(repository, name, sha))
@@ -88,6 +89,24 @@ def routes(show: Serialiser) -> Routes:
         await call.repository.git.delete_ref(name)
         await _moved(call, name, old, None)
         return Answer.empty()
+
+    async def _follow_rules(repository: Repository, name: str, sha: str, *, is_new: bool) -> None:
+        """Raises `Refusal` (422), which names every rule that is violated.
+
+        https://docs.github.com/repositories/configuring-branches-and-merges-in-your-repository/managing-rulesets/available-rules-for-rulesets
+        """
+        rules, wrong = repository.ruleset, []
+        if is_new and rules.restricts_creations:
+            wrong.append("Cannot create ref due to creations being restricted.")
+        if is_new and not re.search(rules.branch_name, name.removeprefix("refs/heads/")):
+            wrong.append(f"Branch name must match a given regex pattern: {rules.branch_name}")
+        commits = await repository.git.new_commits(sha)
+        if not all(re.search(rules.commit_message, commit.message) for commit in commits):
+            wrong.append(f"Commit message must match a given regex pattern: {rules.commit_message}")
+        if rules.requires_signatures and any(commit.sha not in repository.verified for commit in commits):
+            wrong.append("Commits must have verified signatures.")
+        if wrong and name.startswith("refs/heads/"):
+            raise Refusal(422, "\n\n".join(["Repository rule violations found", *wrong, ""]))
 
     async def _workflows(repository: Repository, revision: str) -> str | None:
         folder = await repository.git.entry(revision, ".github/workflows")

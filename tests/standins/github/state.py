@@ -23,7 +23,7 @@ PERMISSIONS = {
     "pull_requests": "write",
     "statuses": "write",
 }
-EVENTS = ("check_run", "check_suite", "issue_comment", "pull_request", "workflow_run")
+EVENTS = ("check_run", "check_suite", "issue_comment", "pull_request", "status", "workflow_run")
 
 
 def now() -> datetime:
@@ -174,6 +174,16 @@ class CommitStatus:
     created: datetime = field(default_factory=now)
 
 
+@dataclass(slots=True)
+class Ruleset:
+    """Active rules for all branches, for which the App has no bypass; patterns are regular expressions, "" for none."""
+
+    restricts_creations: bool = False
+    branch_name: str = ""
+    commit_message: str = ""
+    requires_signatures: bool = False
+
+
 @dataclass(slots=True, eq=False)
 class Step:
     number: int
@@ -253,7 +263,7 @@ class Repository:
     runs: dict[int, WorkflowRun] = field(default_factory=dict)
     verified: set[str] = field(default_factory=set)  # commits that GitHub signed
     pushed: datetime = field(default_factory=now)
-    ruleset: str = ""  # what a ruleset says of every new branch: "Cannot create ref due to creations being restricted."
+    ruleset: Ruleset = field(default_factory=Ruleset)
     created: datetime = field(default_factory=now)
 
     @property

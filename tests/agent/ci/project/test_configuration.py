@@ -132,6 +132,18 @@ def test_an_unknown_autonomy_and_a_rung_that_is_no_name_are_problems() -> None:
         assert words in problem.sentence
 
 
+@pytest.mark.parametrize("prefix", ["fix:", "fix(ci)!:", "[bot] fix:", "ABC-123"])
+def test_a_prefix_of_commits(prefix: str) -> None:
+    told = read_configuration(f'commit_prefix: "{prefix} "\n')
+    assert isinstance(told, Configuration)
+    assert told.commit_prefix == prefix
+
+
+@pytest.mark.parametrize("prefix", ["/approve", "@alice", "fix #3", "<!-- x", "a\\nb", "x" * 31])
+def test_what_a_title_must_not_begin_with_is_refused(prefix: str) -> None:
+    assert isinstance(read_configuration(f'commit_prefix: "{prefix}"\n'), ConfigurationProblem)
+
+
 def test_guidance_reaches_the_policy_and_is_bounded() -> None:
     told = read_configuration("guidance: Keep Python 3.8 syntax.\n")
     assert isinstance(told, Configuration)

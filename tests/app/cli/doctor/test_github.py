@@ -77,6 +77,28 @@ async def test_reading_is_not_writing(standin: StandIn) -> None:
     assert "needs write, has read" in found["permission contents"].seen
 
 
+async def test_what_apps_of_earlier_versions_lack_is_a_warning(standin: StandIn) -> None:
+    app, (installation,) = standin.world.app, standin.world.installations.values()
+    del installation.permissions["statuses"]
+    found = await looked(settings_of(standin))
+    assert (found["acme"].status, "statuses: read" in found["acme"].seen) == ("warning", True)
+    installation.permissions["checks"] = "read"
+    assert (await looked(settings_of(standin)))["acme"].status == "failed", "but what else it lacks is not"
+
+    del app.permissions["statuses"]
+    app.events = tuple(event for event in app.events if event != "status")
+    found = await looked(settings_of(standin))
+    assert [found[name].status for name in ("permission statuses", "event status")] == ["warning", "warning"]
+    assert found["acme"].seen == "the installation has not accepted checks: write", "statuses: the App asks for none"
+    assert "Jenkins" in found["permission statuses"].seen
+
+
+async def test_what_workflows_would_allow_is_told(standin: StandIn) -> None:
+    assert "without workflows write" in (await looked(settings_of(standin)))["permissions"].seen
+    standin.world.app.permissions["workflows"] = "write"
+    assert "without workflows" not in (await looked(settings_of(standin)))["permissions"].seen
+
+
 async def test_running_jobs_again_needs_more(standin: StandIn) -> None:
     standin.world.app.permissions["actions"] = "read"
     assert (await looked(settings_of(standin)))["permissions"].status == "ok"
