@@ -86,6 +86,7 @@ class Work:
     lease: Lease
     reading: Repository
     writing: Repository
+    showing: Repository  # as `writing`, for what is not worth a wait
     deps: Deps
 
     @property
@@ -308,13 +309,13 @@ async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication:
         model=attempt.model,
         good=gathered.good,
     )
-    timeline = Timeline(work.lease, publication, work.writing)
-    memory = deps.store.memory(attempt.repository.id, deps.embedder)
+    blobs, memory = deps.store.blobs, deps.store.memory(attempt.repository.id, deps.embedder)
     try:
-        result = await deps.engine.heal(case, blobs=deps.store.blobs, emit=timeline.emit, reply=attempt.reply, memory=memory)
-        if gathered.merge_sha and isinstance(result, Repair):
-            own = replace(case, id=f"{case.id}-head", label=f"{case.label} (head)", archive=work.reading.archive(head.sha))
-            result = await on_head(result, own, head, deps.engine, work.reading, deps.store.blobs, timeline.emit)
+        async with Timeline(work.lease, publication, work.showing) as timeline:
+            result = await deps.engine.heal(case, blobs=blobs, emit=timeline.emit, reply=attempt.reply, memory=memory)
+            if gathered.merge_sha and isinstance(result, Repair):
+                own = replace(case, id=f"{case.id}-head", label=f"{case.label} (head)", archive=work.reading.archive(head.sha))
+                result = await on_head(result, own, head, deps.engine, work.reading, blobs, timeline.emit)
         return result
     except SandboxError as error:
         if isinstance(error, SandboxUnavailable) and error.retry_after is not None and _can_keep_waiting(work):
@@ -398,5 +399,8 @@ async def _explain(work: Work, publication: Publication, result: NoRepair) -> No
 def _work(lease: Lease, deps: Deps) -> Work:
     attempt = lease.attempt
     reading = deps.github.repository(attempt.installation_id, attempt.repository, READING)
-    writing = deps.github.repository(attempt.installation_id, attempt.repository, PUBLISHING, fence=lease.check)
-    return Work(lease, reading, writing, deps)
+    writing, showing = (
+        deps.github.repository(attempt.installation_id, attempt.repository, PUBLISHING, fence=lease.check, optional=optional)
+        for optional in (False, True)
+    )
+    return Work(lease, reading, writing, showing, deps)

@@ -37,7 +37,7 @@ from app.github.errors import (
     RateLimited,
     Unavailable,
 )
-from app.github.retries import RetryPolicy, WritePacer
+from app.github.retries import Rate, RetryPolicy, WritePacer
 from app.redaction import hide_token
 
 RENEW_BEFORE = timedelta(minutes=5)
@@ -98,7 +98,7 @@ class Channel:
 
     def __init__(self, wire: SharedTransport, pace: WritePacer) -> None:
         self._wire, self._pace = wire, pace
-        self._api_url, self.retry_policy = wire.api_url, wire.retry_policy
+        self.api_url, self.retry_policy = wire.api_url, wire.retry_policy
 
     async def _kit(self) -> Kit[Any]:
         raise NotImplementedError
@@ -110,7 +110,7 @@ class Channel:
     def _open(self, auth: BaseAuthStrategy) -> Kit[Any]:
         return Kit(
             auth,
-            base_url=self._api_url,
+            base_url=self.api_url,
             async_transport=self._wire,
             cache_strategy=MemCacheStrategy(),  # the default is shared by the whole process
             http_cache=False,
@@ -155,12 +155,14 @@ class Channel:
         body: Mapping[str, Any] | None,
         *,
         repeatable: bool = False,
+        optional: bool = False,
         fence: Callable[[], None] | None = None,
     ) -> Any:
-        """Send a write. `repeatable`: idempotent, so retried like a read. `fence` is called right before each request and
-        prevents it by raising. Raises `GitHubError`.
+        """Send a write. `repeatable`: idempotent, so retried like a read. `optional`: not worth a wait for other writes, so
+        refused with `RateLimited` instead. `fence` is called right before each request and prevents it by raising. Raises
+        `GitHubError`.
         """
-        await self._pace.wait()
+        await self._pace.wait(0.0 if optional else self.retry_policy.longest_rate_limit)
         return _json(await self._send(method, path, body=body, repeatable=repeatable, fence=fence))
 
     async def _send(
@@ -190,6 +192,8 @@ class Channel:
                 if isinstance(failure, BadCredentials) and not renewed and self._refused(kit):
                     renewed = True
                     continue
+                if isinstance(failure, RateLimited):
+                    await self._pace.block(failure.retry_after)
                 tried += 1
                 if (delay := self.retry_policy.delay(failure, tried, repeatable)) is None:
                     raise failure from error
@@ -197,7 +201,7 @@ class Channel:
                 continue
             response = answer.raw_response
             target = _redirect(response)
-            if target is None or not _is_of_api(target, self._api_url) or redirects == _MAX_REDIRECTS:
+            if target is None or not _is_of_api(target, self.api_url) or redirects == _MAX_REDIRECTS:
                 return response
             redirects, url, params = redirects + 1, target, None
 
@@ -239,12 +243,12 @@ class AppChannel(Channel):
     """Authenticates as the App itself (a short-lived JWT signed by githubkit)."""
 
     def __init__(self, wire: SharedTransport, app_id: int, private_key: str) -> None:
-        super().__init__(wire, WritePacer(wire.retry_policy.burst, 0))
+        super().__init__(wire, WritePacer([Rate(1, 0.0)]))
         self._app = self._open(AppAuthStrategy(app_id, private_key))
 
     async def server_time(self) -> datetime | None:
         """The time in GitHub's response headers, requested without credentials. Raises `Unavailable`."""
-        request = httpx.Request("GET", f"{self._api_url}/app", headers={"User-Agent": "selfheal"})
+        request = httpx.Request("GET", f"{self.api_url}/app", headers={"User-Agent": "selfheal"})
         try:
             async with asyncio.timeout(self.retry_policy.timeout):
                 response = await self._wire.handle_async_request(request)

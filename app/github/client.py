@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from app.github.channel import AppChannel, InstallationChannel, SharedTransport, Token
 from app.github.errors import Forbidden, GitHubError, Invalid, NotFound
 from app.github.repository import Repository
-from app.github.retries import RetryPolicy, WritePacer
+from app.github.retries import RetryPolicy, SharedBudget, WritePacer
 from app.github.types import READING, Access, AppFacts, HookDelivery, InstallationFacts, parsed
 from webhooks.intake import RepositoryRef
 
@@ -20,7 +20,7 @@ class GitHub:
     """One GitHub App. Open it with `async with` (or `close` it): it owns the connections.
 
     A repository's channel has a token for that repository and the requested permissions only, minted at its first request.
-    The channel is shared while it is in use.
+    The channel is shared while it is in use. `budget`: of the writes of all workers; None: each paces its own.
     """
 
     def __init__(
@@ -31,12 +31,14 @@ class GitHub:
         api_url: str = "https://api.github.com",
         retry_policy: RetryPolicy | None = None,
         download_hosts: Collection[str] = (),
+        budget: SharedBudget | None = None,
     ) -> None:
         self.app_id = app_id
         self._patience = retry_policy or RetryPolicy()
         self._wire = SharedTransport(api_url, self._patience, download_hosts)
         self._app = AppChannel(self._wire, app_id, private_key)
         self._channels: WeakValueDictionary[object, InstallationChannel] = WeakValueDictionary()
+        self._budget = budget
         self._paces: dict[int, WritePacer] = {}
 
     async def __aenter__(self) -> Self:
@@ -81,9 +83,12 @@ class GitHub:
         ref: RepositoryRef,
         permissions: Mapping[str, Access] = READING,
         fence: Callable[[], None] | None = None,
+        *,
+        optional: bool = False,
     ) -> Repository:
-        """One repository of an installation; no request is made yet. `fence`: see `Repository`."""
-        return Repository(self._channel(installation_id, ref.id, permissions), ref, self.app_id, fence)
+        """One repository of an installation; no request is made yet. `fence`, `optional`: see `Repository`."""
+        channel = self._channel(installation_id, ref.id, permissions)
+        return Repository(channel, ref, self.app_id, fence, optional=optional)
 
     def _channel(self, installation_id: int, repository_id: int, permissions: Mapping[str, Access]) -> InstallationChannel:
         key = (installation_id, repository_id, frozenset(permissions.items()))
@@ -98,7 +103,9 @@ class GitHub:
                     raise _not_granted(error, permissions) from error
                 return parsed(Token, answer)
 
-            pace = self._paces.setdefault(installation_id, WritePacer(self._patience.burst, self._patience.write_interval))
+            pace = self._paces.setdefault(
+                installation_id, WritePacer(self._patience.write_rates, installation_id, self._budget)
+            )
             channel = InstallationChannel(self._wire, pace, mint)
             self._channels[key] = channel
         return channel

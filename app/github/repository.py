@@ -56,13 +56,26 @@ class Repository:
     """One repository through one channel. Every method raises `GitHubError`.
 
     Reads are retried. `fence` is called right before each write and prevents it by raising an exception, because GitHub cannot
-    tell whether a worker still owns its attempt.
+    tell whether a worker still owns its attempt. `optional`: a write that would have to wait for others is refused with
+    `RateLimited`.
     """
 
-    def __init__(self, channel: Channel, ref: RepositoryRef, app_id: int, fence: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        ref: RepositoryRef,
+        app_id: int,
+        fence: Callable[[], None] | None = None,
+        *,
+        optional: bool = False,
+    ) -> None:
         self.ref = ref
-        self._channel, self._app_id, self._fence = channel, app_id, fence
+        self._channel, self._app_id, self._fence, self._optional = channel, app_id, fence, optional
         self._path = f"/repos/{quote(ref.full_name)}"
+
+    @property
+    def api_url(self) -> str:
+        return self._channel.api_url
 
     async def run(self, run_id: int) -> WorkflowRun:
         return parsed(WorkflowRun, await self._channel.get(f"{self._path}/actions/runs/{run_id}"))
@@ -330,7 +343,7 @@ class Repository:
         await self._write("POST", f"{self._path}/actions/runs/{run_id}/rerun-failed-jobs", {})
 
     async def _write(self, method: str, path: str, body: Mapping[str, Any], *, repeatable: bool = False) -> Any:
-        return await self._channel.write(method, path, body, repeatable=repeatable, fence=self._fence)
+        return await self._channel.write(method, path, body, repeatable=repeatable, optional=self._optional, fence=self._fence)
 
     async def _mode(self, tree: str, path: str, listed: dict[str, dict[str, TreeEntry]]) -> str | None:
         """The mode of a regular file in a tree, or None; `listed` caches the folders that were read."""

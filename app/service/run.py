@@ -185,7 +185,7 @@ async def open_jobs(settings: Settings, store: Store, queue: Queue) -> AsyncIter
     from app.service.missed import redeliver_for_ever
     from app.service.needless import close_needless_for_ever
 
-    github = github_of(settings)  # first the parts that depend on settings only
+    github = github_of(settings, budget=queue.write_budget())  # first the parts that depend on settings only
     added = await extensions_of()
     sandboxes = await sandboxes_of(settings)
     models = await models_of(settings)

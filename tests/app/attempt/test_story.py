@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -27,6 +28,7 @@ from app.store.models import BlobRow
 from sandbox.base import Isolation, Limits, Sandbox, SandboxUnavailable
 from tests.app.plant import NAME, Plant
 from tests.app.requests import cancel, taken
+from tests.app.waiting import until
 
 
 async def test_an_attempt_waits_while_github_is_away(plant: Plant) -> None:
@@ -377,18 +379,52 @@ async def test_progress_that_github_does_not_take_does_not_hold_up_the_work(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempt_id = await taken(plant.store, plant.request)
-    plant.github.faults.primary_limit("PATCH", f"/repos/{NAME}/check-runs/*", reset_in=50)
-    # Long enough that the request reaches GitHub on a busy machine: the final report must not be the one that is refused.
-    monkeypatch.setattr("app.attempt.progress.STEP_SECONDS", 2.0)
+    plant.github.faults.secondary_limit("PATCH", f"/repos/{NAME}/check-runs/*", retry_after=3)
+    took = 0.0
 
     async def stepping(
         _: Engine, __: Case, *, blobs: Blobs, emit: Emit, reply: Reply | None, memory: Memory | None
     ) -> NoRepair:
-        await emit(StepStarted(step="unpack", text="Unpacking the repository"))
+        nonlocal took
+        began = time.monotonic()
+        for step in ("unpack", "install", "reproduce"):
+            await emit(StepStarted(step=step, text=f"Step {step}"))
+        took = time.monotonic() - began
+        await until(lambda: any(request.startswith("PATCH") for request in plant.github.requests))
         return without_a_run(Outcome.NOTHING_FAILED, "Nothing is red.", "Nothing to do.")
 
     monkeypatch.setattr(Engine, "heal", stepping)
     async with asyncio.timeout(30):
         await heal(attempt_id, plant.deps)
 
+    assert (await plant.attempt(attempt_id)).outcome is Outcome.NOTHING_FAILED
+    assert took < 2
+    assert plant.shown() == [("completed", "neutral")]
+
+
+async def test_progress_shows_the_latest_step_and_no_more_often_than_people_read(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    monkeypatch.setattr("app.attempt.progress.STEP_SECONDS", 2.0)
+    seen: list[str] = []
+    plant.github.watch(lambda call: seen.append(call.json()["output"]["title"]) if call.method == "PATCH" else None)
+
+    async def stepping(
+        _: Engine, __: Case, *, blobs: Blobs, emit: Emit, reply: Reply | None, memory: Memory | None
+    ) -> NoRepair:
+        for number in range(6):
+            await emit(StepStarted(step="verify", text=f"Verifying candidate {number}"))
+            await emit(StepStarted(step="select", text=""))  # takes no time
+        await until(lambda: seen[-1:] == ["Verifying candidate 5"], seconds=20)
+        await emit(StepStarted(step="verify", text="Verifying candidate 5"))  # nothing new
+        await emit(StepStarted(step="prove", text="Proving the patch"))
+        return without_a_run(Outcome.NOTHING_FAILED, "Nothing is red.", "Nothing to do.")
+
+    monkeypatch.setattr(Engine, "heal", stepping)
+    await heal(attempt_id, plant.deps)
+
+    assert (await plant.attempt(attempt_id)).outcome is Outcome.NOTHING_FAILED
+    assert len(seen) == 3, seen
+    assert "" not in seen
     assert plant.shown() == [("completed", "neutral")]
