@@ -12,8 +12,8 @@ import unicodedata
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
-from urllib.parse import urlsplit
 
+from agent.ci.job.contexts import web_address
 from app.redaction import redact
 
 LONGEST = 20_000  # characters of one text
@@ -63,9 +63,7 @@ class Links:
 
     def __init__(self, api_url: str) -> None:
         """`api_url`: URL of the REST API of github.com, GitHub Enterprise Server or GitHub Enterprise Cloud."""
-        parts = urlsplit(api_url)
-        host = parts.netloc.removeprefix("api.") if not parts.path else parts.netloc
-        self._web = f"{parts.scheme}://{host}{parts.path.removesuffix('/api/v3')}".rstrip("/")
+        self._web = web_address(api_url)
 
     def repository(self, full_name: str) -> str | None:
         known = _REPOSITORY.fullmatch(full_name) and ".." not in full_name
