@@ -1,7 +1,8 @@
 """Sends requests to GitHub with one identity; the only module that knows githubkit.
 
 githubkit signs as the App, recognises rate limits and speaks HTTP. Its retries (it would send a POST answered with 502 four
-times), HTTP cache and strict models are not used. Its exceptions are translated into ours here.
+times), HTTP cache (an ETag of GitHub is for one token, and ours are renewed) and strict models are not used. Its exceptions are
+translated into ours here.
 
 A token is limited to its channel's repository and permissions, kept in memory until shortly before it expires, renewed once
 when GitHub answers 401, and never printed.

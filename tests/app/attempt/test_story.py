@@ -296,7 +296,7 @@ async def test_a_full_machine_costs_no_try(plant: Plant) -> None:
 
 async def test_a_repair_that_could_not_be_published_is_published_without_another_run(plant: Plant) -> None:
     attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
-    plant.github.faults.primary_limit("POST", f"/repos/{NAME}/git/refs", reset_in=3600)
+    plant.github.faults.status("POST", f"/repos/{NAME}/git/refs", 502)
     await heal(attempt_id, plant.deps)
     assert (await plant.attempt(attempt_id)).status == "queued"
     await plant.change(attempt_id, due_at=None)
