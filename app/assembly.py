@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agent.models.router import Models
     from agent.models.values import ModelSettings, Role
     from app.github.client import GitHub
-    from app.github.retries import RetryPolicy
+    from app.github.retries import RetryPolicy, SharedBudget
     from app.store.memories import Embedder
 
 CLOSING_SECONDS = 600.0  # by which an attempt may exceed its time budget until its running command ends
@@ -252,7 +252,7 @@ async def sandboxes_in(folder: Path, settings: Settings, *, trusted: bool) -> Sa
     )
 
 
-def github_of(settings: Settings, retry_policy: RetryPolicy | None = None) -> GitHub:
+def github_of(settings: Settings, retry_policy: RetryPolicy | None = None, *, budget: SharedBudget | None = None) -> GitHub:
     """The GitHub client. Raises `SettingsError` if the App's credentials are missing or malformed."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -276,4 +276,5 @@ def github_of(settings: Settings, retry_policy: RetryPolicy | None = None) -> Gi
         api_url=settings.github_api_url,
         retry_policy=retry_policy,
         download_hosts=settings.github_download_hosts,
+        budget=budget,
     )

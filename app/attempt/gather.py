@@ -174,6 +174,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
                         id=str(run.id),
                         attempt=str(run.attempt),
                         tag=tag,
+                        api_url=repository.api_url,
                     ),
                     reported_ids=reading.ids if reading is not None else (),
                     seed=read_seed(log) if log is not None else None,

@@ -7,9 +7,9 @@ Such an outcome is stored as unreported. Any worker reports it later, so that no
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import Self
 
 import structlog
 
@@ -22,11 +22,14 @@ from app.github.types import PUBLISHING, RERUNNING, Reaction, WorkflowRun
 from app.publish import publish
 from app.publish.messages import Publication
 from app.publish.outcomes import OUTCOME_TEXTS
+from app.stopping import cancel_and_wait
+from app.store.leases.heartbeat import LeaseLost
 from app.store.leases.leases import Lease, NotificationLease
 from app.store.store import Store
 from app.store.values import Attempt
 
-STEP_SECONDS = 5.0  # minimum time between two updates of the check run, and timeout of one
+STEP_SECONDS = 15.0  # between two updates of the check run
+STEP_TIMEOUT = 5.0  # of one
 AWAY_SECONDS = 30.0  # delay before the next try when GitHub does not answer
 MOST_REACTIONS = 5  # to commands that are handled together: writes to GitHub are limited
 GITHUB_WAIT = timedelta(hours=6)  # total time that an attempt waits for GitHub
@@ -63,23 +66,42 @@ async def react(attempt: Attempt, repository: Repository, reaction: Reaction) ->
 
 
 class Timeline:
-    """Records the engine's events, and shows its steps on the commit's check run."""
+    """Records the engine's events, and shows the latest step on the commit's check run until its `async with` block ends.
+
+    Showing progress is optional: it neither fails nor delays the attempt. `repository`: refuses writes that would have to wait.
+    """
 
     def __init__(self, lease: Lease, publication: Publication, repository: Repository) -> None:
         self._lease, self._publication, self._repository = lease, publication, repository
-        self._shown = 0.0
+        self._latest = self._shown = ""
+        self._showing: asyncio.Task[None] | None = None
+        self._writing = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        async with self._writing:  # a write on its way must not reach GitHub after the outcome
+            if self._showing is not None:
+                await cancel_and_wait(self._showing)
 
     async def emit(self, event: AnyEvent) -> None:
-        """Showing progress is optional: it must not fail the attempt or use up its time."""
         await self._lease.record(event)
-        if not isinstance(event, StepStarted) or time.monotonic() - self._shown < STEP_SECONDS:
-            return
-        try:
-            async with asyncio.timeout(STEP_SECONDS):
-                await publish.progress(self._publication, self._repository, event.text)
-        except (GitHubError, TimeoutError) as error:
-            log.warning("progress not shown", attempt=self._publication.attempt_id, error=str(error) or "GitHub is slow")
-        self._shown = time.monotonic()
+        if isinstance(event, StepStarted) and event.text:
+            self._latest = event.text
+            if self._showing is None or self._showing.done():
+                self._showing = asyncio.create_task(self._show())
+
+    async def _show(self) -> None:
+        while self._latest != self._shown:
+            async with self._writing:
+                self._shown = self._latest
+                try:
+                    async with asyncio.timeout(STEP_TIMEOUT):
+                        await publish.progress(self._publication, self._repository, self._shown)
+                except (GitHubError, LeaseLost, TimeoutError) as error:
+                    log.info("progress not shown", attempt=self._publication.attempt_id, error=str(error) or "GitHub is slow")
+            await asyncio.sleep(STEP_SECONDS)
 
 
 async def report_end(

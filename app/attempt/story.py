@@ -92,6 +92,7 @@ class Work:
     lease: Lease
     reading: Repository
     writing: Repository
+    showing: Repository  # as `writing`, for what is not worth a wait
     deps: Deps
 
     @property
@@ -334,14 +335,14 @@ async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication:
         model=attempt.model,
         good=gathered.good,
     )
-    timeline = Timeline(work.lease, publication, work.writing)
-    memory = deps.store.memory(attempt.repository.id, deps.embedder)
+    blobs, memory = deps.store.blobs, deps.store.memory(attempt.repository.id, deps.embedder)
     try:
-        result = await deps.engine.heal(case, blobs=deps.store.blobs, emit=timeline.emit, reply=attempt.reply, memory=memory)
-        if gathered.merge_sha and isinstance(result, Repair):
-            files = await files_of(head.sha, gathered.workflows, work.reading)
-            own = replace(case, id=f"{case.id}-head", label=f"{case.label} (head)", archive=files.archive)
-            result = await on_head(result, own, head, deps.engine, work.reading, deps.store.blobs, timeline.emit)
+        async with Timeline(work.lease, publication, work.showing) as timeline:
+            result = await deps.engine.heal(case, blobs=blobs, emit=timeline.emit, reply=attempt.reply, memory=memory)
+            if gathered.merge_sha and isinstance(result, Repair):
+                files = await files_of(head.sha, gathered.workflows, work.reading)
+                own = replace(case, id=f"{case.id}-head", label=f"{case.label} (head)", archive=files.archive)
+                result = await on_head(result, own, head, deps.engine, work.reading, blobs, timeline.emit)
         return result
     except SandboxError as error:
         if isinstance(error, SandboxUnavailable) and error.retry_after is not None and _can_keep_waiting(work):
@@ -436,7 +437,8 @@ async def _explain(work: Work, publication: Publication, result: NoRepair) -> No
 def _work(lease: Lease, deps: Deps) -> Work:
     attempt = lease.attempt
     reading = deps.github.repository(attempt.installation_id, attempt.repository, READING)
-    return Work(lease, reading, _writing(lease, deps, PUBLISHING), deps)
+    showing = deps.github.repository(attempt.installation_id, attempt.repository, PUBLISHING, fence=lease.check, optional=True)
+    return Work(lease, reading, _writing(lease, deps, PUBLISHING), showing, deps)
 
 
 def _writing(lease: Lease, deps: Deps, permissions: Mapping[str, Access]) -> Repository:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from app.github.web import web_url
+from agent.ci.job.contexts import web_address
 from app.redaction import redact
 
 LONGEST = 20_000  # characters of one text
@@ -62,7 +62,8 @@ class Links:
     """URLs on the configured GitHub; None for an invalid repository name or commit."""
 
     def __init__(self, api_url: str) -> None:
-        self._web = web_url(api_url)
+        """`api_url`: URL of the REST API of github.com, GitHub Enterprise Server or GitHub Enterprise Cloud."""
+        self._web = web_address(api_url)
 
     def repository(self, full_name: str) -> str | None:
         known = _REPOSITORY.fullmatch(full_name) and ".." not in full_name

@@ -1,7 +1,8 @@
 """Sends requests to GitHub with one identity; the only module that knows githubkit.
 
 githubkit signs as the App, recognises rate limits and speaks HTTP. Its retries (it would send a POST answered with 502 four
-times), HTTP cache and strict models are not used. Its exceptions are translated into ours here.
+times), HTTP cache (an ETag of GitHub is for one token, and ours are renewed) and strict models are not used. Its exceptions are
+translated into ours here.
 
 A token is limited to its channel's repository and permissions, kept in memory until shortly before it expires, renewed once
 when GitHub answers 401, and never printed.
@@ -37,7 +38,7 @@ from app.github.errors import (
     RateLimited,
     Unavailable,
 )
-from app.github.retries import RetryPolicy, WritePacer
+from app.github.retries import Rate, RetryPolicy, WritePacer
 from app.redaction import hide_token
 
 RENEW_BEFORE = timedelta(minutes=5)
@@ -155,12 +156,14 @@ class Channel:
         body: Mapping[str, Any] | None,
         *,
         repeatable: bool = False,
+        optional: bool = False,
         fence: Callable[[], None] | None = None,
     ) -> Any:
-        """Send a write. `repeatable`: idempotent, so retried like a read. `fence` is called right before each request and
-        prevents it by raising. Raises `GitHubError`.
+        """Send a write. `repeatable`: idempotent, so retried like a read. `optional`: not worth a wait for other writes, so
+        refused with `RateLimited` instead. `fence` is called right before each request and prevents it by raising. Raises
+        `GitHubError`.
         """
-        await self._pace.wait()
+        await self._pace.wait(0.0 if optional else self.retry_policy.longest_rate_limit)
         return _json(await self._send(method, path, body=body, repeatable=repeatable, fence=fence))
 
     async def _send(
@@ -190,6 +193,8 @@ class Channel:
                 if isinstance(failure, BadCredentials) and not renewed and self._refused(kit):
                     renewed = True
                     continue
+                if isinstance(failure, RateLimited):
+                    await self._pace.block(failure.retry_after)
                 tried += 1
                 if (delay := self.retry_policy.delay(failure, tried, repeatable)) is None:
                     raise failure from error
@@ -239,7 +244,7 @@ class AppChannel(Channel):
     """Authenticates as the App itself (a short-lived JWT signed by githubkit)."""
 
     def __init__(self, wire: SharedTransport, app_id: int, private_key: str) -> None:
-        super().__init__(wire, WritePacer(wire.retry_policy.burst, 0))
+        super().__init__(wire, WritePacer([Rate(1, 0.0)]))
         self._app = self._open(AppAuthStrategy(app_id, private_key))
 
     async def server_time(self) -> datetime | None:

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from app.github.channel import AppChannel, InstallationChannel, SharedTransport, Token
 from app.github.errors import Forbidden, Invalid, NotFound
 from app.github.repository import Repository
-from app.github.retries import RetryPolicy, WritePacer
+from app.github.retries import RetryPolicy, SharedBudget, WritePacer
 from app.github.types import (
     LISTING,
     OPTIONAL,
@@ -31,7 +31,7 @@ class GitHub:
 
     A repository's channel has a token for that repository and the requested permissions only, minted at its first request.
     An installation may lack `OPTIONAL` ones. The channel is shared while it is in use. Only `repositories` uses a token for all
-    of an installation.
+    of an installation. `budget` is of the writes of all workers; None: each paces its own.
     """
 
     def __init__(
@@ -42,12 +42,14 @@ class GitHub:
         api_url: str = "https://api.github.com",
         retry_policy: RetryPolicy | None = None,
         download_hosts: Collection[str] = (),
+        budget: SharedBudget | None = None,
     ) -> None:
         self.app_id = app_id
         self._patience = retry_policy or RetryPolicy()
         self._wire = SharedTransport(api_url, self._patience, download_hosts)
         self._app = AppChannel(self._wire, app_id, private_key)
         self._channels: WeakValueDictionary[object, InstallationChannel] = WeakValueDictionary()
+        self._budget = budget
         self._paces: dict[int, WritePacer] = {}
 
     async def __aenter__(self) -> Self:
@@ -101,13 +103,15 @@ class GitHub:
         ref: RepositoryRef,
         permissions: Mapping[str, Access] = READING,
         fence: Callable[[], None] | None = None,
+        *,
+        optional: bool = False,
     ) -> Repository:
-        """One repository of an installation; no request is made yet. `fence`: see `Repository`."""
+        """One repository of an installation; no request is made yet. `fence`, `optional`: see `Repository`."""
 
         def channel_of(repository: int | str) -> InstallationChannel:
             return self._channel(installation_id, repository, permissions)
 
-        return Repository(channel_of(ref.id), ref, self.app_id, fence, channel_of)
+        return Repository(channel_of(ref.id), ref, self.app_id, fence, channel_of, optional=optional)
 
     def _channel(
         self, installation_id: int, repository: int | str | None, permissions: Mapping[str, Access]
@@ -129,13 +133,15 @@ class GitHub:
                 least = {name: access for name, access in permissions.items() if name not in lacking}
                 return await self._mint(installation_id, repository, least)
 
-            pace = self._paces.setdefault(installation_id, WritePacer(self._patience.burst, self._patience.write_interval))
+            pace = self._paces.setdefault(
+                installation_id, WritePacer(self._patience.write_rates, installation_id, self._budget)
+            )
             channel = InstallationChannel(self._wire, pace, mint)
             self._channels[key] = channel
         return channel
 
     async def _mint(self, installation_id: int, repository: int | str | None, permissions: Mapping[str, Access]) -> Token:
-        """GitHub answers 422 for a missing permission (`Invalid`), and for a repository that the App cannot see (`NotFound`)."""
+        """GitHub answers 422 for a missing permission (`Invalid`) and for a repository that the App cannot see (`NotFound`)."""
         named = "repository_ids" if isinstance(repository, int) else "repositories"
         body = {"permissions": dict(permissions), **({} if repository is None else {named: [repository]})}
         path = f"/app/installations/{installation_id}/access_tokens"

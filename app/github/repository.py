@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from agent.ci.job.contexts import web_address
 from app.github.channel import Channel
 from app.github.errors import BranchTaken, Conflict, Forbidden, Invalid, NotFound, TooLarge, Unavailable
 from app.github.retries import find_or_create
@@ -44,7 +45,6 @@ from app.github.types import (
     WorkflowRuns,
     parsed,
 )
-from app.github.web import web_url
 from webhooks.events import GitHubApp
 from webhooks.intake import RepositoryRef
 from webhooks.triggers import FAILING
@@ -60,7 +60,8 @@ class Repository:
     """One repository through one channel. Every method raises `GitHubError`.
 
     Reads are retried. `fence` is called right before each write and prevents it by raising an exception, because GitHub cannot
-    tell whether a worker still owns its attempt.
+    tell whether a worker still owns its attempt. `optional`: a write that would have to wait for others is refused with
+    `RateLimited`.
     """
 
     def __init__(
@@ -70,16 +71,23 @@ class Repository:
         app_id: int,
         fence: Callable[[], None] | None = None,
         channel_of: Callable[[str], Channel] | None = None,
+        *,
+        optional: bool = False,
     ) -> None:
         """`channel_of` opens a channel to another repository of the same installation, by its name."""
         self.ref = ref
-        self._channel, self._app_id, self._fence, self._channel_of = channel, app_id, fence, channel_of
+        self._channel, self._app_id, self._fence, self._optional = channel, app_id, fence, optional
+        self._channel_of = channel_of
         self._path = f"/repos/{quote(ref.full_name)}"
+
+    @property
+    def api_url(self) -> str:
+        return self._channel.api_url
 
     @property
     def web_url(self) -> str:
         """Of this GitHub, "https://github.com"."""
-        return web_url(self._channel.api_url)
+        return web_address(self._channel.api_url)
 
     async def run(self, run_id: int) -> WorkflowRun:
         return parsed(WorkflowRun, await self._channel.get(f"{self._path}/actions/runs/{run_id}"))
@@ -383,7 +391,7 @@ class Repository:
         await self._write("POST", f"{self._path}/actions/runs/{run_id}/rerun-failed-jobs", {})
 
     async def _write(self, method: str, path: str, body: Mapping[str, Any], *, repeatable: bool = False) -> Any:
-        return await self._channel.write(method, path, body, repeatable=repeatable, fence=self._fence)
+        return await self._channel.write(method, path, body, repeatable=repeatable, optional=self._optional, fence=self._fence)
 
     async def _mode(self, tree: str, path: str, listed: dict[str, dict[str, TreeEntry]]) -> str | None:
         """The mode of a regular file in a tree, or None; `listed` caches the folders that were read."""

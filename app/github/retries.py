@@ -1,20 +1,32 @@
 """How long to retry requests to GitHub, and how fast to write.
 
-Follows GitHub's best practices for the REST API: honour `retry-after`, back off with jitter, pace writes.
+Follows GitHub's best practices for the REST API: honour `retry-after`, back off with jitter, pace writes. GitHub counts the
+writes of an installation, whichever worker sends them: at most 80 a minute and 500 an hour, with a second between two.
+https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from time import monotonic
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from app.github.errors import GitHubError, Invalid, RateLimited, Unavailable
 
 T = TypeVar("T")
+_LONGEST_BLOCK = 3600.0  # seconds; the longest window of GitHub's limits
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """`burst` writes at once, then one per `interval` seconds: in t seconds, at most burst + t / interval."""
+
+    burst: int
+    interval: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +41,11 @@ class RetryPolicy:
     download: float = 300.0  # of one archive or log
     burst: int = 10  # writes of one installation without a wait
     write_interval: float = 1.0  # between later writes
+    hourly: Rate = Rate(250, 14.4)  # 500 in the first hour, 250 in each later one
+
+    @property
+    def write_rates(self) -> tuple[Rate, Rate]:
+        return Rate(self.burst, self.write_interval), self.hourly
 
     def backoff(self, tried: int) -> float:
         """Exponential backoff with jitter: the n-th delay is between half and all of first * 2^(n-1)."""
@@ -50,24 +67,49 @@ class RetryPolicy:
         return None
 
 
+class SharedBudget(Protocol):
+    """The writes that all workers together may send; by installation."""
+
+    async def reserve(self, installation_id: int, rates: Sequence[Rate], longest: float) -> float | None:
+        """As `WritePacer.reserve`; None while the budget cannot be reached."""
+
+    async def block(self, installation_id: int, rate: Rate, seconds: float) -> None:
+        """As `WritePacer.block`; nothing happens while the budget cannot be reached."""
+
+
 class WritePacer:
-    """A token bucket: the first `burst` writes pass at once, then one per interval."""
+    """Paces the writes of one installation: by the budget that all workers share, or while that is away, by its own.
 
-    def __init__(self, burst: int, interval: float) -> None:
-        self._burst, self._interval = burst, interval
-        self._level = float(burst)
-        self._at = monotonic()
+    Each rate is a generic cell rate algorithm (as in ATM networks): all it keeps is when its whole burst is free again.
+    """
 
-    def reserve(self, now: float) -> float:
-        """Take a token at `now` (by a monotonic clock); returns the seconds to wait before the write."""
-        refilled = (now - self._at) / self._interval if self._interval else float(self._burst)
-        self._level = min(float(self._burst), self._level + refilled) - 1.0
-        self._at = now
-        return max(0.0, -self._level) * self._interval
+    def __init__(self, rates: Sequence[Rate], installation_id: int = 0, shared: SharedBudget | None = None) -> None:
+        self._rates, self._installation_id, self._shared = rates, installation_id, shared
+        self._free_at = [0.0] * len(rates)  # by a monotonic clock
 
-    async def wait(self) -> None:
-        if (seconds := self.reserve(monotonic())) > 0:
-            await asyncio.sleep(seconds)
+    def reserve(self, now: float, longest: float = inf) -> float:
+        """The seconds to wait at `now` before a write. Its place is taken, unless they are more than `longest`."""
+        free_at = [max(now, at) + rate.interval for at, rate in zip(self._free_at, self._rates, strict=True)]
+        seconds = max(0.0, *(at - rate.burst * rate.interval - now for at, rate in zip(free_at, self._rates, strict=True)))
+        if seconds <= longest:
+            self._free_at = free_at
+        return seconds
+
+    async def wait(self, longest: float) -> None:
+        """Wait for a place among the writes. Raises `RateLimited` instead of waiting for more than `longest` seconds."""
+        seconds = await self._shared.reserve(self._installation_id, self._rates, longest) if self._shared else None
+        if seconds is None:
+            seconds = self.reserve(monotonic(), longest)
+        if seconds > longest:
+            raise RateLimited("Selfheal's own limit of writes to GitHub was reached", seconds)
+        await asyncio.sleep(seconds)
+
+    async def block(self, seconds: float) -> None:
+        """After GitHub has asked for a wait: nobody writes for so long, and then without a burst."""
+        rate, seconds = self._rates[0], min(seconds, _LONGEST_BLOCK)
+        if self._shared:
+            await self._shared.block(self._installation_id, rate, seconds)
+        self._free_at[0] = max(self._free_at[0], monotonic() + seconds + rate.burst * rate.interval)
 
 
 async def find_or_create(

@@ -5,20 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Self
-from urllib.parse import urlsplit
 
 import httpx
 
 _PULL = re.compile(r"(?P<web>https?://[^/?#@\s]+)/(?P<repository>[\w.-]+/[\w.-]+)/pull/(?P<number>[1-9]\d{0,18})(?:[/?#].*)?")
 _SECONDS = 20.0
 _LARGEST = 4 * 1024 * 1024  # bytes
-
-
-def web_url(api_url: str) -> str:
-    """Where people see what is behind a REST API of github.com, GitHub Enterprise Server or GitHub Enterprise Cloud."""
-    parts = urlsplit(api_url)
-    host = parts.netloc.removeprefix("api.") if not parts.path else parts.netloc
-    return f"{parts.scheme}://{host}{parts.path.removesuffix('/api/v3')}".rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from redis.asyncio import ConnectionPool
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
+from app.queue.budget import WriteBudget
 from app.settings import Settings
 from app.store.store import Store, terms_of
 
@@ -192,6 +193,10 @@ class Queue:
             _log.warning("redis does not answer", error=repr(error))
             return False
         return True
+
+    def write_budget(self) -> WriteBudget:
+        """The writes to GitHub that all workers of this Redis share, over this queue's connections."""
+        return WriteBudget(self._redis)
 
     async def close(self) -> None:
         await self._redis.aclose(close_connection_pool=True)

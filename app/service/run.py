@@ -187,7 +187,7 @@ async def open_jobs(settings: Settings, store: Store, queue: Queue) -> AsyncIter
     from app.service.needless import tidy_for_ever
     from app.service.reconciler import take_up_for_ever
 
-    github = github_of(settings)  # first the parts that depend on settings only
+    github = github_of(settings, budget=queue.write_budget())  # first the parts that depend on settings only
     added = await extensions_of()
     sandboxes = await sandboxes_of(settings)
     models = await models_of(settings)

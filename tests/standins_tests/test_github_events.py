@@ -194,6 +194,10 @@ async def test_every_other_route_answers_as_described(github: GitHub) -> None:
         assert (await client.get("/installation/repositories")).json()["total_count"] == 1
         etag = (await client.get(AT)).headers["etag"]
         assert (await client.get(AT, headers={"if-none-match": etag})).status_code == 304
+        async with await caller(github) as another:
+            answer = await another.get(AT, headers={"if-none-match": etag})
+            assert answer.status_code == 200, "an ETag is for one token, also of the same installation"
+            assert "Authorization" in answer.headers["vary"]
         first = await client.get(f"{AT}/branches?per_page=1")
         assert first.links["next"]["url"].endswith("per_page=1&page=2")
     await github.close_pull("acme/sample", pull.number, merged=True)

@@ -113,12 +113,14 @@ class Story:
 
 
 @asynccontextmanager
-async def told(folder: Path, variables: Mapping[str, str] = FAST, *, database_url: str | None = None) -> AsyncIterator[Story]:
+async def told(
+    folder: Path, variables: Mapping[str, str] = FAST, *, database_url: str | None = None, enterprise: bool = False
+) -> AsyncIterator[Story]:
     """Everything that a story needs, in `folder` and that database (default: SQLite there), for the length of a block."""
     if database_url is not None:
         variables = {**variables, "SELFHEAL_DATABASE_URL": database_url}
     async with (
-        GitHub() as github,
+        GitHub(enterprise=enterprise) as github,
         running(github, folder, variables) as service,
         open_store(load(data_dir=folder / "data", database_url=database_url), SystemClock()) as store,
     ):

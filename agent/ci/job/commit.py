@@ -66,7 +66,7 @@ async def commit_workspace(sandbox: Sandbox, run: Run) -> str:
     Returns a note if the commit failed, else "". Raises `SandboxError`.
     """
     branch = "" if run.event in PULLS else run.branch
-    origin = f"https://github.com/{run.repository}" if _REPOSITORY.fullmatch(run.repository) else ""
+    origin = f"{run.server_url}/{run.repository}" if _REPOSITORY.fullmatch(run.repository) else ""
     argv = ("/bin/sh", "-c", _SCRIPT, "commit", branch, origin, run.tag)
     try:
         ended = await sandbox.amend(Command(argv, SECONDS, env=_ENVIRONMENT))

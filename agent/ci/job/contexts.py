@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import urlsplit
 
 from agent.ci.expressions import Scope, Unknown, Value
 from agent.ci.expressions.values import Files, no_files
@@ -35,6 +36,18 @@ class Run:
     attempt: str = ""  # number of the attempt: "1" for the first
     tag: str = ""  # the newest one that the commit contains
     committed: datetime | None = None  # when the commit was made
+    api_url: str = "https://api.github.com"  # of the REST API
+
+    @property
+    def server_url(self) -> str:
+        return web_address(self.api_url)
+
+
+def web_address(api_url: str) -> str:
+    """Where the pages are of github.com, GitHub Enterprise Server or GitHub Enterprise Cloud, by the URL of its REST API."""
+    parts = urlsplit(api_url)
+    host = parts.netloc.removeprefix("api.") if not parts.path else parts.netloc
+    return f"{parts.scheme}://{host}{parts.path.removesuffix('/api/v3')}".rstrip("/")
 
 
 def build_scope(run: Run, files: Files = no_files, *, action_path: str = "", **known: Mapping[str, Value]) -> Scope:
@@ -108,9 +121,9 @@ def _github(run: Run, action_path: str = "") -> dict[str, Value]:
         "run_number": Unknown("github.run_number"),
         "run_id": known(run.id, "run_id"),
         "run_attempt": known(run.attempt, "run_attempt"),
-        "server_url": "https://github.com",
-        "api_url": "https://api.github.com",
-        "graphql_url": "https://api.github.com/graphql",
+        "server_url": run.server_url,
+        "api_url": run.api_url,
+        "graphql_url": f"{run.api_url.removesuffix('/v3')}/graphql",
         "token": "",
         "event": Unknown("github.event"),
     }

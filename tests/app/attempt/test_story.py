@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -21,12 +22,14 @@ from agent.contract.question import Reply
 from agent.engine import Engine
 from app.attempt.story import heal
 from app.github.repository import Repository
+from app.github.types import OPTIONAL, PUBLISHING, READING
 from app.store.leases.heartbeat import LeaseLost
 from app.store.leases.leases import NotificationLease
 from app.store.models import BlobRow
 from sandbox.base import Isolation, Limits, Sandbox, SandboxUnavailable
 from tests.app.plant import NAME, Plant
 from tests.app.requests import cancel, taken
+from tests.app.waiting import until
 from tests.standins.github.state import PullRequest, Ruleset
 from tests.tiers import long_but
 from webhooks.triggers import decide
@@ -78,16 +81,22 @@ async def test_the_log_tells_that_a_worker_was_stopped_in_the_middle(plant: Plan
     assert told == {"attempt claimed": attempt_id, "attempt interrupted; it is queued again": attempt_id}
 
 
-async def test_a_permission_that_the_app_lacks_is_named(plant: Plant) -> None:
+@pytest.mark.parametrize("name", long_but(sorted({*READING, *PUBLISHING} - OPTIONAL - {"metadata"}), "checks"))
+async def test_a_permission_that_the_app_lacks_is_named(plant: Plant, name: str) -> None:
     attempt_id = await taken(plant.store, plant.request)
-    plant.github.installation("acme").permissions["checks"] = "read"
+    permissions = plant.github.installation("acme").permissions
+    if name in PUBLISHING:
+        permissions[name] = "read"
+    else:
+        del permissions[name]
 
     await heal(attempt_id, plant.deps)
 
-    attempt = await plant.store.attempt(attempt_id)
-    assert attempt is not None
+    attempt = await plant.attempt(attempt_id)
     assert attempt.outcome is Outcome.REFUSED
-    assert "permission" in (attempt.next_step or "")
+    lacking = f"{name}={PUBLISHING.get(name) or READING[name]}"
+    assert attempt.reason == f"The App lacks a permission on GitHub: the installation does not grant {lacking}."
+    assert attempt.next_step == f"Grant the App the permission {lacking}, then comment `/heal`."
 
 
 async def test_a_repository_that_is_gone_ends_its_attempt(plant: Plant) -> None:
@@ -297,7 +306,7 @@ async def test_a_full_machine_costs_no_try(plant: Plant) -> None:
 
 async def test_a_repair_that_could_not_be_published_is_published_without_another_run(plant: Plant) -> None:
     attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
-    plant.github.faults.primary_limit("POST", f"/repos/{NAME}/git/refs", reset_in=3600)
+    plant.github.faults.status("POST", f"/repos/{NAME}/git/refs", 502)
     await heal(attempt_id, plant.deps)
     assert (await plant.attempt(attempt_id)).status == "queued"
     await plant.change(attempt_id, due_at=None)
@@ -482,18 +491,52 @@ async def test_progress_that_github_does_not_take_does_not_hold_up_the_work(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempt_id = await taken(plant.store, plant.request)
-    plant.github.faults.primary_limit("PATCH", f"/repos/{NAME}/check-runs/*", reset_in=50)
-    # Long enough that the request reaches GitHub on a busy machine: the final report must not be the one that is refused.
-    monkeypatch.setattr("app.attempt.progress.STEP_SECONDS", 2.0)
+    plant.github.faults.secondary_limit("PATCH", f"/repos/{NAME}/check-runs/*", retry_after=3)
+    took = 0.0
 
     async def stepping(
         _: Engine, __: Case, *, blobs: Blobs, emit: Emit, reply: Reply | None, memory: Memory | None
     ) -> NoRepair:
-        await emit(StepStarted(step="unpack", text="Unpacking the repository"))
+        nonlocal took
+        began = time.monotonic()
+        for step in ("unpack", "install", "reproduce"):
+            await emit(StepStarted(step=step, text=f"Step {step}"))
+        took = time.monotonic() - began
+        await until(lambda: any(request.startswith("PATCH") for request in plant.github.requests))
         return without_a_run(Outcome.NOTHING_FAILED, "Nothing is red.", "Nothing to do.")
 
     monkeypatch.setattr(Engine, "heal", stepping)
     async with asyncio.timeout(30):
         await heal(attempt_id, plant.deps)
 
+    assert (await plant.attempt(attempt_id)).outcome is Outcome.NOTHING_FAILED
+    assert took < 2
+    assert plant.shown() == [("completed", "neutral")]
+
+
+async def test_progress_shows_the_latest_step_and_no_more_often_than_people_read(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    monkeypatch.setattr("app.attempt.progress.STEP_SECONDS", 2.0)
+    seen: list[str] = []
+    plant.github.watch(lambda call: seen.append(call.json()["output"]["title"]) if call.method == "PATCH" else None)
+
+    async def stepping(
+        _: Engine, __: Case, *, blobs: Blobs, emit: Emit, reply: Reply | None, memory: Memory | None
+    ) -> NoRepair:
+        for number in range(6):
+            await emit(StepStarted(step="verify", text=f"Verifying candidate {number}"))
+            await emit(StepStarted(step="select", text=""))  # takes no time
+        await until(lambda: seen[-1:] == ["Verifying candidate 5"], seconds=20)
+        await emit(StepStarted(step="verify", text="Verifying candidate 5"))  # nothing new
+        await emit(StepStarted(step="prove", text="Proving the patch"))
+        return without_a_run(Outcome.NOTHING_FAILED, "Nothing is red.", "Nothing to do.")
+
+    monkeypatch.setattr(Engine, "heal", stepping)
+    await heal(attempt_id, plant.deps)
+
+    assert (await plant.attempt(attempt_id)).outcome is Outcome.NOTHING_FAILED
+    assert len(seen) == 3, seen
+    assert "" not in seen
     assert plant.shown() == [("completed", "neutral")]

@@ -15,12 +15,13 @@ from app.github.channel import Token
 from app.github.client import GitHub
 from app.github.errors import BadCredentials, Conflict, Forbidden, Invalid, NotFound, RateLimited, TooLarge, Unavailable
 from app.github.repository import Repository
-from app.github.retries import RetryPolicy, WritePacer
+from app.github.retries import Rate, RetryPolicy, WritePacer
 from app.github.types import PUBLISHING, READING, CheckOutput, CheckReport, Permission
 from tests.standins.github import GitHub as StandIn
 from tests.standins.github.auth import private_pem
 from tests.standins.github.faults import Fault
 from tests.standins.github.git import Signature
+from tests.standins.github.limits import LIMITS
 from tests.standins.github.routing import Refusal
 from tests.standins.github.state import App, CheckRun, CheckSuite
 from webhooks.intake import RepositoryRef
@@ -423,9 +424,20 @@ async def test_a_plan_without_drafts_gets_an_ordinary_pull_request(standin: Stan
 
 
 def test_writes_after_a_burst_are_spaced() -> None:
-    pace, now = WritePacer(burst=3, interval=1.0), monotonic()
+    pace, now = WritePacer([Rate(3, 1.0)]), monotonic()
     assert [round(pace.reserve(now)) for _ in range(6)] == [0, 0, 0, 1, 2, 3]
+    assert round(pace.reserve(now, longest=2.0)) == 4
+    assert round(pace.reserve(now)) == 4, "what would have waited too long has no place"
     assert round(pace.reserve(now + 100)) == 0
+
+
+def test_the_pace_stays_within_githubs_limits() -> None:
+    pace, now, sent = WritePacer(RetryPolicy().write_rates), monotonic(), []
+    for _ in range(700):
+        now += pace.reserve(now)
+        sent.append(now)
+    for most, seconds in LIMITS:
+        assert all(later - first > seconds - 0.001 for first, later in zip(sent, sent[most:], strict=False))
 
 
 def test_waiting_is_bounded_and_writes_are_repeated_after_rate_limits_only() -> None:

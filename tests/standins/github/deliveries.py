@@ -118,7 +118,7 @@ class Deliveries:
             "issues_url": f"{one}/issues",
             "members_url": f"{one}/members{{/member}}",
             "public_members_url": f"{one}/public_members{{/member}}",
-            "avatar_url": f"{self.world.url}/avatars/{repository.owner.id}",
+            "avatar_url": f"{self.world.site}/avatars/{repository.owner.id}",
             "description": None,
         }
 
@@ -152,6 +152,7 @@ class Deliveries:
             "X-GitHub-Hook-ID": "1",
             "X-GitHub-Hook-Installation-Target-ID": str(self.world.app.id),
             "X-GitHub-Hook-Installation-Target-Type": "integration",
+            **self._enterprise_headers(),
             "X-Hub-Signature-256": f"sha256={hmac.new(self.secret.encode(), body, hashlib.sha256).hexdigest()}",
         }
         number = self.world.next_id()
@@ -163,6 +164,13 @@ class Deliveries:
         else:
             self.world.spawn(self._post(attempt))
         return attempt
+
+    def _enterprise_headers(self) -> dict[str, str]:
+        """https://docs.github.com/enterprise-server@3.14/webhooks/webhook-events-and-payloads#delivery-headers"""
+        if not self.world.is_enterprise:
+            return {}
+        host = self.world.site.removeprefix("http://")
+        return {"X-GitHub-Enterprise-Host": host, "X-GitHub-Enterprise-Version": "3.14.0"}
 
     async def _post(self, attempt: Attempt) -> None:
         async with self._turn:

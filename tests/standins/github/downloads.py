@@ -1,4 +1,4 @@
-"""The other origin: short-lived links to archives and logs, which refuse a request that still carries a token."""
+"""Short-lived links to archives and logs, which refuse a request that still carries a token."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tests.standins.github.state import Repository
 from tests.standins.github.world import World
 
 LINK_LIFE = 60.0  # seconds
+DOWNLOADS = ("/_codeload/", "/_services/")  # where Enterprise Server has them, beside its API
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,12 @@ class Downloads:
         return f"{self.world.downloads_url}{path}?token={token}"
 
     def tarball(self, repository: Repository, sha: str) -> str:
-        return self._link(f"/{repository.full_name}/legacy.tar.gz/{sha}", archive=(repository, sha))
+        codeload = "/_codeload" if self.world.is_enterprise else ""
+        return self._link(f"{codeload}/{repository.full_name}/legacy.tar.gz/{sha}", archive=(repository, sha))
 
     def log(self, name: str, text: bytes) -> str:
+        if self.world.is_enterprise:
+            return self._link(f"/_services/pipelines/{name}/signedlogcontent", text=text)
         return self._link(f"/logs/{name}.txt", text=text)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

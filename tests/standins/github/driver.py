@@ -26,11 +26,12 @@ from tests.standins.github.deliveries import Attempt, Deliveries
 from tests.standins.github.downloads import Downloads
 from tests.standins.github.faults import Faults
 from tests.standins.github.git import BareRepository, Commit, Signature, git
+from tests.standins.github.limits import WriteLimits
 from tests.standins.github.routing import Call, Routes
 from tests.standins.github.runner import Runner
 from tests.standins.github.runs import Runs
 from tests.standins.github.serialise import Serialiser
-from tests.standins.github.server import Api, Judge
+from tests.standins.github.server import PREFIX, Api, Enterprise, Judge
 from tests.standins.github.state import (
     CheckRun,
     Comment,
@@ -58,15 +59,25 @@ class GitHub:
 
     Judged, it uses GitHub's OpenAPI description and webhook schema where they can be found, and what they do not allow is
     raised (`Violations`) when the context closes without another exception. `judged=False` is for where people look around.
+
+    `enterprise`: as GitHub Enterprise Server without subdomain isolation, one origin for everything: the API below `/api/v3`,
+    archives below `/_codeload`, logs below `/_services`. Its rate limits are off, as they are by default.
+    https://docs.github.com/enterprise-server@3.14/rest/using-the-rest-api/getting-started-with-the-rest-api
+    https://docs.github.com/enterprise-server@3.14/rest/using-the-rest-api/rate-limits-for-the-rest-api
     """
 
     def __init__(
-        self, *, webhook_secret: str = "a secret of the tests", app_slug: str = "selfheal", judged: bool = True
+        self,
+        *,
+        webhook_secret: str = "a secret of the tests",
+        app_slug: str = "selfheal",
+        judged: bool = True,
+        enterprise: bool = False,
     ) -> None:
         self.webhook_secret = webhook_secret
         self._judged = judged
         self._folder = Path(tempfile.mkdtemp(prefix="github-"))
-        self.world = World(self._folder, app_slug)
+        self.world = World(self._folder, app_slug, enterprise=enterprise)
         show = Serialiser(self.world)
         self.tokens = Tokens(self.world)
         self.faults = Faults()
@@ -94,6 +105,7 @@ class GitHub:
         ):
             table.table += part.table
         self.api = Api(self.world, self.tokens, self.faults, table, judge)
+        self.site = Enterprise(self.world, self.api, self.downloads) if enterprise else self.api
         self._open = contextlib.AsyncExitStack()
 
     # Start and stop
@@ -111,10 +123,13 @@ class GitHub:
 
     async def start(self, port: int = 0) -> None:
         """Open both origins on 127.0.0.1."""
-        own = await self._open.enter_async_context(listening(self.api, port))
-        other = await self._open.enter_async_context(listening(self.downloads))
-        self.world.url = f"http://127.0.0.1:{own}"
-        self.world.downloads_url = f"http://localhost:{other}"
+        own = await self._open.enter_async_context(listening(self.site, port))
+        self.world.url = self.world.site = self.world.downloads_url = f"http://127.0.0.1:{own}"
+        if self.world.is_enterprise:
+            self.world.url += PREFIX
+        else:
+            other = await self._open.enter_async_context(listening(self.downloads))
+            self.world.downloads_url = f"http://localhost:{other}"
 
     async def stop(self) -> None:
         await self.world.cancel()
@@ -140,7 +155,7 @@ class GitHub:
 
     @property
     def url(self) -> str:
-        """The API's URL; git lives under it too (`{url}/owner/name.git`)."""
+        """The API's URL; git lives under it too (`{url}/owner/name.git`), except on Enterprise Server."""
         return self.world.url
 
     @property
@@ -380,6 +395,10 @@ class GitHub:
     def requests(self) -> list[str]:
         """The ordered request log: "POST /repos/acme/sample/pulls > 201"; git's own requests are in it too."""
         return self.api.requests
+
+    @property
+    def limits(self) -> WriteLimits:
+        return self.api.limits
 
     def watch(self, watcher: Callable[[Call], None]) -> None:
         """Be told of every request to the API as it arrives, before anything is done about it."""

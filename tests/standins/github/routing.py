@@ -51,8 +51,6 @@ class Answer:
     def of(cls, value: object, status: int = 200, **headers: str) -> Answer:
         body = json.dumps(value).encode()
         made = {"content-type": "application/json; charset=utf-8"} | {k.replace("_", "-"): v for k, v in headers.items()}
-        if status == 200:
-            made["etag"] = f'"{hashlib.sha256(body).hexdigest()}"'
         return cls(status, body, made)
 
     @classmethod
@@ -228,9 +226,14 @@ async def serve(routes: Routes, call: Call) -> Answer | None:
         answer = await route.handler(call)
     except Refusal as refusal:
         return refusal.answer()
-    if "etag" in answer.headers and call.headers.get("if-none-match") == answer.headers["etag"]:
-        return Answer(304, b"", {"etag": answer.headers["etag"]})
-    return answer
+    if call.method != "GET" or answer.status != 200:
+        return answer
+    # An ETag is for one token: with the next one of the same installation, GitHub answers 200 again.
+    # https://docs.github.com/rest/using-the-rest-api/best-practices-for-using-the-rest-api#use-conditional-requests-if-appropriate
+    # https://github.com/github/docs/issues/34689
+    etag = f'W/"{hashlib.sha256(call.headers.get("authorization", "").encode() + answer.body).hexdigest()}"'
+    answer.headers |= {"etag": etag, "vary": "Accept, Authorization, Cookie, X-GitHub-OTP"}
+    return Answer(304, b"", dict(answer.headers)) if call.headers.get("if-none-match") == etag else answer
 
 
 def _admit(route: Route, call: Call) -> None:

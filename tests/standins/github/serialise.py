@@ -37,7 +37,7 @@ class Serialiser:
         return f"{self.url}/repos/{repository.full_name}{path}"
 
     def html(self, repository: Repository, path: str = "") -> str:
-        return f"{self.url}/{repository.full_name}{path}"
+        return f"{self.world.site}/{repository.full_name}{path}"
 
     def user(self, account: Account) -> Json:
         name = quote(account.login)  # the brackets of "selfheal[bot]"
@@ -46,10 +46,10 @@ class Serialiser:
             "login": account.login,
             "id": account.id,
             "node_id": node_id("User", account.id),
-            "avatar_url": f"{self.url}/avatars/{account.id}",
+            "avatar_url": f"{self.world.site}/avatars/{account.id}",
             "gravatar_id": "",
             "url": one,
-            "html_url": f"{self.url}/{name}",
+            "html_url": f"{self.world.site}/{name}",
             "followers_url": f"{one}/followers",
             "following_url": f"{one}/following{{/other_user}}",
             "gists_url": f"{one}/gists{{/gist_id}}",
@@ -77,8 +77,8 @@ class Serialiser:
             "owner": self.user(app.owner),
             "name": app.name,
             "description": "",
-            "external_url": f"{self.url}/apps/{app.slug}",
-            "html_url": f"{self.url}/apps/{app.slug}",
+            "external_url": self.world.site,
+            "html_url": f"{self.world.site}/{'github-apps' if self.world.is_enterprise else 'apps'}/{app.slug}",
             "created_at": stamp(app.created),
             "updated_at": stamp(app.created),
             "permissions": app.permissions,
@@ -93,7 +93,7 @@ class Serialiser:
             "repository_selection": installation.selection,
             "access_tokens_url": f"{one}/access_tokens",
             "repositories_url": f"{self.url}/installation/repositories",
-            "html_url": f"{self.url}/settings/installations/{installation.id}",
+            "html_url": f"{self.world.site}/settings/installations/{installation.id}",
             "app_id": self.world.app.id,
             "app_slug": self.world.app.slug,
             "target_id": installation.account.id,
@@ -170,7 +170,7 @@ class Serialiser:
             "watchers",
         )
         off = ("has_projects", "has_wiki", "has_pages", "has_discussions", "archived", "disabled", "is_template")
-        host = self.url.removeprefix("http://")
+        host = self.world.site.removeprefix("http://")
         return self.minimal_repository(repository) | {
             **dict.fromkeys(zero, 0),
             **dict.fromkeys(off, False),

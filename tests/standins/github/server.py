@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from tests.standins.github.auth import Tokens
 from tests.standins.github.browsing import Browsing
+from tests.standins.github.downloads import DOWNLOADS, Downloads
 from tests.standins.github.faults import ConnectionReset, Faults
 from tests.standins.github.git_http import GitOverHttp
+from tests.standins.github.limits import WriteLimits
 from tests.standins.github.routing import Actor, Answer, Call, Refusal, Routes, parse_query, serve
 from tests.standins.github.world import World
 from tests.standins.sockets import reset_connection
 
+PREFIX = "/api/v3"  # of the API on Enterprise Server
 Judge = Callable[[Call, Answer], list[str]]
 
 
@@ -26,6 +29,7 @@ class Api:
         self.world = world
         self.tokens = tokens
         self.faults = faults
+        self.limits = WriteLimits()
         self.routes = routes
         self.judge = judge
         self.git = GitOverHttp(world, tokens)
@@ -60,14 +64,15 @@ class Api:
             reset_connection(scope)
             return
         self.requests.append(f"{call.method} {call.path} > {answer.status}")
-        answer.headers = {
+        limits = {
             "x-ratelimit-limit": "5000",
             "x-ratelimit-remaining": "4999",
             "x-ratelimit-used": "1",
             "x-ratelimit-reset": "4102444800",
             "x-ratelimit-resource": "core",
-            "x-github-media-type": "github.v3; format=json",
-        } | answer.headers
+        }
+        own = {"x-github-enterprise-version": "enterprise-server@3.14.0"} if self.world.is_enterprise else limits
+        answer.headers = own | {"x-github-media-type": "github.v3; format=json"} | answer.headers
         await Response(answer.body, answer.status, answer.headers)(scope, receive, send)
 
     async def _answer(self, call: Call) -> Answer:
@@ -79,6 +84,8 @@ class Api:
         except Refusal as refusal:
             call.actor = Actor()
             return refusal.answer()
+        if not self.world.is_enterprise and (refused := self.limits.refusal(call)) is not None:
+            return refused
         try:
             answer = await serve(self.routes, call)
         except Exception as error:
@@ -92,3 +99,24 @@ class Api:
         answer = self.faults.lagged(call, answer)
         await self.faults.run_hooks(call, "after")
         return await self.faults.after(call) or answer
+
+
+class Enterprise:
+    """The one origin of Enterprise Server: the API below its prefix, downloads beside it, git and pages at the root."""
+
+    def __init__(self, world: World, api: Api, downloads: Downloads) -> None:
+        self.world = world
+        self.api = api
+        self.downloads = downloads
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        if path.startswith(DOWNLOADS):
+            await self.downloads(scope, receive, send)
+        elif path.startswith(f"{PREFIX}/"):
+            await self.api({**scope, "path": path.removeprefix(PREFIX)}, receive, send)
+        elif self.api.git.wants(path) or self.api.browsing.wants(Request(scope)):
+            await self.api(scope, receive, send)
+        else:
+            self.api.violations.append(f"not a path of the API: {scope['method']} {path}")
+            await PlainTextResponse("Not Found", 404)(scope, receive, send)

@@ -44,10 +44,12 @@ _IDS = itertools.count(1001)
 class World:
     """Everything at once, with the counters and the background work."""
 
-    def __init__(self, root: Path, app_slug: str) -> None:
+    def __init__(self, root: Path, app_slug: str, *, enterprise: bool = False) -> None:
         self.root = root
-        self.url = ""  # API and git; set when the sockets are open
-        self.downloads_url = ""  # the other origin, for logs and tarballs
+        self.is_enterprise = enterprise
+        self.url = ""  # the API; set when the sockets are open
+        self.site = ""  # pages and git
+        self.downloads_url = ""  # logs and tarballs: another origin, except on Enterprise Server
         self.accounts: dict[str, Account] = {}
         self.repositories: dict[int, Repository] = {}
         self.installations: dict[int, Installation] = {}

@@ -1,5 +1,7 @@
 """What a step sees of the run: the same values by its variables and by its expressions."""
 
+import pytest
+
 from agent.ci.expressions import Unknown, value_of
 from agent.ci.job.contexts import Run, build_scope, default_variables, unknown_variables
 
@@ -25,3 +27,16 @@ def test_what_is_not_known_is_not_set_and_not_made_up() -> None:
     assert told["GITHUB_HEAD_REF"] == "topic"
     assert isinstance(value_of("${{ github.ref }}", build_scope(pull)), Unknown)
     assert unknown_variables("echo $GITHUB_REF ${GITHUB_SHA} $GITHUB_OUTPUT $MY_GITHUB_ACTOR", told) == ["GITHUB_REF"]
+
+
+@pytest.mark.parametrize(
+    ("api", "server", "graphql"),
+    [
+        ("https://api.github.com", "https://github.com", "https://api.github.com/graphql"),
+        ("https://github.corp/api/v3", "https://github.corp", "https://github.corp/api/graphql"),
+        ("https://api.octo.ghe.com", "https://octo.ghe.com", "https://api.octo.ghe.com/graphql"),
+    ],
+)
+def test_a_step_sees_the_server_of_its_run(api: str, server: str, graphql: str) -> None:
+    told = default_variables(Run(api_url=api))
+    assert (told["GITHUB_SERVER_URL"], told["GITHUB_API_URL"], told["GITHUB_GRAPHQL_URL"]) == (server, api, graphql)

@@ -55,6 +55,18 @@ async def test_an_app_with_all_it_needs_is_fine(standin: StandIn) -> None:
     assert "acme" in found["installations"].seen
 
 
+async def test_an_app_of_an_enterprise_server_is_fine_and_names_its_own_pages() -> None:
+    async with StandIn(enterprise=True) as standin:
+        await standin.create_repository("acme/sample", {"a": "b\n"})
+        standin.world.app.permissions["checks"] = "read"
+        found = await looked(settings_of(standin))
+    site = standin.world.site
+    assert found["reachable"].seen == f"{site}/api/v3 answers"
+    page = f"{site}/organizations/selfheal-makers/settings/apps/selfheal/permissions"
+    assert page in (found["permission checks"].fix or "")
+    assert [check.name for check in found.values() if check.status != "ok"] == ["permission checks"]
+
+
 async def test_a_missing_key_file_is_told_with_where_to_put_it(standin: StandIn, tmp_path: Path) -> None:
     file = tmp_path / "key.pem"
     check = (await looked(settings_of(standin, github_private_key=None, github_private_key_file=file)))["credentials"]
