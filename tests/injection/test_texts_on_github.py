@@ -41,7 +41,8 @@ REPAIR = Repair(
     LOG,
     doubts=("a doubt",),
 )
-OURS = {"attempt_id", "head_sha", "run_url", "about"}  # never from outside, or GitHub's own
+# Never from outside, or GitHub's own; the prefixes are the operator's and the owners', and are checked when they are read.
+OURS = {"attempt_id", "head_sha", "run_url", "about", "branch_prefix", "commit_prefix"}
 
 
 def filled(value: Any, texts: Iterator[str]) -> Any:
@@ -64,6 +65,8 @@ def effects(texts: Iterator[str]) -> list[str]:
         messages.pull_body(where, repair),
         messages.healed_summary(where, repair, "https://github.com/acme/calc/pull/4"),
         messages.healed_comment(where, repair, 4, "https://github.com/acme/calc/pull/4"),
+        messages.patch_summary(where, repair, next(texts)),
+        messages.patch_comment(where, repair, next(texts)),
         messages.no_repair_summary(where, failed),
         messages.no_repair_comment(where, failed),
         messages.question_summary(where, filled(Question("publish", "text", "+diff"), texts)),
