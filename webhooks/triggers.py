@@ -82,15 +82,18 @@ class Malformed(ValueError):
 def decide(
     event: str, body: bytes, own_app_id: int | None = None, branch_prefix: str = BRANCH_PREFIX
 ) -> tuple[str | None, Decision]:
-    """The payload's action and the decision. Raises `Malformed`.
-
-    Failures of Selfheal's own branches are ignored, also of those that it made before the prefix was set.
-    """
-    own_branches = (branch_prefix, BRANCH_PREFIX)
-    action, decision = _decide(event, body, own_app_id, own_branches)
-    if isinstance(decision, RepairRequest) and (decision.head_branch or "").startswith(own_branches):
-        return action, Ignored("the branch belongs to Selfheal")
+    """The payload's action and the decision. Failures of Selfheal's own branches are ignored. Raises `Malformed`."""
+    action, decision = _decide(event, body, own_app_id, (branch_prefix, BRANCH_PREFIX))
+    if isinstance(decision, RepairRequest):
+        decision = unless_own(decision, branch_prefix)
     return action, decision
+
+
+def unless_own(request: RepairRequest | Ignored, branch_prefix: str) -> RepairRequest | Ignored:
+    """The request, unless it is for a branch of Selfheal's, also of one that it made before the prefix was set."""
+    if isinstance(request, RepairRequest) and (request.head_branch or "").startswith((branch_prefix, BRANCH_PREFIX)):
+        return Ignored("the branch belongs to Selfheal")
+    return request
 
 
 def _decide(event: str, body: bytes, own_app_id: int | None, own_branches: tuple[str, ...]) -> tuple[str | None, Decision]:

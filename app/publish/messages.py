@@ -273,7 +273,7 @@ def receipt_summary(publication: Publication, repair: Repair, pull_url: str) -> 
         proof.table(repair.evidence, quote),
         f"**Repeat this proof** on another machine:\n\n```\nselfheal verify {pull_url}\n```",
         *_page(publication),
-        quote.fence(receipt.readable(receipt_of(publication, repair, quote)), _PATCH, "json"),
+        quote.fence(receipt.readable(receipt_of(publication, repair, quote)), _PATCH),
     ]
     return "\n\n".join(parts)
 
@@ -359,7 +359,7 @@ def _cause(diagnosis: Diagnosis, quote: Quoter) -> str:
 def _efforts(result: NoRepair, quote: Quoter) -> list[str]:
     """What was tried, with notes and cost, folded."""
     log = result.log
-    parts = [quote.prose(result.reason, 1000)] if _is_about_efforts(result) else []
+    parts = [quote.paragraph(result.reason, 1000)] if _is_about_efforts(result) else []
     parts += [tried_markdown(log, quote)]
     parts += ["\n".join(f"- {quote.prose(note, 600)}" for note in log.notes[:20])]
     if log.iterations or log.rungs:

@@ -98,7 +98,7 @@ async def pull_request(publication: Publication, repair: Repair, repository: Rep
         if publication.pull_author:
             await repository.request_review(pull, publication.pull_author)
         summary = messages.receipt_summary(publication, repair, pull.url)
-        await _report(own, repository, "completed", f"Proven: {in_one_line(repair.evidence)}", summary)
+        await _report(own, repository, "completed", in_one_line(repair.evidence), summary)
     summary = messages.healed_summary(publication, repair, pull.url)
     await _conclude(publication, repository, Outcome.HEALED, summary)
     await _tell(publication, repository, messages.healed_comment(publication, repair, pull.number, pull.url))

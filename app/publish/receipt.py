@@ -57,7 +57,7 @@ def of(repair: Repair, quote: Quoter, *, attempt: str, base: str, good: str, job
         selfheal=VERSION,
         attempt=attempt,
         base=base,
-        good=good,
+        good=quote.clean(good, 64),
         repair=digest(repair.edits),
         rung=quote.clean(iterations[-1].rung, 100) if iterations else "",
         confidence=round(repair.confidence, 3),

@@ -28,7 +28,7 @@ from app.store.deliveries import record_repositories
 from app.store.store import Store
 from webhooks import events
 from webhooks.intake import Delivery, Ignored, Intake, NotDurable, RepairRequest
-from webhooks.triggers import FAILING, on_workflow_run
+from webhooks.triggers import BRANCH_PREFIX, FAILING, on_workflow_run, unless_own
 
 _WINDOW = timedelta(days=1)  # by a run's creation: a run can last for hours
 _SETTLED = timedelta(minutes=2)  # the webhook of a younger failure may still be on its way
@@ -38,20 +38,20 @@ _FIRST, _USUALLY = (20.0, 30.0), (3300.0, 3900.0)  # seconds before a look, the 
 log = structlog.get_logger()
 
 
-async def take_up_missed(github: GitHub, store: Store, intake: Intake) -> int:
+async def take_up_missed(github: GitHub, store: Store, intake: Intake, branch_prefix: str = BRANCH_PREFIX) -> int:
     """Take up what has no attempt yet; returns how many runs. Raises `GitHubError`, `SQLAlchemyError`, `NotDurable`."""
     taken = 0
     for installation in await github.installations():
         if installation.suspended_at is not None:
             continue
         try:
-            taken += await _look_at(installation.id, github, store, intake)
+            taken += await _look_at(installation.id, github, store, intake, branch_prefix)
         except GitHubError as error:  # one account says nothing about the others
             log.warning("failing runs not looked for", account=installation.account, error=str(error))
     return taken
 
 
-async def _look_at(installation_id: int, github: GitHub, store: Store, intake: Intake) -> int:
+async def _look_at(installation_id: int, github: GitHub, store: Store, intake: Intake, branch_prefix: str) -> int:
     """The repositories of one installation."""
     repositories, now, taken = await github.repositories(installation_id), store.clock.now(), 0
     known_since = await _known_since(repositories, installation_id, store)
@@ -63,6 +63,8 @@ async def _look_at(installation_id: int, github: GitHub, store: Store, intake: I
             continue
         try:
             for request in await _missed(repository, installation_id, since, now - _SETTLED, store):
+                if isinstance(unless_own(request, branch_prefix), Ignored):
+                    continue
                 receipt = await intake.take(_stand_in(request), request)
                 taken += not receipt.duplicate
         except (RateLimited, BadCredentials):
@@ -116,14 +118,14 @@ def _stand_in(request: RepairRequest) -> Delivery:
     return Delivery(f"run:{request.run_id}:{request.run_attempt}", "workflow_run", "completed", payload_sha256="")
 
 
-async def take_up_for_ever(github: GitHub, store: Store, intake: Intake) -> None:
+async def take_up_for_ever(github: GitHub, store: Store, intake: Intake, branch_prefix: str) -> None:
     """Look at the start, and every hour."""
     wait = _FIRST
     while True:
         await asyncio.sleep(uniform(*wait))  # noqa: S311 - no secret
         wait = _USUALLY
         try:
-            if count := await take_up_missed(github, store, intake):
+            if count := await take_up_missed(github, store, intake, branch_prefix):
                 log.info("took up failing runs without a webhook", count=count)
         except (GitHubError, NotDurable, SQLAlchemyError, OSError) as error:
             log.warning("failing runs not looked for", error=str(error))

@@ -230,7 +230,8 @@ async def open_jobs(settings: Settings, store: Store, queue: Queue) -> AsyncIter
             extensions=[*(placed.proposer.rung for placed in added.rungs), *(opinion.name for opinion in added.opinions)],
         )
         intake = StoreIntake(store, queue)
-        looks = redeliver_for_ever(github, store), take_up_for_ever(github, store, intake), tidy_for_ever(github, store)
+        taking_up = take_up_for_ever(github, store, intake, settings.branch_prefix)
+        looks = redeliver_for_ever(github, store), taking_up, tidy_for_ever(github, store)
         regular = [asyncio.create_task(look) for look in looks]
         try:
             yield Jobs(partial(heal, deps=deps), CommandDesk(store, github, queue.enqueue).decide)

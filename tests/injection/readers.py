@@ -32,7 +32,7 @@ _BY_BOTS = {
         r"\s*:?\s+(?:#\d|GH-\d|https?://|[A-Z]+-\d|[\w.-]+/[\w.-]+#\d)"
     ),
     "skips CI": r"(?i)\[[\w -]*\bskip\b[\w -]*\]|\[no ci\]|\*\*\*NO_CI\*\*\*|\bskip-checks:",
-    "keeps state": r"<!--(?! selfheal:(?:pull|comment):att_1 -->)",
+    "keeps state": r"<!--(?! selfheal:(?:(?:pull|comment|attempt):att_1|receipt [A-Za-z0-9+/=]+) -->)",
     "begins with a trailer": r"^(?:[A-Za-z][\w-]*|BREAKING CHANGE)(?:\([^)\n]*\))?!?:[ \t]",
     "begins with words of others": r"^(?:LGTM|recheck|rebase|retest|approved?)(?=[\s!?,.]|$)",
 }

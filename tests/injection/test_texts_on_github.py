@@ -65,6 +65,7 @@ def effects(texts: Iterator[str]) -> list[str]:
         messages.pull_body(where, repair),
         messages.healed_summary(where, repair, "https://github.com/acme/calc/pull/4"),
         messages.healed_comment(where, repair, 4, "https://github.com/acme/calc/pull/4"),
+        messages.receipt_summary(where, repair, "https://github.com/acme/calc/pull/4"),
         messages.patch_summary(where, repair, next(texts)),
         messages.patch_comment(where, repair, next(texts)),
         messages.no_repair_summary(where, failed),

@@ -190,7 +190,7 @@ async def test_a_permission_that_came_later_may_be_missing(standin: StandIn, rea
     assert await reader.statuses(sha) is None
     del standin.installation("acme").permissions["checks"]
     standin.expire_tokens()
-    with pytest.raises(Forbidden, match="does not grant all of"):
+    with pytest.raises(Forbidden, match="does not grant checks=read, statuses=read"):
         await reader.branch_head("main")
 
 

@@ -94,7 +94,7 @@ async def published_once(standin: StandIn, publication: Publication, result: Pub
     [proof] = [run for run in standin.check_runs(NAME) if run.head_sha == pull.head_sha]
     assert (check.name, check.head_sha, check.conclusion) == ("Selfheal", publication.head_sha, "neutral")
     assert (proof.name, proof.head_sha, proof.conclusion) == ("Selfheal", pull.head_sha, "neutral")
-    assert proof.output["title"] == "Proven: 1 failing → 4 passing → 1 failing with the patch reverted"
+    assert proof.output["title"] == "1 failing → 4 passing → 1 failing with the patch reverted"
     assert f"selfheal verify {result.url}" in proof.output["summary"]
     assert '"base": "' + publication.head_sha in proof.output["summary"]
     assert check.details_url == PAGE
