@@ -19,6 +19,9 @@ class RepositoryRef:
     private: bool = False
 
 
+RERUN = "Re-run of Selfheal"  # the title if a person re-ran our check
+
+
 @dataclass(frozen=True, slots=True)
 class RepairRequest:
     """A trigger of an attempt. For a comment, the worker resolves `head_sha` and `head_branch`."""
@@ -42,6 +45,11 @@ class RepairRequest:
     @property
     def by_command(self) -> bool:
         return self.source == "comment"
+
+    @property
+    def by_person(self) -> bool:
+        """A command, or a re-run of our check."""
+        return self.by_command or self.title == RERUN
 
 
 @dataclass(frozen=True, slots=True)

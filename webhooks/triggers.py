@@ -26,7 +26,7 @@ from webhooks.events import (
     Status,
     WorkflowRun,
 )
-from webhooks.intake import Decision, Ignored, InstallationChange, PullRequestChange, RepairRequest, RepositoryRef
+from webhooks.intake import RERUN, Decision, Ignored, InstallationChange, PullRequestChange, RepairRequest, RepositoryRef
 
 _FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})(?P<info>.*)")
 _COMMAND = re.compile(r" {0,3}/heal(?=\s|$)(?P<flaky>[ \t]+flaky\b)?", re.IGNORECASE)
@@ -145,7 +145,7 @@ def on_check_run(event: CheckRun, own_app_id: int | None = None) -> RepairReques
     check = event.check_run
     if _is_rerequested(event.action, check.app, own_app_id):
         branch = check.check_suite.head_branch if check.check_suite else None
-        return _again(_automatic(event, "check_run", check.head_sha, branch, "Re-run of Selfheal", check_run_id=check.id))
+        return _again(_automatic(event, "check_run", check.head_sha, branch, RERUN, check_run_id=check.id))
     ignored = _ignore_check(event.action, check.conclusion, check.app, own_app_id)
     if ignored is not None:
         return ignored
@@ -157,7 +157,7 @@ def on_check_run(event: CheckRun, own_app_id: int | None = None) -> RepairReques
 def on_check_suite(event: CheckSuite, own_app_id: int | None = None) -> RepairRequest | Ignored:
     suite = event.check_suite
     if _is_rerequested(event.action, suite.app, own_app_id):
-        suite_id, named = suite.id, "Re-run of Selfheal"
+        suite_id, named = suite.id, RERUN
         return _again(_automatic(event, "check_suite", suite.head_sha, suite.head_branch, named, check_suite_id=suite_id))
     ignored = _ignore_check(event.action, suite.conclusion, suite.app, own_app_id)
     if ignored is not None:

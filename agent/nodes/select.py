@@ -79,7 +79,7 @@ async def _smallest(
 
     A model's change stays whole: a part of it may be right although no test asks for it. So does one that is only verified.
     """
-    if is_model(candidate.rung) or isinstance(work.ladder[state["rung"]], Given):
+    if is_model(candidate.rung) or any(isinstance(proposer, Given) for proposer in work.ladder):
         return candidate, verification
     oracle = await work.context.recall(Oracle, state["oracle_ref"])
     base = await base_runs(state, work.context)

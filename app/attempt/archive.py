@@ -20,21 +20,22 @@ import tarfile
 import tempfile
 import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import IO
 
 from agent.contract import words
-from app.github.errors import Forbidden, NotFound, TooLarge
+from app.github.errors import BadCredentials, Forbidden, GitHubError, NotFound, RateLimited
 from app.github.repository import MIB, Repository
 from app.github.types import TreeEntry
 from sandbox.base import UnsafeArchive
 from sandbox.host.archive import ArchiveLimits, Decompressor
 
 _IGNORED = re.compile(rb"(?m)^[^#\n]*\sexport-ignore\b")
-_CHECKS_OUT = re.compile(rb"(?m)^\s*submodules:\s*[\"']?(?:true|recursive)|\bgit\s+submodule\s+update\b")
+_CHECKS_OUT = re.compile(rb"(?m)^[ \t]*submodules:[ \t]*[\"']?(?:true|recursive)|\bgit[ \t]+submodule[ \t]+update\b")
 _FILES, _FILE, _ALL = 300, 5 * MIB, 64 * MIB  # most files that are fetched one by one; bytes of one, and of all
 _AT_ONCE = 8  # requests
-_SUBMODULES = 20
+_SUBMODULES, _MODULE_BYTES = 20, 128 * MIB  # most submodules, and bytes of all their archives
 _BLOB, _SUBMODULE, _LINK, _EXECUTABLE = "blob", "commit", "120000", "100755"
 _LIMITS = ArchiveLimits()
 _BROKEN = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError)
@@ -76,13 +77,17 @@ async def files_of(sha: str, workflows: Iterable[bytes | None], repository: Repo
         return CommitFiles(_read(spool))
     added, unread = await _left_out([entry for entry in tree if entry.type == _BLOB and entry.path not in there], repository)
     notes = [f"GitHub's archive leaves out {words.named(unread)}, as `.gitattributes` asks."] if unread else []
-    found: list[_Module] = []
-    for entry in [entry for entry in tree if entry.type == _SUBMODULE][: _SUBMODULES if modules is not None else 0]:
-        archive = await _submodule(entry, modules or b"", repository)
+    submodules = [entry for entry in tree if entry.type == _SUBMODULE] if modules is not None else []
+    found, size = list[_Module](), 0
+    for entry in submodules[:_SUBMODULES]:
+        archive = await _submodule(entry, modules or b"", repository, _MODULE_BYTES - size)
         if isinstance(archive, str):
             notes.append(archive)
         else:
+            size += archive.tell()
             found.append(_Module(entry.path, archive))
+    if submodules[_SUBMODULES:]:
+        notes.append(f"Only {_SUBMODULES} of {len(submodules)} submodules are here.")
     return CommitFiles(_joined(spool, added, found), tuple(notes))
 
 
@@ -103,18 +108,20 @@ async def _left_out(entries: Sequence[TreeEntry], repository: Repository) -> tup
     return added, [entry.path for entry in entries if entry.path not in known]
 
 
-async def _submodule(entry: TreeEntry, modules: bytes, repository: Repository) -> IO[bytes] | str:
+async def _submodule(entry: TreeEntry, modules: bytes, repository: Repository, limit: int) -> IO[bytes] | str:
     """The archive of a submodule's commit, or a note."""
     owner = _repository_of(entry.path, modules, repository)
     why = "it is not on this GitHub" if owner is None else "this installation cannot read it"
     for other in repository.neighbour(owner) if owner is not None else ():
         try:
-            return await _spooled(other.archive(entry.sha))
-        except TooLarge:
-            why = "it is too large"
-            break
+            return await _spooled(other.archive(entry.sha, limit))
+        except (RateLimited, BadCredentials):
+            raise
         except (NotFound, Forbidden):
             continue
+        except GitHubError as error:  # the attempt can do without it
+            why = str(error).rstrip(".")
+            break
     return f"The submodule {words.code(entry.path, 100)} is not here: {why}."
 
 
@@ -130,7 +137,8 @@ def _repository_of(path: str, modules: bytes, repository: Repository) -> str | N
         url = posixpath.normpath(posixpath.join(f"{repository.web_url}/{repository.ref.full_name}", url).replace("://", ":"))
         url = url.replace(":", "://", 1)
     host = re.escape(repository.web_url.partition("://")[2])
-    known = re.fullmatch(rf"(?:https?://(?:[^@/]*@)?{host}/|(?:ssh://)?git@{host}[:/])([\w.-]+/[\w.-]+?)(?:\.git)?/?", url)
+    where = rf"(?:https?://(?:[^@/]*@)?{host}/|(?:ssh://)?git@{host}[:/])"
+    known = re.fullmatch(rf"{where}([\w.-]{{1,39}}/[\w.-]{{1,100}}?)(?:\.git)?/?", url, re.ASCII)
     return known[1] if known is not None and ".." not in known[1] else None
 
 
@@ -177,18 +185,18 @@ async def _read(packed: IO[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _joined(packed: IO[bytes], added: Sequence[_Added], modules: Sequence[_Module]) -> AsyncIterator[bytes]:
-    """The archive with further files. If one of the archives cannot be read, the first as it is: the sandbox says why."""
-    joined = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `_read`
-    try:
-        await asyncio.to_thread(_join, joined, packed, added, modules)
-        source: IO[bytes] = joined
-    except (*_BROKEN, UnsafeArchive):
-        source = packed
-    finally:
-        for module in modules:
-            module.archive.close()
-    async for chunk in _read(source):
-        yield chunk
+    """The archive with further files; as it is, if it cannot be read (the sandbox says why) or would become too large."""
+    with ExitStack() as closing:
+        for spool in (packed, *(module.archive for module in modules)):
+            closing.enter_context(spool)
+        joined = closing.enter_context(tempfile.TemporaryFile())
+        try:
+            await asyncio.to_thread(_join, joined, packed, added, modules)
+            source: IO[bytes] = joined if joined.tell() <= _LIMITS.packed else packed
+        except (*_BROKEN, UnsafeArchive):
+            source = packed
+        async for chunk in _read(source):
+            yield chunk
 
 
 def _join(joined: IO[bytes], packed: IO[bytes], added: Sequence[_Added], modules: Sequence[_Module]) -> None:
@@ -197,7 +205,7 @@ def _join(joined: IO[bytes], packed: IO[bytes], added: Sequence[_Added], modules
     with tarfile.open(fileobj=joined, mode="w:gz", compresslevel=1) as target:
         for tar, member in _members(packed):
             top = top or member.name.partition("/")[0]
-            target.addfile(member, tar.extractfile(member) if member.isreg() else None)
+            _copy(member, tar, target)
         for each in added:
             target.addfile(*_file(f"{top}/{each.entry.path}", each))
         for module in modules:
@@ -205,7 +213,12 @@ def _join(joined: IO[bytes], packed: IO[bytes], added: Sequence[_Added], modules
                 if inner := member.name.partition("/")[2]:
                     member.name = f"{top}/{module.path}/{inner}"
                     member.pax_headers = {}  # of the old path; the header has what counts
-                    target.addfile(member, tar.extractfile(member) if member.isreg() else None)
+                    _copy(member, tar, target)
+
+
+def _copy(member: tarfile.TarInfo, source: tarfile.TarFile, target: tarfile.TarFile) -> None:
+    target.addfile(member, source.extractfile(member) if member.isreg() else None)
+    target.members = []  # type: ignore[attr-defined]  # otherwise tarfile would keep every header
 
 
 def _file(name: str, added: _Added) -> tuple[tarfile.TarInfo, io.BytesIO | None]:

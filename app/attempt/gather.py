@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -143,61 +143,33 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     failing = await _failing_runs(attempt, head, repository)
     runs = tuple(run for run in failing if attempt.by_command or configuration.wants_workflow(run.name, run.path))
     if failing and not runs:
-        names = ", ".join(dict.fromkeys(run.name for run in failing))
-        return without_a_run(Outcome.REFUSED, f"{CONFIGURATION} excludes the failing workflows: {names}.", "Nothing to do.")
-    jobs: list[FailedJob] = []
-    hints: list[str] = []
-    readings: list[LogReading | None] = []
-    merge_sha: str | None = None
+        return _excluded(run.name for run in failing)
     texts = {run.path: await repository.file(run.path, head.sha) for run in runs}
     tag = await newest_tag(texts.values(), repository)
+    read: list[_ReadJob] = []
     for run in runs:
-        workflow = texts[run.path]
-        for job in await _failed_jobs(run, repository):
-            if len(jobs) == _MAX_JOBS:
-                break
-            log = await _log(job, repository)
-            reading = await asyncio.to_thread(read_log, log) if log is not None else None
-            readings.append(reading)
-            jobs.append(
-                FailedJob(
-                    name=job.name,
-                    workflow=workflow.decode("utf-8", "replace") if workflow is not None else None,
-                    workflow_path=run.path,
-                    failed_step=job.failed_step.name if job.failed_step else None,
-                    conclusions=tuple((step.name, step.conclusion) for step in job.steps if step.conclusion is not None),
-                    run=Run(
-                        sha=head.sha,
-                        branch=head.branch,
-                        repository=attempt.repository.full_name,
-                        event=run.event,
-                        id=str(run.id),
-                        attempt=str(run.attempt),
-                        tag=tag,
-                        api_url=repository.api_url,
-                    ),
-                    reported_ids=reading.ids if reading is not None else (),
-                    seed=read_seed(log) if log is not None else None,
-                    started=(job.failed_step or job).started_at,
-                )
-            )
-            merge_sha = merge_sha or (read_merge(log) if log is not None and run.event == _PULL_REQUEST else None)
-            hint = excerpt(log) if log is not None else f"The log of the failing job {job.name} has expired."
-            hints.append(redact(hint, secrets))
-    if deploying := "" if attempt.by_command else await asyncio.to_thread(_deployments, jobs):
+        context = _context(run, head, repository, tag)
+        for job in (await _failed_jobs(run, repository))[: _MAX_JOBS - len(read)]:
+            read.append(await _read_job(job, run, context, texts[run.path], repository))
+    jobs = [each.job for each in read]
+    if deploying := "" if attempt.is_asked_for else await asyncio.to_thread(_deployments, jobs):
         return without_a_run(
             Outcome.REFUSED,
             f"The failing step deploys or publishes ({deploying}), so the code is not examined.",
             "Rerun the job once what it needs is there. If the code is at fault, comment `/heal`.",
         )
-    others, unread = await _other_failures(head, repository) if not runs else ((), ())
-    hints += [redact(check.text, secrets) for check in others]
+    found, unread = await _other_failures(head, repository) if not runs else ((), ())
+    others = tuple(each for each in found if attempt.by_command or configuration.wants_workflow(each.name, ""))
+    if found and not others:
+        return _excluded(each.name for each in found)
+    hints = [redact(text, secrets) for text in (*(each.hint for each in read), *(check.text for check in others))]
     title = ", ".join(run.name for run in runs) or ", ".join(check.name for check in others)
     url = runs[0].url if runs else next((check.url for check in others if check.url), "")
     asked = [pull.base.ref for run in runs for pull in run.pull_requests or () if pull.head.ref == head.branch]
     base = head.base or next(iter(asked), attempt.repository.default_branch)
     good, notes = await find_last_good(head.sha, head.branch, runs, base, repository)
     notes = (*unread, *notes)
+    merge_sha = next((each.merge_sha for each in read if each.merge_sha), None)
     merge = await _different_merge(merge_sha, head, repository) if merge_sha else None
     if merge:
         jobs = [replace(job, run=replace(job.run, sha=merge)) for job in jobs]
@@ -209,12 +181,56 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
         title or _request_title(attempt),
         url,
         runs,
-        redact(_infrastructure(readings), secrets) if not others else "",
+        redact(_infrastructure([each.reading for each in read]), secrets) if not others else "",
         good,
         notes,
         tuple(texts.values()),
         merge or "",
     )
+
+
+def _excluded(names: Iterable[str]) -> NoRepair:
+    listed = ", ".join(dict.fromkeys(names))
+    return without_a_run(Outcome.REFUSED, f"{CONFIGURATION} excludes the failing workflows: {listed}.", "Nothing to do.")
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadJob:
+    job: FailedJob
+    hint: str
+    reading: LogReading | None  # None: the log has expired
+    merge_sha: str | None  # that CI tested, by the log
+
+
+def _context(run: WorkflowRun, head: HeadCommit, repository: Repository, tag: str) -> Run:
+    return Run(
+        sha=head.sha,
+        branch=head.branch,
+        repository=repository.ref.full_name,
+        event=run.event,
+        id=str(run.id),
+        attempt=str(run.attempt),
+        tag=tag,
+        api_url=repository.api_url,
+    )
+
+
+async def _read_job(job: Job, run: WorkflowRun, context: Run, workflow: bytes | None, repository: Repository) -> _ReadJob:
+    log = await _log(job, repository)
+    reading = await asyncio.to_thread(read_log, log) if log is not None else None
+    failed = FailedJob(
+        name=job.name,
+        workflow=workflow.decode("utf-8", "replace") if workflow is not None else None,
+        workflow_path=run.path,
+        failed_step=job.failed_step.name if job.failed_step else None,
+        conclusions=tuple((step.name, step.conclusion) for step in job.steps if step.conclusion is not None),
+        run=context,
+        reported_ids=reading.ids if reading is not None else (),
+        seed=read_seed(log) if log is not None else None,
+        started=(job.failed_step or job).started_at,
+    )
+    hint = excerpt(log) if log is not None else f"The log of the failing job {job.name} has expired."
+    return _ReadJob(failed, hint, reading, read_merge(log) if log is not None and run.event == _PULL_REQUEST else None)
 
 
 def _deployments(jobs: Sequence[FailedJob]) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from typing import Literal
@@ -82,6 +82,7 @@ class Deps:
     pages_url: str = ""  # where people reach the pages; "": nowhere
     wait_for_runs: float = 0.0  # seconds that an automatic attempt waits for other workflows of its commit
     branch_prefix: str = BRANCH_PREFIX  # of the repairs' branches
+    without_automatic_suites: set[int] = field(default_factory=set)  # ids of repositories
     embedder: Embedder | None = None  # finds memories by meaning, in addition to words
 
 
@@ -172,7 +173,7 @@ async def _run(work: Work) -> None:
         await react(attempt, work.writing, "confused")
         await lease.end(head.outcome, head.reason, head.next_step)
         return
-    if not _is_asked_for(attempt) and await _is_own(work, head):
+    if not attempt.is_asked_for and await _is_own(work, head):
         await lease.end(Outcome.REFUSED, _OWN_COMMIT, "Review it, or comment `/heal` on its pull request.", reported=True)
         return
     await lease.set_head(head.sha, head.branch)
@@ -180,6 +181,7 @@ async def _run(work: Work) -> None:
     publication = publication_of(work.attempt, work.deps.secrets, work.deps.pages_url)
     if head.pull is not None:
         publication = replace(publication, pull_number=head.pull.number, pull_author=head.pull.author)
+    await _stop_automatic_suites(work)
     await publish.progress(publication, work.writing, None)
 
     with tracing.step("gather", attempt.id):
@@ -222,13 +224,27 @@ async def _run(work: Work) -> None:
 async def _is_own(work: Work, head: HeadCommit) -> bool:
     """Whether the commit is Selfheal's own, wherever its branch is now: automatic repairs of repairs would never end.
 
-    On the branch that it repairs, it is a commit like any other, because a person has merged it.
+    Once a person has merged it, it is a commit like any other.
     """
     attempt_id = attempt_in((await work.reading.commit(head.sha)).message)
     if attempt_id is None:
         return False
     repaired = await work.deps.store.attempt(attempt_id)
-    return repaired is None or repaired.head_branch != head.branch
+    if repaired is None:
+        return True
+    is_merged = repaired.pull_request is not None and repaired.pull_request.state == "merged"
+    return repaired.head_branch != head.branch and not is_merged
+
+
+async def _stop_automatic_suites(work: Work) -> None:
+    """Once for each repository and process, as nothing records it."""
+    number, known = work.attempt.repository.id, work.deps.without_automatic_suites
+    if number not in known:
+        known.add(number)
+        try:
+            await work.writing.stop_automatic_suites()
+        except GitHubError as error:  # nothing depends on it
+            log.warning("automatic check suites not stopped", error=str(error))
 
 
 async def _gather(work: Work, head: HeadCommit) -> Gathered | NoRepair:
@@ -316,7 +332,7 @@ async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication:
     If the sandbox fails, the attempt is tried again under the lease's rules; the last failure becomes the outcome.
     """
     attempt, deps = work.attempt, work.deps
-    if gathered.infrastructure and not _is_asked_for(attempt):
+    if gathered.infrastructure and not attempt.is_asked_for:
         return without_a_run(
             Outcome.INFRASTRUCTURE,
             f"CI's log shows a failure outside the code: {gathered.infrastructure}",
@@ -356,14 +372,9 @@ async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication:
         )
 
 
-def _is_asked_for(attempt: Attempt) -> bool:
-    """Whether a person requested this attempt: the request overrides what CI's log shows."""
-    return attempt.by_command or attempt.forked_from is not None
-
-
 async def _add_notes(work: Work, gathered: Gathered, result: Repair | NoRepair) -> Repair | NoRepair:
     """Add what CI's log shows about the cause; if configured, rerun the failed jobs of a flaky or infrastructure failure."""
-    if gathered.infrastructure and _is_asked_for(work.attempt):
+    if gathered.infrastructure and work.attempt.is_asked_for:
         note = f"Requested by a person, although CI's log shows a failure outside the code: {gathered.infrastructure}"
         result = replace(result, log=replace(result.log, notes=(note, *result.log.notes)))
     if isinstance(result, NoRepair) and result.outcome in (Outcome.FLAKY, Outcome.INFRASTRUCTURE) and gathered.runs:

@@ -197,10 +197,13 @@ class Repository:
         return None if answer.truncated else answer.tree
 
     def neighbour(self, full_name: str) -> tuple[Repository, ...]:
-        """Another repository, with each token that may read it: this one, if it is public; its own, if installed there."""
+        """Another repository, with each token that may read it: this one, if it is public; its own, if the installation has it.
+
+        Only private repositories read other private ones: else, whoever can write to a public one could publish their content.
+        """
         owner, _, name = full_name.partition("/")
         channels = [self._channel]
-        if self._channel_of is not None and owner.lower() == self.ref.full_name.partition("/")[0].lower():
+        if self._channel_of is not None and self.ref.private and owner.lower() == self.ref.full_name.partition("/")[0].lower():
             channels.append(self._channel_of(name))
         return tuple(Repository(channel, RepositoryRef(0, full_name), self._app_id) for channel in channels)
 
@@ -272,7 +275,10 @@ class Repository:
     async def move_branch(self, branch: str, sha: str) -> None:
         """Force an existing branch to `sha`; only for our own branches."""
         body = {"sha": sha, "force": True}
-        await self._write("PATCH", f"{self._path}/git/refs/heads/{quote(branch)}", body, repeatable=True)
+        try:
+            await self._write("PATCH", f"{self._path}/git/refs/heads/{quote(branch)}", body, repeatable=True)
+        except NotFound as error:  # as in `create_branch`
+            raise Forbidden(str(error)) from error
 
     async def find_pull(self, head: str, state: Literal["open", "all"] = "all") -> PullRequest | None:
         """The newest pull request from the branch `head` of this repository."""
@@ -375,6 +381,14 @@ class Repository:
         if not created:
             await self._write("PATCH", f"{self._path}/check-runs/{run.id}", update, repeatable=True)
         return run
+
+    async def stop_automatic_suites(self) -> None:
+        """Ask GitHub not to make a check suite of ours for every push: without a check run, it stays queued for ever.
+
+        https://docs.github.com/rest/checks/suites#update-repository-preferences-for-check-suites
+        """
+        body = {"auto_trigger_checks": [{"app_id": self._app_id, "setting": False}]}
+        await self._write("PATCH", f"{self._path}/check-suites/preferences", body, repeatable=True)
 
     async def add_label(self, number: int, label: str) -> None:
         """Add `label` to an issue or pull request; GitHub creates an unknown label."""

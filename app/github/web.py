@@ -33,14 +33,14 @@ class PullAddress:
 
 async def pull_text(address: PullAddress, api_url: str) -> str | None:
     """The text of a public pull request; None if it cannot be read. `api_url` is used if it is the API of that server."""
-    host = httpx.URL(address.web).host
-    if httpx.URL(api_url).host.removeprefix("api.") != host:
-        api_url = "https://api.github.com" if host == "github.com" else f"{address.web}/api/v3"
-    path = f"{api_url.rstrip('/')}/repos/{address.repository}/pulls/{address.number}"
     try:
+        host = httpx.URL(address.web).host
+        if httpx.URL(api_url).host.removeprefix("api.") != host:
+            api_url = "https://api.github.com" if host == "github.com" else f"{address.web}/api/v3"
+        path = f"{api_url.rstrip('/')}/repos/{address.repository}/pulls/{address.number}"
         async with httpx.AsyncClient(timeout=_SECONDS, follow_redirects=False) as client:
             answer = await client.get(path, headers={"Accept": "application/vnd.github+json", "User-Agent": "selfheal"})
         text = answer.json().get("body") if answer.status_code == httpx.codes.OK and len(answer.content) <= _LARGEST else None
-    except (httpx.HTTPError, ValueError, AttributeError):
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, AttributeError):
         return None
     return text if isinstance(text, str) else None

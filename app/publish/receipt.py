@@ -77,10 +77,15 @@ def _proven(check: CheckEvidence, quote: Quoter, ids: int) -> ProvenCheck:
     return ProvenCheck(
         quote.clean(check.check, 100),
         quote.clean(check.command, 400),
-        tuple(quote.clean(id_, 300) for id_ in check.target[:ids]),
+        tuple(quoted(id_, quote) for id_ in check.target[:ids]),
         len(check.target),
         check.with_green,
     )
+
+
+def quoted(id_: str, quote: Quoter) -> str:
+    """An id as receipts have it."""
+    return quote.clean(id_, 300)
 
 
 def hidden(receipt: Receipt) -> str:

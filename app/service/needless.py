@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.attempt.progress import publication_of
 from app.github.client import GitHub
-from app.github.errors import GitHubError
+from app.github.errors import GitHubError, RateLimited
 from app.github.repository import Repository
 from app.github.types import PUBLISHING, READING, PullRequest
 from app.publish import messages, publish
@@ -29,10 +29,14 @@ log = structlog.get_logger()
 
 async def close_needless(github: GitHub, store: Store) -> int:
     """Close the open pull requests of ours that are needless; returns how many. Raises `SQLAlchemyError`."""
-    closed = 0
+    closed, limited = 0, set[int]()  # installations that GitHub wants to rest
     for attempt in await store.attempts_with_open_pull_request():
+        if attempt.installation_id in limited:
+            continue
         try:
             closed += await _close_if_needless(attempt, *_repositories(attempt, github), store)
+        except RateLimited:
+            limited.add(attempt.installation_id)
         except GitHubError as error:  # one repository says nothing about the others
             log.warning("open pull request not looked at", attempt=attempt.id, error=str(error))
     return closed
@@ -44,13 +48,18 @@ async def update_outdated(github: GitHub, store: Store) -> int:
     The outcome stays: the report is about the commit as it was. Each is edited first and recorded then, so a killed worker's
     edit is found, and repeated without effect.
     """
-    updated = 0
+    updated, limited = 0, set[int]()
     for attempt in await store.attempts_to_outdate(store.clock.now() - _WATCHED):
+        if attempt.installation_id in limited:
+            continue
         reading, writing = _repositories(attempt, github)
         try:
             if (why := await _why_outdated(attempt, reading)) is None:
                 continue
             await publish.outdated(await _publication(attempt, reading), why, writing)
+        except RateLimited:
+            limited.add(attempt.installation_id)
+            continue
         except GitHubError as error:
             log.warning("report not brought up to date", attempt=attempt.id, error=str(error))
             continue
@@ -60,9 +69,10 @@ async def update_outdated(github: GitHub, store: Store) -> int:
 
 
 def _repositories(attempt: Attempt, github: GitHub) -> tuple[Repository, Repository]:
-    """The attempt's repository, for reading and for writing."""
+    """The attempt's repository, for reading and for writing. A write that would have to wait is left for the next look."""
     reading, writing = (
-        github.repository(attempt.installation_id, attempt.repository, permissions) for permissions in (READING, PUBLISHING)
+        github.repository(attempt.installation_id, attempt.repository, permissions, optional=True)
+        for permissions in (READING, PUBLISHING)
     )
     return reading, writing
 

@@ -198,9 +198,7 @@ class AttemptRow(Base):
     started_at: Mapped[datetime | None]
     gathered_at: Mapped[datetime | None]  # when it knew all failing runs; it does not see later ones
     ended_at: Mapped[datetime | None]
-    outdated_at: Mapped[
-        datetime | None
-    ]  # when GitHub showed that nothing is left to do: its commit is green, or not the newest
+    outdated_at: Mapped[datetime | None]  # when GitHub showed that nothing is left to do
 
     repository: Mapped[RepositoryRow] = relationship(lazy="raise")
     requests: Mapped[list[RequestRow]] = relationship(lazy="raise", order_by="RequestRow.id")

@@ -117,6 +117,11 @@ class Attempt:
     ended_at: datetime | None
 
     @property
+    def is_asked_for(self) -> bool:
+        """Whether a person requested this attempt: that overrides what CI's log shows."""
+        return self.forked_from is not None or any(request.by_person for request in self.requests)
+
+    @property
     def trigger(self) -> Trigger:
         return "fork" if self.forked_from else "command" if self.by_command else "automatic"
 

@@ -16,13 +16,14 @@ from agent.ci.workflows.shown_names import find_step
 from agent.guest.text import one_line
 
 _COMMAND = re.compile(
-    r"(?m)(?:^|[;&|]\s*)\s*(?:sudo\s+)?(?:npx\s+|python3?\s+-m\s+|uvx?\s+(?:run\s+)?|poetry\s+run\s+)?"
-    r"(twine\s+upload|uv\s+publish|poetry\s+publish|flit\s+publish|hatch\s+publish|npm\s+publish|yarn\s+(?:npm\s+)?publish"
-    r"|pnpm\s+publish|cargo\s+publish|mvn\s+deploy|gh\s+release|semantic-release|goreleaser|docker\s+push|kubectl\s|helm\s+upgrade"
-    r"|terraform\s+apply|pulumi\s+up|flyctl\s+deploy|fly\s+deploy|vercel\s|netlify\s+deploy|wrangler\s+(?:deploy|publish)"
-    r"|firebase\s+deploy|gcloud\s|aws\s|az\s|heroku\s|eb\s+deploy|cdk\s+deploy|serverless\s+deploy|mkdocs\s+gh-deploy|mike\s+deploy"
-    r"|rsync\s|scp\s|ssh\s)"
+    r"(?:sudo )?(?:npx |python3? -m |uvx? (?:run )?|poetry run )?"
+    r"(twine upload|uv publish|poetry publish|flit publish|hatch publish|npm publish|yarn (?:npm )?publish|pnpm publish"
+    r"|gh release (?:create|upload)|semantic-release|docker push|kubectl |helm upgrade|terraform apply|pulumi up"
+    r"|fly(?:ctl)? deploy|vercel (?:deploy|--prod)|netlify deploy|wrangler (?:deploy|publish)|firebase deploy|gcloud |aws |az "
+    r"|heroku |eb deploy|cdk deploy|serverless deploy|mkdocs gh-deploy|mike deploy|rsync |scp |ssh )"
 )
+_HARMLESS = re.compile(r"(?:cd|echo|export|set|mkdir|source) ")
+_BESIDE = re.compile(r"[;&|]|--dry-run|--snapshot")  # it does something else too, or does not deploy
 _ACTION = re.compile(
     r"(?i)(pypa/gh-action-pypi-publish|actions/deploy-pages|actions/upload-pages-artifact|peaceiris/actions-gh-pages"
     r"|JamesIves/github-pages-deploy-action|softprops/action-gh-release|ncipollo/release-action|actions/create-release"
@@ -44,7 +45,8 @@ def deployment(job: FailedJob) -> str:
         return ""
     if step.uses:
         return found[1] if (found := _ACTION.match(step.uses)) else ""
-    # A script that also does something else may fail there.
-    lines = [line for line in (step.run or "").splitlines() if line.strip() and not line.strip().startswith("#")]
-    found = _COMMAND.search(lines[-1]) if lines else None
+    lines = [" ".join(line.split()) for line in (step.run or "").splitlines()]
+    *before, last = [line for line in lines if line and not line.startswith("#")] or [""]
+    # Any line of a script may be the one that failed.
+    found = _COMMAND.match(last) if all(_HARMLESS.match(line) for line in before) and not _BESIDE.search(last) else None
     return one_line(found[1].strip(), 60) if found else ""

@@ -1,6 +1,6 @@
 """The engine for a local checkout, and the screen that shows its progress; used by `selfheal fix` and `selfheal reproduce`.
 
-The user trusts the checkout's code, so a plain process is used if no isolating sandbox is available.
+Users who run their own checkout's tests trust its code, so a plain process is used if no isolating sandbox is available.
 """
 
 from __future__ import annotations
@@ -122,11 +122,11 @@ class Screen:
         return seconds
 
 
-async def engine(settings: Settings, screen: Screen) -> Engine:
-    """An engine without persistence. Raises `SandboxUnavailable`."""
+async def engine(settings: Settings, screen: Screen, *, trusted: bool = True) -> Engine:
+    """An engine without persistence. `trusted`: the user trusts the code that will run. Raises `SandboxUnavailable`."""
     # Concurrently: each of these waits for programs, network or imports.
     sandboxes, models, extensions = await asyncio.gather(
-        _sandboxes(settings, screen),
+        _sandboxes(settings, screen, trusted=trusted),
         models_of(settings),
         extensions_of(),
     )
@@ -185,14 +185,14 @@ def _configuration(root: Path) -> Configuration | NoRepair:
     return found
 
 
-async def _sandboxes(settings: Settings, screen: Screen) -> Sandboxes:
-    """The configured sandbox; with `auto`, a plain process if no isolation is available.
+async def _sandboxes(settings: Settings, screen: Screen, *, trusted: bool) -> Sandboxes:
+    """The configured sandbox; with `auto`, a plain process if no isolation is available and the code is trusted.
 
     Files are kept in the user's cache folder, not in the checkout.
     """
     folder = user_cache_path("selfheal")
-    sandboxes = await sandboxes_in(folder, settings, trusted=True)  # users who run their own checkout's tests trust its code
-    if settings.sandbox != "auto":
+    sandboxes = await sandboxes_in(folder, settings, trusted=trusted)
+    if settings.sandbox != "auto" or not trusted:
         return sandboxes
 
     async def plain(error: SandboxUnavailable) -> Sandboxes:

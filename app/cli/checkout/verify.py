@@ -35,6 +35,7 @@ from app.cli.checkout.workflow_jobs import JobSelection, job_of
 from app.cli.terminal import plain
 from app.github.web import PullAddress, pull_text
 from app.publish import receipt as receipts
+from app.publish.markdown import Quoter
 from app.publish.proof import in_one_line
 from app.publish.receipt import Receipt
 from app.settings import Settings
@@ -42,6 +43,7 @@ from sandbox.host import git as host_git
 from sandbox.host.git import batch_contents
 
 _FILES = 200  # that a repair may change
+_SHA = re.compile(r"[0-9a-f]{40,64}")
 _REGULAR = ("100644", "100755", "000000")
 
 
@@ -59,6 +61,7 @@ class Change:
     title: str
     edits: Edits
     receipt: Receipt | None
+    is_foreign: bool  # the user need not trust its code
 
 
 async def run(what: str, settings: Settings, *, selection: JobSelection, json: bool) -> bool:
@@ -97,17 +100,19 @@ async def _fetched(what: str, root: Path, settings: Settings, screen: Screen) ->
         raise NotVerifiable(f"{what} could not be fetched: {problem}")
     head = await _text(root, "rev-parse", "FETCH_HEAD")
     base = await _base(root, head, receipt)
+    if receipt is None:
+        screen.say(f"Only one commit is verified: {head[:10]}, after {base[:10]}")
     edits = await _edits(root, base, head)
     if not edits:
         raise NotVerifiable(f"the commit {head[:10]} changes no file; check out a repair's commit, or pass its pull request")
     if problem := await host_git.check_out(base, root):
         raise NotVerifiable(f"the files of {base[:10]} could not be written: {problem}")
-    return Change(root, base, head, await _text(root, "show", "-s", "--format=%s", head), edits, receipt)
+    return Change(root, base, head, await _text(root, "show", "-s", "--format=%s", head), edits, receipt, address is not None)
 
 
 async def _base(root: Path, head: str, receipt: Receipt | None) -> str:
     """The commit that was repaired: the one that the receipt names, if the repair is based on it, else the parent."""
-    named = receipt.base if receipt is not None and re.fullmatch(r"[0-9a-f]{40,64}", receipt.base) else ""
+    named = receipt.base if receipt is not None and _SHA.fullmatch(receipt.base) else ""
     if named and await git(root, "merge-base", "--is-ancestor", named, head) is not None:
         return named
     parents = (await _text(root, "show", "-s", "--format=%P", head)).split()
@@ -141,11 +146,11 @@ async def _verified(change: Change, settings: Settings, selection: JobSelection,
     if receipt is not None and not selection.names_a_job and selection.test is None:
         jobs = await _jobs(change.root, receipt)
     job = jobs[0] if jobs else await job_of(change.root, selection)
-    if selection.good is None and receipt is not None and receipt.good:
+    if selection.good is None and receipt is not None and _SHA.fullmatch(receipt.good):
         selection = replace(selection, good=receipt.good)
 
     async def judge(case: Case) -> Repair | NoRepair:
-        engine = await local_engine.engine(settings, screen)
+        engine = await local_engine.engine(settings, screen, trusted=not change.is_foreign)
         rung = receipt.rung if receipt is not None and receipt.rung else "given"
         candidate = Candidate(rung, change.edits, change.title)
         return await engine.verify(replace(case, jobs=jobs or case.jobs), candidate, blobs=MemoryBlobs(), emit=screen.emit)
@@ -158,7 +163,7 @@ async def _jobs(root: Path, receipt: Receipt) -> tuple[FailedJob, ...]:
     run = await commit(root)
     found = []
     for job in receipt.jobs:
-        text = await git(root, "show", f"HEAD:{job.workflow}") if job.workflow else None
+        text = await git(root, "show", f"HEAD:{job.workflow}") if job.workflow and job.workflow.isprintable() else None
         workflow = text.decode("utf-8", "replace") if text is not None else None
         found.append(FailedJob(job.name, workflow, job.workflow, job.step or None, run=run))
     return tuple(found)
@@ -174,7 +179,7 @@ def _differences(change: Change, result: Repair | NoRepair) -> tuple[str, ...]:
         found.append(f"The receipt is for a repair of {receipt.base[:10]}, and this one is of {change.base[:10]}.")
     if receipt.repair != digest(change.edits):
         found.append("The files differ from those that were proven: somebody changed the repair since.")
-    seen = {id_ for check in result.evidence.checks for id_ in check.target}
+    seen = {receipts.quoted(id_, Quoter()) for check in result.evidence.checks for id_ in check.target}
     if missing := [id_ for check in receipt.checks for id_ in check.failing if id_ not in seen]:
         found.append(f"The receipt names failing results that did not fail here: {words.named(missing)}.")
     return tuple(found)

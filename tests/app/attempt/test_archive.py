@@ -35,7 +35,9 @@ async def standin() -> AsyncIterator[StandIn]:
 
 
 async def reader(standin: StandIn, github: GitHub) -> Repository:
-    return github.repository(standin.installation("acme").id, RepositoryRef(standin.repository(NAME).id, NAME), READING)
+    made = standin.repository(NAME)
+    ref = RepositoryRef(made.id, NAME, private=made.private)
+    return github.repository(standin.installation("acme").id, ref, READING)
 
 
 async def read(standin: StandIn, workflow: bytes = PLAIN) -> tuple[dict[str, str], CommitFiles]:
@@ -92,11 +94,15 @@ async def test_a_submodule_that_ci_checks_out_is_there(standin: StandIn, url: st
     assert not [path for path in contents if path.startswith("vendor/")], "CI had none either"
 
 
-async def test_a_private_submodule_of_the_installation_is_there(standin: StandIn) -> None:
+async def test_only_a_private_repository_has_private_submodules(standin: StandIn) -> None:
     await with_submodule(standin, "../library.git", private=True)
     contents, found = await read(standin, WITH_SUBMODULES)
     assert contents["vendor/library/lib/core.py"] == "B = 2\n"
     assert found.notes == ()
+    standin.repository(NAME).private = False  # its writers could publish what is in the other one
+    contents, found = await read(standin, WITH_SUBMODULES)
+    assert not [path for path in contents if path.startswith("vendor/")]
+    assert found.notes == ("The submodule `vendor/library` is not here: this installation cannot read it.",)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +125,7 @@ async def with_submodule(standin: StandIn, url: str, *, private: bool = False) -
     await standin.create_repository("acme/library", {"lib/core.py": "B = 2\n"}, private=private)
     sha = (await standin.branches("acme/library"))["main"]
     modules = f'[submodule "library"]\n\tpath = vendor/library\n\turl = {url}\n'
-    await standin.create_repository(NAME, {"calc.py": "A = 1\n", ".gitmodules": modules})
+    await standin.create_repository(NAME, {"calc.py": "A = 1\n", ".gitmodules": modules}, private=private)
     amend(standin, "vendor/library", "160000", sha)
     return sha
 

@@ -129,6 +129,21 @@ async def test_a_run_that_was_deleted_leaves_what_else_is_known(red: Red) -> Non
     assert (gathered.jobs, gathered.title) == ((), "CI")
 
 
+async def test_a_step_that_deploys_says_nothing_about_the_code(red: Red) -> None:
+    deploying = f"{WORKFLOW.rpartition('run:')[0]}run: kubectl apply -f web.yml\n"
+    sha = await red.github.push(NAME, "deploying", {".github/workflows/ci.yml": deploying})
+    await red.github.settled()
+    (run,) = [run for run in red.github.runs(NAME) if run.head_sha == sha]
+    installation = red.github.installation("acme").id
+    asked = RepairRequest("workflow_run", installation, red.ref, sha, "deploying", run_id=run.id, title="CI")
+    attempt = await red.store.attempt(await taken(red.store, asked))
+    assert attempt is not None
+    found = await gather(attempt, HeadCommit(sha, "deploying"), red.repository, ())
+    assert isinstance(found, NoRepair)
+    assert found.outcome is Outcome.REFUSED
+    assert "deploys or publishes (`kubectl`)" in found.reason
+
+
 async def by_status(red: Red) -> Gathered:
     """What is gathered of a commit whose status `ci/jenkins` failed, and that has no workflow."""
     sha = await red.github.push(NAME, "main", {".github/workflows/ci.yml": None})
@@ -140,7 +155,7 @@ async def by_status(red: Red) -> Gathered:
     attempt = await red.store.attempt(await taken(red.store, asked))
     assert attempt is not None
     gathered = await gather(attempt, HeadCommit(sha, "main"), red.repository, ("open-sesame",))
-    assert isinstance(gathered, Gathered)
+    assert isinstance(gathered, Gathered), gathered
     return gathered
 
 
@@ -148,6 +163,12 @@ async def test_failing_statuses_are_told_where_no_workflow_failed(red: Red) -> N
     gathered = await by_status(red)
     assert gathered.hints == ("ci/jenkins: 2 tests failed, [redacted]",)
     assert (gathered.title, gathered.url, gathered.notes) == ("ci/jenkins", "https://ci.test/7", ())
+
+
+async def test_a_status_that_the_owners_exclude_is_not_healed(red: Red) -> None:
+    await red.github.push(NAME, "main", {".github/selfheal.yml": "workflows: {ignore: ['ci/*']}\n"})
+    with pytest.raises(AssertionError, match="excludes the failing workflows: ci/jenkins"):
+        await by_status(red)
 
 
 async def test_an_installation_that_grants_no_statuses_still_works_and_is_told(red: Red) -> None:

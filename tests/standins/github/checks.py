@@ -229,6 +229,14 @@ def routes(checks: Checks) -> Routes:
             [_rest(await checks.suite(call.repository, s), checks, call.repository) for s in found], "check_suites"
         )
 
+    @table.patch(f"{base}/check-suites/preferences", "checks:write")
+    async def preferences(call: Call) -> Answer:
+        wanted = {each["app_id"]: each["setting"] for each in call.json().get("auto_trigger_checks", [])}
+        call.repository.automatic_suites.update(wanted)
+        shown = [{"app_id": number, "setting": setting} for number, setting in call.repository.automatic_suites.items()]
+        preferences = {"auto_trigger_checks": shown}
+        return Answer.of({"preferences": preferences, "repository": checks.show.minimal_repository(call.repository)})
+
     @table.get(f"{base}/check-suites/{{check_suite_id}}", "checks:read")
     async def suite(call: Call) -> Answer:
         found = call.repository.suites.get(call.number("check_suite_id"))

@@ -263,6 +263,7 @@ class Repository:
     runs: dict[int, WorkflowRun] = field(default_factory=dict)
     verified: set[str] = field(default_factory=set)  # commits that GitHub signed
     pushed: datetime = field(default_factory=now)
+    automatic_suites: dict[int, bool] = field(default_factory=dict)  # App → whether each push gets a check suite of it
     ruleset: Ruleset = field(default_factory=Ruleset)
     created: datetime = field(default_factory=now)
 

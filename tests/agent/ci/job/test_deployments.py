@@ -46,12 +46,20 @@ def test_what_deploys_is_named(step: str, with_what: str) -> None:
         "run: pytest tests/test_ssh.py -k aws",
         "run: twine check dist/*",
         "run: |\n          kubectl apply -f test-cluster.yml\n          pytest -q",
+        "run: |\n          npm test\n          npm publish",
+        "run: npm test && npm publish",
+        "run: npm publish --dry-run",
+        "run: mvn deploy",
         "uses: actions/setup-python@v5",
         "uses: ./.github/actions/deploy",
     ],
 )
 def test_what_tests_is_not(step: str) -> None:
     assert of(step) == ""
+
+
+def test_a_hostile_script_is_read_at_once() -> None:
+    assert of("run: '" + "; sudo " * 50_000 + " " * 100_000 + "'") == ""
 
 
 def test_an_unknown_step_or_workflow_is_not() -> None:
