@@ -379,11 +379,11 @@ def no_repair_comment(publication: Publication, result: NoRepair) -> str:
     quote = quoter(publication)
     why = "" if _is_about_efforts(result) else f" {quote.prose(result.reason, 600)}"
     parts = [publication.comment_head, f"{said(result)}{why}"]
-    if result.log.diagnosis is not None:
-        parts.append(_cause(result.log.diagnosis, quote))
+    if (diagnosis := result.log.diagnosis) is not None and (result.culprit is None or diagnosis.by != BY_VERDICTS):
+        parts.append(_cause(diagnosis, quote))  # else, the reason says it
     if result.culprit is not None:
-        told, *shown = culprit.markdown(result.culprit, quote, _BROKEN[1])
-        parts += [f"**What broke it:** {told}", *shown]
+        _, *shown = culprit.markdown(result.culprit, quote, _BROKEN[1])
+        parts += shown
     if result.suspects:
         parts += ["**The suspect change:**", *_suspect(result.suspects[0], quote, _BROKEN[1])]
     parts += [f"**Next:** {_next_step(publication, quote, result, 600)}", *_page(publication)]
