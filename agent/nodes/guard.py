@@ -17,6 +17,7 @@ from agent.edits.changes import EditProblem, digest, read_text
 from agent.edits.hunks import merge
 from agent.edits.reversals import touches
 from agent.guard import reversals, rules
+from agent.report import endings
 from agent.state import Candidates, State, StrategyResult, Work, pack, red_of, unpack
 
 MOST_FILES = 3  # with failing tests, whose texts are read
@@ -122,6 +123,9 @@ async def _undoing(candidate: Candidate, state: State, work: Work) -> rules.Refu
     """The refusal of a candidate that undoes the change since the last good commit, unless the policy allows that."""
     if work.task.policy.allow_reversals or not (ref := state.get("regression_ref")):
         return None
+    red = await red_of(state, work.context)
+    if candidate.rung == "tools" and red and all(map(endings.is_slip, red)):
+        return None  # what a tool restores, such as an import, was not taken away on purpose
     regression = await work.context.recall(Regression, ref)
     known = state.get("culprit_ref")
     culprit = await work.context.recall(Culprit, known) if known else None

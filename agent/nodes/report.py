@@ -91,6 +91,7 @@ async def _broken_by(culprit: Culprit, state: State, work: Work, plain: Ending) 
     lines, of = await asyncio.to_thread(taken_back, culprit.reversal, regression.reversal)
     may_be_intended = not regression.tests or bool(culprit.breaks) or 2 * lines >= of
     may_be_intended = may_be_intended or plain.outcome is Outcome.NEEDS_TEST_CHANGE
+    may_be_intended = may_be_intended and not endings.is_slip(failure)
     failing = len(set(regression.ids) - set(regression.new)) or len(regression.ids)
     ending = endings.broken_by_change(culprit, failure, may_be_intended=may_be_intended, failing=failing)
     if plain.outcome is Outcome.OUT_OF_BUDGET:

@@ -15,6 +15,7 @@ from agent.contract.proposal import Span, is_model
 from agent.contract.verdicts import CheckRun, Failure, VerdictId
 from agent.contract.words import named
 from agent.report import culprits
+from agent.source.test_files import is_test
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,17 +259,27 @@ def broken_by_change(culprit: Culprit, failure: Failure, *, may_be_intended: boo
     broke = f"{words.capitalized(culprits.part(culprit))} {'breaks' if culprit.lines == 1 else 'break'} {what}"
     places = culprits.locations(culprit)
     broke += f": {places}." if places else "."
-    side = ""
+    side, if_intended = "", " If it is intended, update the test."
     if failure.message.startswith(HUNG):
         side = f" The test {failure.message}."
+    elif is_slip(failure):
+        side, if_intended = f" The code fails with {words.code(failure.message)}.", ""
     elif failure.message and may_be_intended:
         side = f" The change and the test contradict each other: {words.code(failure.message)}."
     return Ending(
         Outcome.NEEDS_TEST_CHANGE if may_be_intended else Outcome.GAVE_UP,
         f"{broke}{side}{culprits.needed_by(culprit)}",
-        "If this part of the change is a mistake, correct it or take it back (`selfheal fix --allow-reversals` does that). "
-        "If it is intended, update the test.",
+        "If this part of the change is a mistake, correct it or take it back (in a checkout, `selfheal fix --allow-reversals` "
+        f"takes it back).{if_intended}",
     )
+
+
+_SLIPS = ("NameError", "UnboundLocalError", "SyntaxError", "IndentationError", "TabError")
+
+
+def is_slip(failure: Failure) -> bool:
+    """Whether nobody can have intended it: code outside of tests that no longer compiles or uses an undefined name."""
+    return failure.message.startswith(_SLIPS) and bool(failure.frames) and not is_test(failure.frames[-1].path)
 
 
 def gave_up(tried: int, rungs: Sequence[RungCost], suspects: Sequence[Span], since: str = "") -> Ending:

@@ -156,7 +156,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
         return without_a_run(
             Outcome.REFUSED,
             f"The failing step deploys or publishes ({deploying}), so the code is not examined.",
-            "Rerun the job once what it needs is there. If the code is at fault, comment `/heal`.",
+            "Check its credentials, the version and the service, and rerun the job. If the code is at fault, comment `/heal`.",
         )
     found, unread = await _other_failures(head, repository) if not runs else ((), ())
     others = tuple(each for each in found if attempt.by_command or configuration.wants_workflow(each.name, ""))

@@ -333,7 +333,7 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
         parts.append(_cause(log.diagnosis, quote))
     parts += [f"**Next:** {_next_step(publication, quote, result, 800)}", *_page(publication)]
     if log.diagnosis is not None and disagree:
-        parts += ["### What the test demands", proof.cause(log.diagnosis, quote)]
+        parts += ["### How the test fails", proof.cause(log.diagnosis, quote)]
     if result.culprit is not None:
         heading = "### What the change did" if disagree else "### What broke it"
         parts += [heading, *culprit.markdown(result.culprit, quote, _BROKEN[0])]

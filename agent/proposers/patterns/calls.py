@@ -123,6 +123,9 @@ WRAPPERS = (
 )  # fmt: skip
 
 
+NO_KEYS = ("list", "set", "dict", "sorted", "reversed", "iter")  # their results cannot be keys, or never equal another one
+
+
 def _relatives(name: str, families: tuple[tuple[str, ...], ...]) -> dict[str, float]:
     found = {RENAMED[name]: 0.8} if name in RENAMED else {}
     for family in families:
@@ -228,8 +231,9 @@ def wrapping(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     before = source.segment(node)
     inside = before[1:-1] if isinstance(node, ast.GeneratorExp) and before.startswith("(") else before
     taken = source.segment(parent.func) if isinstance(parent, ast.Call) else ""
+    is_key = isinstance(parent, ast.Subscript) and node is parent.slice
     for name in WRAPPERS:
-        if name != taken and not before.startswith(name + "("):
+        if name != taken and not before.startswith(name + "(") and not (is_key and name in NO_KEYS):
             yield source.replaced(node, f"{name}({inside})", 0.42 if name in WRAPPERS[:6] else 0.3)
     for method in METHOD_WRAPPERS if is_simple else ():
         yield source.replaced(node, f"{before}.{method}()", 0.3)

@@ -88,6 +88,26 @@ async def test_a_reversal_is_proposed_if_the_policy_allows_it(bench: Bench) -> N
     assert result.log.rungs[0].rung == "history"
 
 
+async def test_an_import_that_the_change_lost_was_not_taken_away_on_purpose(bench: Bench, tmp_path: Path) -> None:
+    good = "import json\n\n\ndef read(text):\n    return json.loads(text)\n"
+    now = good.removeprefix("import json\n\n\n")
+    files = {"m.py": now, "test_m.py": "from m import read\n\n\ndef test_m():\n    assert read('1') == 1\n"}
+    known = (LastGood(PARENT, (ChangedFile("m.py", good.encode()),)),)
+
+    result = await bench.heal(HistoryProposer(), files=files, good=known)
+    assert isinstance(result, NoRepair)
+    assert result.outcome is Outcome.GAVE_UP
+    assert "The code fails with `NameError: name 'json' is not defined`" in result.reason
+    assert "update the test" not in result.next_step
+
+    for rung, refused in (("tools", False), ("patterns", True)):
+        (tmp_path / rung).mkdir()
+        other = Bench(tmp_path / rung)
+        restored = Scripted([((FileChange("m.py", now, f"import json\n{now}"),),)], rung=rung)
+        await other.heal(restored, HistoryProposer(), files=files, good=known)
+        assert bool(other.of(events.Guarded)) is refused, rung
+
+
 async def test_no_rung_takes_the_whole_change_back(bench: Bench) -> None:
     whole = (FileChange("calc.py", FEATURE, FIXED),)
     result = await bench.heal(Scripted([(whole,)], rung="model:m"), files=COMMIT, good=(BEFORE,))

@@ -382,7 +382,7 @@ def test_what_broke_the_tests_is_shown_with_its_lines_as_they_were_and_are() -> 
 
 def test_a_test_that_contradicts_the_change_is_shown_with_both_sides() -> None:
     text = messages.no_repair_summary(publication(), no_repair(Outcome.NEEDS_TEST_CHANGE, culprit=culprit()))
-    demanded, did = text.index("### What the test demands"), text.index("### What the change did")
+    demanded, did = text.index("### How the test fails"), text.index("### What the change did")
     assert demanded < text.index("The bound is excluded") < did < text.index("-    return limit <= 3")
     assert "Best diagnosis" not in text
 

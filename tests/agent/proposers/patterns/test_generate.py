@@ -224,6 +224,9 @@ def test_what_nobody_would_write_is_not_listed() -> None:
     found = all_changes("def f(a):\n    if hasattr(a, 'x') and a[0]:\n        return str(a), callable(a)\n")
     assert any("if callable(a) and" in text for text in found)
     assert not [text for text in found if "if str(a) and" in text]
+    found = all_changes("def f(a, b):\n    a[b] = 1\n    return a[b]\n")
+    assert any("a[str(b)]" in text for text in found)
+    assert not [text for text in found if re.search(r"a\[(?:iter|list|set|dict|sorted|reversed)\(b\)\]", text)]
 
 
 def test_an_overwritten_container_and_an_off_by_one_come_before_what_is_from_nowhere() -> None:
