@@ -26,7 +26,7 @@ async def test_two_services_on_one_sqlite_file_heal_each_commit_once(tmp_path: P
         for repository in repositories:
             pull = await story.healed(repository)
             assert [name for name in await story.github.branches(repository) if name != "main"] == [pull.head_branch]
-            assert [run.status for run in story.github.check_runs(repository)] == ["completed"]
+            assert [run.status for run in story.github.check_runs(repository)] == ["completed"] * 2
         await second.stop()
         repository = "acme/after"
         story.github.deliver_to(f"{story.service.url}/webhooks/github")

@@ -18,7 +18,9 @@ async def _one_of_each(story: Story, repository: str, tries: int) -> None:
     branches = [name for name in await story.github.branches(repository) if name.startswith("selfheal/")]
     assert branches == [pull.head_branch]
     assert len(await story.github.commits(repository, f"main..{pull.head_branch}")) == 1
-    assert [run.status for run in story.github.check_runs(repository)] == ["completed"]
+    runs = story.github.check_runs(repository)
+    assert [run.status for run in runs] == ["completed"] * 2
+    assert len({run.head_sha for run in runs}) == 2, "on the failing commit and on the repair"
     await story.leaves_nothing()
 
 
