@@ -291,7 +291,7 @@ async def ends_as_it_must(begun: Begun, name: str) -> None:
     assert case.says in (attempt.reason or "")
     assert attempt.next_step
     if case.is_told:
-        (run,) = begun.story.github.check_runs(f"acme/{name}")
+        (run,) = [run for run in begun.story.github.check_runs(f"acme/{name}") if run.head_sha == attempt.head_sha]
         ending = OUTCOME_TEXTS[case.outcome]
         assert (run.status, run.conclusion, run.output["title"]) == ("completed", "neutral", ending.sentence)
         assert "**Next:**" in run.output["summary"]
