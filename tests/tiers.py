@@ -18,7 +18,7 @@ NAMES: tuple[Name, ...] = get_args(Name)
 TESTS = Path(__file__).parent
 SLOW = ("story", "chaos", "deploy", "agent/nodes", "attacks", "sandbox/test_unprivileged.py")  # long; they are started first
 ON_POSTGRESQL = ("app/store",)  # whose SQL it decides
-# The part of the long tests that `.ci/run` runs too.
+# The part of the long tests that `.ci/run` runs too. On PostgreSQL a second time: only files and tests, no folders.
 IN_CI = (
     "agent/bench/test_history.py::test_a_fix_with_its_test_is_a_task_and_others_are_not",
     "agent/checks",
@@ -36,6 +36,9 @@ IN_CI = (
     "agent/test_graph.py::test_a_killed_repair_is_finished_by_another_process",
     "agent/test_graph.py::test_an_unsteady_test_beside_a_steady_one_decides_nothing",
     "app/attempt",
+    "app/attempt/test_quota.py",
+    "app/attempt/test_second_attempt.py",
+    "app/attempt/test_waiting.py",
     "app/cli/attempts/test_decisions.py::test_a_fork_with_a_hint_and_a_model_heals_what_the_search_could_not[sqlite]",
     "app/cli/bench/test_bench.py",
     "app/cli/bench/test_written.py",
@@ -68,6 +71,7 @@ IN_CI = (
     "story/test_pages.py::test_an_attempt_is_watched_from_its_row_to_its_pull_request[sqlite]",
     "story/test_takeover.py",
 )
+_FILES_IN_CI = tuple(part for part in IN_CI if ".py" in part)
 
 
 def long_but(names: Iterable[str], *quick: str) -> list[object]:
@@ -87,7 +91,7 @@ def mark(items: list[pytest.Item]) -> None:
 def includes(name: Name, item: pytest.Item) -> bool:
     if name == "all" or item.get_closest_marker("long") is None:
         return True
-    return name == "ci" and _within(item, IN_CI)
+    return name == "ci" and _within(item, _FILES_IN_CI if _postgresql(item) else IN_CI)
 
 
 def unknown_in_ci(items: Iterable[pytest.Item]) -> list[str]:
