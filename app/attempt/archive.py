@@ -153,20 +153,16 @@ async def _spooled(archive: AsyncIterator[bytes]) -> IO[bytes]:
     return spool
 
 
-def _opened(packed: IO[bytes]) -> tarfile.TarFile:
-    size = packed.seek(0, io.SEEK_END)
-    packed.seek(0)
-    return tarfile.open(fileobj=Decompressor(packed, size, _LIMITS), mode="r:")  # type: ignore[call-overload, no-any-return]
-
-
 def _members(packed: IO[bytes]) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
     """Raises `UnsafeArchive`, `tarfile.TarError`."""
-    with _opened(packed) as tar:
+    size = packed.seek(0, io.SEEK_END)
+    packed.seek(0)
+    with tarfile.open(fileobj=Decompressor(packed, size, _LIMITS), mode="r:") as tar:  # type: ignore[call-overload]
         for count, member in enumerate(tar):
             if count > _LIMITS.entries:
                 raise UnsafeArchive(f"the archive has more than {_LIMITS.entries} entries")
             yield tar, member
-            tar.members = []  # type: ignore[attr-defined]  # otherwise tarfile would keep every header
+            tar.members = []  # otherwise tarfile would keep every header
 
 
 def _names(packed: IO[bytes]) -> frozenset[str] | None:

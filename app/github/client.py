@@ -21,6 +21,7 @@ from app.github.types import (
     HookDelivery,
     InstallationFacts,
     InstalledRepository,
+    has_permission,
     parsed,
 )
 from webhooks.intake import RepositoryRef
@@ -155,11 +156,7 @@ class GitHub:
     async def _lacking(self, installation_id: int, permissions: Mapping[str, Access]) -> Mapping[str, Access]:
         """Those of the permissions that the installation does not grant."""
         facts = parsed(InstallationFacts, await self._app.get(f"/app/installations/{installation_id}"))
-        return {
-            name: access
-            for name, access in permissions.items()
-            if facts.permissions.get(name) not in (access, "write", "admin")
-        }
+        return {name: access for name, access in permissions.items() if not has_permission(facts.permissions, name, access)}
 
 
 def _named(permissions: Mapping[str, Access]) -> str:

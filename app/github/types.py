@@ -41,6 +41,15 @@ RERUNNING: Mapping[str, Access] = MappingProxyType({"actions": "write", "metadat
 """Permissions of the token for rerunning failed jobs."""
 
 
+_LEVELS = ("none", "read", "write", "admin")
+
+
+def has_permission(granted: Mapping[str, str], name: str, access: str) -> bool:
+    """Whether the permissions that GitHub lists grant at least this access."""
+    had = granted.get(name, "none")
+    return had in _LEVELS and _LEVELS.index(had) >= _LEVELS.index(access)
+
+
 def parsed(kind: type[T], answer: Any) -> T:
     """GitHub's JSON as `kind`. Raises `Unavailable` if a field is missing or has another type."""
     try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from random import uniform
@@ -53,6 +53,7 @@ async def take_up_missed(github: GitHub, store: Store, intake: Intake, branch_pr
 
 async def _look_at(installation_id: int, github: GitHub, store: Store, intake: Intake, branch_prefix: str) -> int:
     """The repositories of one installation."""
+    decide = partial(_decide, installation_id=installation_id, branch_prefix=branch_prefix)
     repositories, now, taken = await github.repositories(installation_id), store.clock.now(), 0
     known_since = await _known_since(repositories, installation_id, store)
     if left_out := len(repositories[_MOST_REPOSITORIES:]):
@@ -62,9 +63,7 @@ async def _look_at(installation_id: int, github: GitHub, store: Store, intake: I
         if since >= now:  # it is new
             continue
         try:
-            for request in await _missed(repository, installation_id, since, now - _SETTLED, store):
-                if isinstance(unless_own(request, branch_prefix), Ignored):
-                    continue
+            for request in await _missed(repository, decide, since, now - _SETTLED, store):
                 receipt = await intake.take(_stand_in(request), request)
                 taken += not receipt.duplicate
         except (RateLimited, BadCredentials):
@@ -83,11 +82,15 @@ async def _known_since(repositories: Sequence[Repository], installation_id: int,
 
 
 async def _missed(
-    repository: Repository, installation_id: int, since: datetime, until: datetime, store: Store
+    repository: Repository,
+    decide: Callable[[RecentRun, Repository], RepairRequest | Ignored],
+    since: datetime,
+    until: datetime,
+    store: Store,
 ) -> list[RepairRequest]:
     """The requests that no attempt knows, of the newest commits of branches; the oldest first, as webhooks come."""
     runs = [run for run in await _failed_since(repository, since) if run.updated_at < until]
-    decisions = [_decide(run, repository, installation_id) for run in reversed(runs)]
+    decisions = [decide(run, repository) for run in reversed(runs)]
     requests = [decision for decision in decisions if isinstance(decision, RepairRequest)]
     known = await store.known_runs([run.id for run in runs])
     missed = [request for request in requests if (request.run_id, request.run_attempt) not in known]
@@ -105,12 +108,13 @@ async def _failed_since(repository: Repository, since: datetime) -> list[RecentR
     return found
 
 
-def _decide(run: RecentRun, repository: Repository, installation_id: int) -> RepairRequest | Ignored:
+def _decide(run: RecentRun, repository: Repository, installation_id: int, branch_prefix: str) -> RepairRequest | Ignored:
     """What a webhook of the run's end would be decided to be."""
     ref = repository.ref
     of = events.Repository(ref.id, ref.full_name, ref.default_branch, ref.private)
     installation = events.Installation(installation_id)
-    return on_workflow_run(events.WorkflowRun(action="completed", installation=installation, repository=of, workflow_run=run))
+    event = events.WorkflowRun(action="completed", installation=installation, repository=of, workflow_run=run)
+    return unless_own(on_workflow_run(event), branch_prefix)
 
 
 def _stand_in(request: RepairRequest) -> Delivery:

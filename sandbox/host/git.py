@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping, Sequence
 
 from sandbox.base import MIB
 from sandbox.host import launch
@@ -45,20 +46,14 @@ async def check_out(commit: str, target: str | os.PathLike[str]) -> str:
 
 
 async def _write(*argv: str) -> str:
-    git = shutil.which("git")
-    if git is None:
+    allowed = {"GIT_ALLOW_PROTOCOL": "file:https:http"}
+    done = await _run(argv, allowed, CLONE_SECONDS)
+    if done is None:
         return "git is not installed"
-    allowed = {"GIT_ALLOW_PROTOCOL": "file:https:http", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-    done = await launch.run(launch.Launch((git, *_SAFE, *argv), _variables() | allowed, CLONE_SECONDS))
     if done.returncode == 0:
         return ""
     told = done.stderr.decode("utf-8", "replace").strip().splitlines()
     return told[-1].removeprefix("fatal: ") if told else f"git ended with {done.returncode}"
-
-
-def _variables() -> dict[str, str]:
-    """In a hook, git's own variables would point to another repository."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
 
 
 async def read(root: str | os.PathLike[str], *argv: str, stdin: bytes = b"") -> launch.ProcessResult | None:
@@ -66,20 +61,22 @@ async def read(root: str | os.PathLike[str], *argv: str, stdin: bytes = b"") -> 
 
     Safe for objects, refs, configuration and the index. Commands that look at working files (`diff`, `status`) can run filters.
     """
+    # A partial clone would fetch missing objects with a program of its own choice.
+    never = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
+    return await _run(("-c", "protocol.allow=never", "-C", os.fspath(root), *argv), never, SECONDS, stdin, LARGEST)
+
+
+async def _run(
+    argv: Sequence[str], variables: Mapping[str, str], seconds: float, stdin: bytes = b"", limit: int = MIB
+) -> launch.ProcessResult | None:
+    """None if git is not installed."""
     git = shutil.which("git")
     if git is None:
         return None
-    # A partial clone would fetch missing objects with a program of its own choice.
-    never = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-    return await launch.run(
-        launch.Launch(
-            (git, *_SAFE, "-c", "protocol.allow=never", "-C", os.fspath(root), *argv),
-            _variables() | never,
-            SECONDS,
-            stdin,
-            LARGEST,
-        )
-    )
+    # In a hook, git's own variables would point to another repository.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    env = own | {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"} | dict(variables)
+    return await launch.run(launch.Launch((git, *_SAFE, *argv), env, seconds, stdin, limit))
 
 
 def batch_contents(batch: bytes, count: int) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""The engine for a local checkout, and the screen that shows its progress; used by `selfheal fix` and `selfheal reproduce`.
+"""The engine for a local checkout, and the screen that shows its progress; used by `fix`, `reproduce` and `verify`.
 
 Users who run their own checkout's tests trust its code, so a plain process is used if no isolating sandbox is available.
 """

@@ -16,7 +16,7 @@ from app.github.client import GitHub
 from app.github.download_address import has_proxy, requests_for
 from app.github.errors import BadCredentials, GitHubError, NotFound, Unavailable, UnsafeDownload
 from app.github.retries import RetryPolicy
-from app.github.types import OPTIONAL, PUBLISHING, READING, RERUNNING, Access, AppFacts, InstallationFacts
+from app.github.types import OPTIONAL, PUBLISHING, READING, RERUNNING, Access, AppFacts, InstallationFacts, has_permission
 from app.settings import PREFIX, Settings, SettingsError
 
 PATIENCE = RetryPolicy(tries=2, first_delay=0.2, longest_delay=0.5, longest_rate_limit=1.0, timeout=6.0)
@@ -43,7 +43,6 @@ _LATER = {*OPTIONAL, "status"}  # Apps made for earlier versions lack these, and
 _NO_WORKFLOWS = (
     "without workflows write, a repair of a branch with other workflow files than the default branch is only a patch"
 )
-_LEVELS = ("none", "read", "write", "admin")
 
 
 async def check_github(settings: Settings, clock: Clock) -> AsyncIterator[Check]:
@@ -115,13 +114,13 @@ async def _app_checks(github: GitHub, settings: Settings) -> AsyncIterator[Check
     yield Check("github", "credentials", "ok", f"App {facts.name} ({facts.url}), valid key")
     needed = _needed(settings)
     where = f"grant it at {facts.permissions_page} and accept it in each installation"
-    missing = [(name, access) for name, access in needed.items() if not _has(facts.permissions, name, access)]
+    missing = [(name, access) for name, access in needed.items() if not has_permission(facts.permissions, name, access)]
     for name, access in missing:
         seen = f"needs {access}, has {facts.permissions.get(name, 'none')}: {_consequence(name, access)}"
         yield Check("github", f"permission {name}", _severity(name), seen, where)
     if not missing:
         has = ", ".join(f"{name} {access}" for name, access in sorted(needed.items()))
-        lacks = "" if _has(facts.permissions, "workflows", "write") else f"; {_NO_WORKFLOWS}"
+        lacks = "" if has_permission(facts.permissions, "workflows", "write") else f"; {_NO_WORKFLOWS}"
         yield Check("github", "permissions", "ok", f"{has}{lacks}")
     unsubscribed = [event for event in EVENTS if event not in facts.events]
     for event in unsubscribed:
@@ -136,13 +135,13 @@ async def _app_checks(github: GitHub, settings: Settings) -> AsyncIterator[Check
 def _installed(facts: AppFacts, installations: tuple[InstallationFacts, ...], needed: Mapping[str, Access]) -> list[Check]:
     if not installations:
         return [Check("github", "installations", "warning", "the App is not installed anywhere", f"install it: {facts.url}")]
-    asked = {name: access for name, access in needed.items() if _has(facts.permissions, name, access)}
+    asked = {name: access for name, access in needed.items() if has_permission(facts.permissions, name, access)}
     problems = []
     for one in installations:
         if one.suspended_at:
             problems.append(Check("github", one.account, "warning", "installation suspended", f"resume it at {one.url}"))
             continue
-        lacks = [name for name, access in sorted(asked.items()) if not _has(one.permissions, name, access)]
+        lacks = [name for name, access in sorted(asked.items()) if not has_permission(one.permissions, name, access)]
         if lacks:
             seen = f"the installation has not accepted {', '.join(f'{name}: {asked[name]}' for name in lacks)}"
             worst = max(map(_severity, lacks), key=("warning", "failed").index)
@@ -168,8 +167,3 @@ def _consequence(name: str, access: Access) -> str:
     if (name, access) == ("actions", "write"):
         return f"cannot rerun failed jobs ({PREFIX}RERUN_FLAKY)"
     return CONSEQUENCES.get(name, "operations that need it fail")
-
-
-def _has(granted: Mapping[str, str], name: str, access: str) -> bool:
-    had = granted.get(name, "none")
-    return had in _LEVELS and _LEVELS.index(had) >= _LEVELS.index(access)
