@@ -57,40 +57,33 @@ class Tier:
     def __init__(self, name: tiers.Name) -> None:
         self.name = name
         self.left_out: Counter[str] = Counter()
-        self.unknown: list[str] = []
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         out = [item for item in items if not tiers.includes(self.name, item)]
         self.left_out = Counter(item.nodeid.partition("::")[0] for item in out)
         is_whole = [Path(arg).name for arg in config.args] == ["tests"] and not config.option.keyword
-        if self.name == "ci" and is_whole:
-            self.unknown = tiers.unknown_in_ci(items)
+        if self.name == "ci" and is_whole and (unknown := tiers.unknown_in_ci(items)):
+            # Now, not at the end of half an hour.
+            raise pytest.UsageError(f"tests/tiers.py names for CI what is no long test: {', '.join(unknown)}")
         if out:
             config.hook.pytest_deselected(items=out)
             items[:] = [item for item in items if tiers.includes(self.name, item)]
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workeroutput"):
-            session.config.workeroutput.update(left_out=dict(self.left_out), unknown=self.unknown)
-        elif self.unknown:
-            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+            session.config.workeroutput.update(left_out=dict(self.left_out))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """A worker of pytest-xdist collected, not this process."""
-        output = getattr(node, "workeroutput", {})
-        self.left_out, self.unknown = Counter(output.get("left_out", self.left_out)), output.get("unknown", self.unknown)
+        self.left_out = Counter(getattr(node, "workeroutput", {}).get("left_out", self.left_out))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.left_out:
             terminalreporter.section(f"left out of tier {self.name}: {self.left_out.total()} tests (make test-all runs them)")
             for file, count in sorted(self.left_out.items()):
                 terminalreporter.line(f"{count:5} {file}")
-        if self.unknown:
-            terminalreporter.section("tests/tiers.py names for CI what is no long test", red=True)
-            for part in self.unknown:
-                terminalreporter.line(part)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

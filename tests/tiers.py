@@ -37,7 +37,6 @@ IN_CI = (
     "agent/test_graph.py::test_an_unsteady_test_beside_a_steady_one_decides_nothing",
     "app/attempt",
     "app/attempt/test_quota.py",
-    "app/attempt/test_second_attempt.py",
     "app/attempt/test_waiting.py",
     "app/cli/attempts/test_decisions.py::test_a_fork_with_a_hint_and_a_model_heals_what_the_search_could_not[sqlite]",
     "app/cli/bench/test_bench.py",
