@@ -32,6 +32,7 @@ def test_the_architecture_page_can_be_read_in_five_minutes() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
+@pytest.mark.long
 def test_imports_inside_functions_stand_on_the_architecture_page() -> None:
     listed = set(re.findall(r"`([a-z]+/[\w/.]+)`", ARCHITECTURE.partition("## Imports inside functions")[2]))
     files = subprocess.check_output(["git", "ls-files", *PRODUCT], cwd=ROOT, text=True).splitlines()

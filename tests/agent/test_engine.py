@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -31,6 +32,7 @@ class Tests(unittest.TestCase):
 """
 
 
+@pytest.mark.long
 async def test_a_case_is_healed_repeated_from_its_checkpoints_and_forgotten(tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     repository.mkdir()

@@ -67,6 +67,7 @@ def test_the_default_policy_allows_every_built_in_rung() -> None:
     assert {rung_kind(proposer.rung) for proposer in built_in_ladder(models)} <= set(Policy().rungs)
 
 
+@pytest.mark.long
 async def test_an_extension_that_fails_loses_its_say_and_not_the_attempt(tmp_path: Path, loaded: Extensions) -> None:
     bench = Bench(tmp_path)
     result = await bench.heal(

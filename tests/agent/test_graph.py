@@ -68,6 +68,7 @@ async def test_a_failed_candidate_teaches_and_is_not_judged_again(bench: Bench) 
     assert len(bench.of(events.Diagnosed)) == 1, "what was told before the first change is no news at the end"
 
 
+@pytest.mark.long
 async def test_a_change_that_breaks_something_else_is_refused(bench: Bench) -> None:
     both = (FileChange("calc.py", CALC, CALC.replace("a - b", "a + b").replace("a * 2", "a * 3")),)
     result = await bench.heal(Scripted([(both,)]))
@@ -130,6 +131,7 @@ async def test_an_unsteady_test_beside_a_steady_one_decides_nothing(bench: Bench
     assert any("test_luck" in note for note in result.log.notes)
 
 
+@pytest.mark.long
 async def test_an_import_error_at_collection_is_healed_when_the_hidden_tests_pass(bench: Bench) -> None:
     source = "from calk import add\n\ndef plus(a, b):\n    return add(a, b)\n"
     files = {"calc.py": "def add(a, b):\n    return a + b\n", "plus.py": source}
@@ -140,6 +142,7 @@ async def test_an_import_error_at_collection_is_healed_when_the_hidden_tests_pas
     assert result.diagnosis.category == "import"
 
 
+@pytest.mark.long
 async def test_an_import_error_is_not_healed_by_hidden_tests_that_fail(bench: Bench) -> None:
     source = "from calk import add\n\ndef plus(a, b):\n    return add(a, b)\n"
     files = {

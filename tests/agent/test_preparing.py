@@ -128,7 +128,7 @@ async def test_where_every_job_is_refused_the_first_refusal_is_the_ending(tmp_pa
     assert ended.next_step.startswith("Give the sandbox the program nosuchtool, or name a command that does not need it under")
 
 
-@pytest.mark.parametrize("seconds", [600.0, 0.0])
+@pytest.mark.parametrize("seconds", [pytest.param(600.0, marks=pytest.mark.long), 0.0])
 async def test_after_half_of_the_time_nothing_more_is_left_out(index: Index, tmp_path: Path, seconds: float) -> None:
     files = {"requirements-dev.txt": b"nosuch-of-mine\n", "test_it.py": PASSES.encode()}
     sandboxes = ProcessSandboxes(tmp_path / "open", PackageStore(tmp_path / "packages", index.access))
@@ -141,6 +141,7 @@ async def test_after_half_of_the_time_nothing_more_is_left_out(index: Index, tmp
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 12345\n".format("a" * 64)
 
 
+@pytest.mark.long
 async def test_files_of_git_lfs_without_their_content_are_named(tmp_path: Path) -> None:
     files = {"test_it.py": PASSES, ".gitattributes": "*.bin filter=lfs diff=lfs\n", "data/a b.bin": POINTER, "c.txt": "c\n"}
     found = await prepared(files, tmp_path / "one", command="python -m unittest")
@@ -174,6 +175,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
         yield made
 
 
+@pytest.mark.long
 async def test_a_test_dependency_that_cannot_be_had_and_an_absent_submodule_cost_only_their_tests(
     index: Index, tmp_path: Path
 ) -> None:
@@ -240,6 +242,7 @@ def needs_node_99(registry: NpmRegistry, scripts: Mapping[str, str]) -> dict[str
     return {"package.json": json.dumps({**manifest, "scripts": scripts}), "a.test.js": "require('node:test')\n"}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("npm") is None, reason="needs node and npm")
 async def test_the_node_that_runs_the_tests_is_the_one_that_is_named(tmp_path: Path, registry: NpmRegistry) -> None:
     found = await prepared(needs_node_99(registry, {"test": "node --test"}), tmp_path / "npm")
@@ -250,6 +253,7 @@ async def test_the_node_that_runs_the_tests_is_the_one_that_is_named(tmp_path: P
     assert ended.reason.startswith("The tests need Node.js 99, but the sandbox has version ")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("npm") is None, reason="needs node and npm")
 async def test_a_node_of_the_repository_that_never_answers_is_a_missing_one(
     tmp_path: Path, registry: NpmRegistry, monkeypatch: pytest.MonkeyPatch

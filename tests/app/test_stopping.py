@@ -38,6 +38,7 @@ async def test_a_cancellation_that_is_lost_is_repeated(monkeypatch: pytest.Monke
     assert task.cancelled()
 
 
+@pytest.mark.long
 async def test_a_worker_stops_at_whatever_moment_a_job_begins(tmp_path: Path, redis_url: str) -> None:
     settings = load(data_dir=tmp_path / "data", github_webhook_secret="hush", sweep_seconds=0.01)
     queue = Queue.to(redis_url, settings)

@@ -79,6 +79,7 @@ def is_running(pid_file: str) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_the_model_is_pulled_at_the_first_start_only(started: dict[str, str]) -> None:
     first = run(started, "models")
     out, err = first.communicate(timeout=60)
@@ -93,6 +94,7 @@ def test_the_model_is_pulled_at_the_first_start_only(started: dict[str, str]) ->
     assert not is_running(started["PID_FILE"])
 
 
+@pytest.mark.long
 def test_what_cannot_start_or_be_pulled_is_told(started: dict[str, str]) -> None:
     for changed, said in (({"BENCH_MODEL": "nosuch"}, "nosuch cannot be pulled"), ({"BROKEN": "1"}, "did not answer")):
         process = run({**started, **changed}, "bench", "suite")

@@ -58,6 +58,7 @@ def problems(schema: str, *paths: Path) -> str:
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_what_github_reads_of_this_repository_is_what_its_schemas_say(tmp_path: Path) -> None:
     github = ROOT / ".github"
     workflows, forms = sorted(github.glob("workflows/*.yml")), sorted(github.glob("ISSUE_TEMPLATE/[!c]*.yml"))

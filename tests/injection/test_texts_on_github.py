@@ -89,6 +89,7 @@ def test_a_hostile_text_does_nothing_wherever_it_is_shown(name: str) -> None:
     assert effects(rounds) == []
 
 
+@pytest.mark.long
 def test_texts_that_are_joined_and_cut_do_nothing() -> None:
     chance = random.Random(20261124)
     pieces = [piece for text in TEXTS.values() for piece in (text, *text.split(), text[::-1])]

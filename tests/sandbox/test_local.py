@@ -210,6 +210,7 @@ async def test_sandboxes_of_one_machine_have_their_own_uid(tmp_path: Path) -> No
         assert 0 not in uids
 
 
+@pytest.mark.long
 @pytest.mark.optional(reason="only for root")
 async def test_it_works_for_a_worker_that_is_not_root(tmp_path: Path) -> None:
     """The same sandbox under an ordinary uid, with this Python's tree shown to it in a private mount namespace."""

@@ -114,6 +114,7 @@ async def test_a_local_checkout_can_be_imported(github: GitHub, tmp_path: Path) 
     assert await github.file("acme/imported", "a.py", "trunk") == b"x = 1\n"
 
 
+@pytest.mark.long
 async def test_every_other_route_answers_as_described(github: GitHub) -> None:
     github.add_collaborator("acme/sample", "alice")
     sha = await github.push("acme/sample", "main", {"src/value": "bad\n"}, author="alice")

@@ -49,6 +49,7 @@ def installed_client(github: GitHub, owner: str = "acme") -> Any:
     return app.with_auth(app.auth.as_installation(github.installation(owner).id))
 
 
+@pytest.mark.long
 async def test_a_change_becomes_a_pull_request_over_rest(github: GitHub) -> None:
     client = installed_client(github)
     rest, at = client.rest, {"owner": "acme", "repo": "sample"}

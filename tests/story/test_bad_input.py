@@ -326,6 +326,7 @@ async def test_an_unusable_key_is_not_told_to_the_world(begun: Begun) -> None:
     assert "sk-not-a-real-key" not in str(run.output)
 
 
+@pytest.mark.long
 async def test_nothing_is_left_of_them(begun: Begun) -> None:
     for name in begun.beginnings:
         await begun.ended(name)

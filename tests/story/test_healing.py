@@ -73,6 +73,7 @@ async def test_a_failing_run_becomes_one_verified_pull_request(story: Story) -> 
     assert len(await story.store.attempts(repository="acme/shelf")) == 1, "a redelivered webhook is handled once"
 
 
+@pytest.mark.long
 async def test_a_maintainers_command_starts_an_attempt(story: Story) -> None:
     await story.repository("acme/asked", {"notes.txt": "A shelf."}, on="workflow_dispatch")
     story.github.add_collaborator("acme/asked", "maria", "write")
@@ -129,6 +130,7 @@ async def test_a_workflow_that_is_still_running_is_waited_for(story: Story) -> N
     assert titles == {"CI", "Slow"}, attempt.reason
 
 
+@pytest.mark.long
 async def test_a_bug_beyond_the_patterns_ends_as_gave_up_with_its_log(story: Story) -> None:
     await story.repository(
         "acme/hard", {"words.py": "def plural(word):\n    return word + 's'\n", "test_words.py": "def test_ok():\n    pass\n"}
@@ -154,6 +156,7 @@ async def test_a_bug_beyond_the_patterns_ends_as_gave_up_with_its_log(story: Sto
     assert not story.github.pull_requests("acme/hard")
 
 
+@pytest.mark.long
 async def test_webhooks_that_were_missed_while_the_service_was_down_are_asked_for_again(story: Story) -> None:
     await story.repository("acme/missed", CALCULATOR)
     story.github.deliver_to("http://127.0.0.1:9/nobody")

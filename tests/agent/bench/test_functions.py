@@ -68,6 +68,7 @@ async def test_half_shows_a_failing_test_and_judges_by_the_rest(labs: Labs, tmp_
         assert hanging.heldout_correct is False
 
 
+@pytest.mark.long
 async def test_with_all_tests_shown_the_reference_decides(labs: Labs, tmp_path: Path) -> None:
     bench = humanevalfix.load(data(tmp_path, TASK), "all")
     async with bench.trial("Python/900", labs) as trial:
@@ -83,6 +84,7 @@ async def test_with_all_tests_shown_the_reference_decides(labs: Labs, tmp_path: 
         assert "differs from the reference on (([" in wrong.how
 
 
+@pytest.mark.long
 async def test_a_task_whose_tests_all_pass_is_not_posed(labs: Labs, tmp_path: Path) -> None:
     bench = humanevalfix.load(data(tmp_path, {**TASK, "buggy_solution": TASK["canonical_solution"]}), "half")
     with pytest.raises(NotPosed, match="none of its tests fails"):
@@ -90,6 +92,7 @@ async def test_a_task_whose_tests_all_pass_is_not_posed(labs: Labs, tmp_path: Pa
             pass
 
 
+@pytest.mark.long
 async def test_answers_are_compared_by_value_and_exceptions_by_type(labs: Labs) -> None:
     async with labs.open({"a.py": File(b""), "test_a.py": File(b"")}, CONFIGURATION) as lab:
         calls = tuple(repr(((number,), {})) for number in range(-2, 4))
@@ -169,6 +172,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 async def test_a_program_with_cases_is_tested_by_them(labs: Labs, checkout: Path) -> None:
     bench = quixbugs.load(checkout, "half")
     assert bench.groups == {"clamp": "with cases", "walk": "graphs"}
@@ -186,6 +190,7 @@ async def test_a_program_with_cases_is_tested_by_them(labs: Labs, checkout: Path
         assert (wrong.heldout_correct, wrong.how) == (False, "1 of 2 held-out tests pass")
 
 
+@pytest.mark.long
 async def test_a_program_with_tests_of_its_own_runs_them(labs: Labs, checkout: Path) -> None:
     async with quixbugs.load(checkout, "half").trial("walk", labs) as trial:
         async with labs.open(trial.specimen.files, trial.specimen.configuration) as lab:

@@ -75,6 +75,7 @@ async def test_a_fix_with_its_test_is_a_task_and_others_are_not(labs: Labs, chec
     assert [file.name for file in tmp_path.iterdir()] == ["checkout"], "nothing that git's configuration names was run"
 
 
+@pytest.mark.long
 async def test_what_fails_at_the_commit_too_is_no_task(labs: Labs, checkout: Path) -> None:
     half = commit(checkout, calc__py="def add(a, b):\n    return a + 0\n", test_calc__py=MORE)
     with pytest.raises(Skipped, match=r"test_calc\.py::test_add fails after the fix too"):

@@ -82,6 +82,7 @@ def repair(before: str, after: str) -> Repair:
     return Repair(edits, "", Diagnosis("", "", 0.5, ""), Evidence((), ""), 0.9, Usage(), ReflectionLog(None, (), (), ()))
 
 
+@pytest.mark.long
 async def test_a_repair_is_set_beside_the_authors_fix(labs: Labs, bug: dict[str, object], tmp_path: Path) -> None:
     bench = loaded(tmp_path, bug)
     assert bench.groups == {"shop-a": "shop"}
@@ -105,6 +106,7 @@ async def test_a_repair_is_set_beside_the_authors_fix(labs: Labs, bug: dict[str,
         assert "tests/test_shop.py::test_double" in half.details["unlike"]
 
 
+@pytest.mark.long
 async def test_a_fix_that_does_not_turn_its_target_is_no_task(labs: Labs, bug: dict[str, object], tmp_path: Path) -> None:
     bench = loaded(tmp_path, {**bug, "fail_to_pass": ["tests/test_shop.py::test_double"]})
     with pytest.raises(NotPosed, match=r"the fix does not turn .*test_double from failing to passing"):

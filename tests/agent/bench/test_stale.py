@@ -35,6 +35,7 @@ def repair(after: str) -> Repair:
     return Repair(edits, "", Diagnosis("", "", 0.5, ""), Evidence((), ""), 0.9, Usage(), ReflectionLog(None, (), (), ()))
 
 
+@pytest.mark.long
 async def test_a_repair_for_the_old_tests_undoes_the_change(labs: Labs, checkout: Path) -> None:
     changed = commit(checkout, hello__py=NEW, test_hello__py=NEW_TEST)
     commit(checkout, hello__py=NEW + "\n\nX = 1\n", test_hello__py=NEW_TEST + "\n\ndef test_x():\n    pass\n")
@@ -61,6 +62,7 @@ async def test_a_history_without_such_commits_is_refused(checkout: Path) -> None
         await stale.load(checkout, 1)
 
 
+@pytest.mark.long
 async def test_a_test_that_always_fails_is_left_out(labs: Labs, checkout: Path) -> None:
     always = "\n\ndef test_net():\n    assert not 'reached'\n"
     commit(checkout, hello__py=OLD, test_hello__py=OLD_TEST + always)

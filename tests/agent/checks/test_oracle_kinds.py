@@ -33,6 +33,7 @@ def edit(before: str, old: str, new: str, path: str = "calc.py") -> Edits:
     return (FileChange(path, before, before.replace(old, new, 1)),)
 
 
+@pytest.mark.long
 async def test_a_lint_finding_is_healed_beside_green_tests(bench: Bench) -> None:
     right = edit(UNUSED, "import os\n", "")
     files = {"calc.py": UNUSED, "test_calc.py": TESTS}
@@ -102,6 +103,7 @@ async def test_a_type_error_is_healed_and_a_silenced_one_is_not(bench: Bench) ->
     assert result.edits == right
 
 
+@pytest.mark.long
 async def test_green_tests_of_a_command_that_stays_red_are_no_repair(bench: Bench) -> None:
     for after in ("&& { echo too little is covered; exit 3; }", "; echo too little is covered; exit 3"):
         check = replace(PYTEST, command=f"{PYTEST.command} {after}")
@@ -111,6 +113,7 @@ async def test_green_tests_of_a_command_that_stays_red_are_no_repair(bench: Benc
         assert told == "its tests pass, but the command still exits with 3: too little is covered"
 
 
+@pytest.mark.long
 async def test_what_fails_behind_green_tests_is_healed(bench: Bench) -> None:
     check = replace(PYTEST, command=f"{PYTEST.command} && {LINT.command}")
     files = {"calc.py": UNUSED, "test_calc.py": TESTS}

@@ -82,6 +82,7 @@ async def test_rust_that_is_mended_is_green_and_rust_that_does_not_build_hides_i
     assert "src/lib.rs:7" in broken.failures[0].details
 
 
+@pytest.mark.long
 @needs_cargo
 @pytest.mark.asyncio(loop_scope="session")
 async def test_printing_what_a_runner_prints_makes_nothing_green(run_check: RunCheck) -> None:

@@ -217,6 +217,7 @@ async def test_a_hang_is_a_timeout_that_keeps_what_was_seen(run_check: RunCheck)
     assert 0 < run.hung < 2
 
 
+@pytest.mark.long
 async def test_a_test_that_takes_long_is_named_while_it_runs(run_check: RunCheck) -> None:
     named: list[str] = []
     token = WATCH.set(named.append)
@@ -432,6 +433,7 @@ async def test_what_fails_before_the_tests_hides_them_until_it_is_healed(run_che
     assert (missing.exit_code, dict(missing.verdicts)) == (127, {})
 
 
+@pytest.mark.long
 async def test_a_command_that_fails_although_its_tests_pass_is_red_as_a_whole(run_check: RunCheck) -> None:
     files = {"test_a.py": "def test_1(): pass\ndef test_2(): pass\n"}
     run = await run_check(files, "pytest && { echo coverage is too low; exit 3; }")

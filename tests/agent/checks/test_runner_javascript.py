@@ -86,6 +86,7 @@ async def test_what_the_command_wants_to_see_of_its_tests_is_still_printed(run_c
     assert "TAP version 13" in run.output
 
 
+@pytest.mark.long
 async def test_a_test_that_never_ends_is_told_as_such(run_check: RunCheck) -> None:
     test = "test('quick', () => {})\ntest('stuck', () => new Promise((done) => setTimeout(done, 60000)))\n"
     run = await run_check(only(test), RUN, "javascript", timeout=3.0)
@@ -93,6 +94,7 @@ async def test_a_test_that_never_ends_is_told_as_such(run_check: RunCheck) -> No
     assert run.verdicts == {"tests/a.test.js::quick": PASSED, "tests/a.test.js::stuck": ERROR}
 
 
+@pytest.mark.long
 async def test_a_test_that_never_gives_way_is_told_by_its_file(run_check: RunCheck) -> None:
     run = await run_check(only("test('stuck', () => { for (;;); })"), RUN, "javascript", timeout=3.0)
     assert run.ending == "timeout"

@@ -16,6 +16,7 @@ BUILD = Step("Build", 'echo "VALUE = \'$(cat source.txt)\'" > built.py\necho WAN
 CHECK = Check("tests", "python -m pytest -q", "pytest", before=(BUILD,))
 
 
+@pytest.mark.long
 async def test_what_the_steps_before_make_follows_from_the_files_of_each_run(sandbox: Sandbox, repository: Repository) -> None:
     runner = Runner(sandbox)
     workspace = await repository({"source.txt": "right", "test_built.py": TEST})
@@ -158,6 +159,7 @@ async def test_what_a_step_puts_into_the_place_of_our_own_programs_is_gone(sandb
     assert run.output.startswith("Python 3")
 
 
+@pytest.mark.long
 async def test_what_steps_do_to_what_decides_is_told(sandbox: Sandbox, repository: Repository) -> None:
     files = {"test_a.py": "def test_a(): assert True\n", "tests/data.txt": "1", "README": "", "Makefile": "a:\n", "bin/b": ""}
     script = """

@@ -97,12 +97,14 @@ async def test_tests_pass_and_fail_by_what_they_find_in_postgresql_and_redis(san
     assert "OperationalError" in alone.failures[0].message
 
 
+@pytest.mark.long
 @needs("initdb", "redis-server")
 async def test_candidates_side_by_side_have_servers_of_their_own_on_the_same_port(sandbox: Sandbox) -> None:
     runs = await asyncio.gather(*(run(sandbox, {"test_store.py": STORE}, TESTS) for _ in range(2)))
     assert [list(ran.verdicts.values()) for ran in runs] == [[Verdict.PASSED]] * 2, [ran.output for ran in runs]
 
 
+@pytest.mark.long
 @needs("initdb")
 async def test_a_wrong_password_is_refused(sandbox: Sandbox) -> None:
     script = "import psycopg; psycopg.connect(host='127.0.0.1', user='app', password='wrong', dbname='the \"db\"')"

@@ -114,6 +114,7 @@ async def test_what_the_repositorys_own_runner_installs_is_not_mixed_with_the_pi
     assert found.packages.python == (ours if ours in ("3.11", "3.13") else "3.8")
 
 
+@pytest.mark.long
 async def test_make_and_nox_are_asked_and_followed_to_the_tests(sandbox: Sandbox, repository: Repository) -> None:
     files = {"Makefile": "test:\n\tMODE=ci nox -s tests\n", "noxfile.py": NOXFILE, **TESTS}
     with_files: Any = SandboxWith(sandbox, files)

@@ -62,6 +62,7 @@ async def concluded(
         return diagnosis, server
 
 
+@pytest.mark.long
 async def test_a_sure_model_concludes_in_one_call(tmp_path: Path) -> None:
     diagnosis, server = await concluded(tmp_path, SURE)
     assert (diagnosis.cause, diagnosis.category, diagnosis.confidence) == ("parse drops the last word", "boundary", 0.9)

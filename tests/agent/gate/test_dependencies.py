@@ -48,6 +48,7 @@ async def healed(index: Index, folder: Path, edits: Edits) -> Repair | NoRepair:
     return result
 
 
+@pytest.mark.long
 async def test_a_missing_dependency_is_installed_for_the_candidate_alone_and_proven(index: Index, tmp_path: Path) -> None:
     index.add_wheel("answering")
     result = await healed(index, tmp_path, requiring("answering\n"))
@@ -55,6 +56,7 @@ async def test_a_missing_dependency_is_installed_for_the_candidate_alone_and_pro
     assert result.evidence.checks[0].without_red == 1
 
 
+@pytest.mark.long
 async def test_a_dependency_that_cannot_be_had_is_no_repair_and_says_so(index: Index, tmp_path: Path) -> None:
     result = await healed(index, tmp_path, requiring("no-such-thing-here\n"))
     assert isinstance(result, NoRepair)

@@ -56,6 +56,7 @@ async def test_a_change_that_starves_beside_others_is_judged_alone(small_sandbox
     assert not any("memory" in each.result for each in result.log.iterations)
 
 
+@pytest.mark.long
 async def test_a_change_that_takes_all_the_memory_is_told_so(small_sandbox: Sandbox) -> None:
     result = await heal(small_sandbox, Scripted([(change("90 <<", "300 <<", source=HEAVY),)]))
     assert isinstance(result, NoRepair)

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from agent.checks.oracle import base_of, tampering
 from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import FileChange
@@ -15,12 +17,14 @@ DIGESTS = ["0" * 16, "1" * 16, "f" * 16]
 EDITS = (FileChange("a.py", "", "1"),)
 
 
+@pytest.mark.long
 async def test_values_and_files_that_follow_from_a_repair_are_no_offence(tmp_path: Path) -> None:
     check = replace(PYTEST, before=(Step("Values", VALUES), Step("Files", FILES)))
     result = await Bench(tmp_path).heal(Scripted([(RIGHT,)]), checks=(check,))
     assert isinstance(result, Repair), result
 
 
+@pytest.mark.long
 async def test_a_repair_that_has_a_step_change_a_test_is_none(tmp_path: Path) -> None:
     step = Step("Write", 'python -c "import calc; calc.write()"')
     check = replace(PYTEST, before=(step,))

@@ -97,11 +97,13 @@ def outcomes(variant: dict[str, Any]) -> list[str]:
     return [outcome for _, _, outcome, *_ in variant["examples"]]
 
 
+@pytest.mark.long
 def test_examples_are_tried_with_each_variant(tmp_path: Path) -> None:
     base, right, wrong = played(tmp_path, BASE.replace("min(", "max("), BASE.replace("min(values)", "values[-1]"))["variants"]
     assert [outcomes(variant) for variant in (base, right, wrong)] == [["broken"] * 2, ["kept"] * 2, ["broken"] * 2]
 
 
+@pytest.mark.long
 def test_calls_of_tests_are_repeated_with_each_variant(tmp_path: Path) -> None:
     told = played(tmp_path, BASE.replace("min(", "max("))
     calls = [(call[1], call[2]) for call in told["calls"] if not call[3] and call[0] == 0]
@@ -111,6 +113,7 @@ def test_calls_of_tests_are_repeated_with_each_variant(tmp_path: Path) -> None:
     assert ["9" in variant["answers"][at][1] for variant in told["variants"]] == [False, True]
 
 
+@pytest.mark.long
 def test_objects_keep_their_classes_when_their_code_changes(tmp_path: Path) -> None:
     changed = BASE.replace("self.size == other.size", "self.size == other.size and self.unit == 2")
     told = played(tmp_path, changed, changed.replace("unit = 1", "unit = 2"))
@@ -160,6 +163,7 @@ def test_code_that_knows_that_it_is_tested_answers_differently_elsewhere(tmp_pat
     assert ("([1, 9, 4])" in shown) is differs, shown
 
 
+@pytest.mark.long
 def test_a_variant_that_hangs_exits_or_does_not_import_loses_only_its_own_answers(tmp_path: Path) -> None:
     hanging = BASE.replace("return min(values)", "while True: pass")
     dying = BASE.replace("return min(values)", "__import__('os')._exit(0)")
@@ -170,6 +174,7 @@ def test_a_variant_that_hangs_exits_or_does_not_import_loses_only_its_own_answer
     assert outcomes(right) == ["kept", "kept"]
 
 
+@pytest.mark.long
 def test_a_change_cannot_take_back_what_docstrings_promise(tmp_path: Path) -> None:
     """Examples are those of the base, whatever a variant writes into its docstring instead."""
     wrong = BASE.replace("min(values)", "values[-1]")
@@ -183,6 +188,7 @@ def test_a_change_cannot_take_back_what_docstrings_promise(tmp_path: Path) -> No
     assert [example[2::2] for example in variant["examples"]] == [["kept", False], ["kept", False]]
 
 
+@pytest.mark.long
 def test_a_test_that_makes_an_examples_call_overrules_it(tmp_path: Path) -> None:
     stale = BASE.replace("top([1, 3, 2])", "top(values=[1, 9, 4])")  # whose test says 9 and not 3
     assert outcomes(played(tmp_path, stale.replace("min(", "max("), base=stale)["variants"][1]) == ["overruled", "kept"]

@@ -26,6 +26,7 @@ def names(guest: Path, root: Path, *wanted: str, modules: tuple[str, ...] = (), 
     return answer
 
 
+@pytest.mark.long
 def test_a_repository_is_read_and_never_imported(guest: Path, tmp_path: Path) -> None:
     root = tmp_path / "repo"
     for path, text in {
@@ -44,6 +45,7 @@ def test_a_repository_is_read_and_never_imported(guest: Path, tmp_path: Path) ->
     assert found["paths"]["pkg.deep"] == "src/pkg/deep/__init__.py"
 
 
+@pytest.mark.long
 def test_what_the_standard_library_offers_is_seen_in_its_modules(guest: Path, tmp_path: Path) -> None:
     found = names(guest, tmp_path, "Mapping", "datetime", "urljoin", "json", "nothing_of_this_name", datetime=["now"])
     assert found["standard"]["Mapping"][:2] == ["collections.abc", "typing"]

@@ -40,6 +40,7 @@ def test_count():
 FILES = {"words.txt": "tree\nhill\nsea\n", "lines.py": CODE, "test_lines.py": TESTS}
 
 
+@pytest.mark.long
 async def test_a_bug_is_searched_whose_tests_need_what_a_step_makes(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     repair = await bench.heal(PatternsProposer(), files=FILES, checks=(replace(PYTEST, before=(MAKE,)),), policy=ANY)
@@ -95,6 +96,7 @@ async def test_where_a_step_before_fails_nothing_is_answered(tmp_path: Path, com
     assert [event.text for event in events if isinstance(event, Degraded)] == [f"Located from tracebacks only: {why}."]
 
 
+@pytest.mark.long
 async def test_calls_are_seen_of_tests_that_need_what_a_step_makes(tmp_path: Path) -> None:
     edits = (FileChange("lines.py", CODE, CODE.replace("len(lines) - 2", "-1")),)
     async with sandbox_with(tmp_path, FILES) as sandbox:

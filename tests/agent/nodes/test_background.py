@@ -65,6 +65,7 @@ def model(*rounds: tuple[Edits, ...]) -> Scripted:
     return Scripted(list(rounds), rung="model:scripted")
 
 
+@pytest.mark.long
 async def test_the_model_does_not_wait_and_the_search_is_stopped_when_it_heals(bench: Bench) -> None:
     search = Searching()
     async with asyncio.timeout(30):
@@ -85,6 +86,7 @@ async def test_what_the_search_finds_meanwhile_is_judged_after_the_models_failur
     assert [cost.tried for cost in result.log.rungs if cost.rung == "patterns"] == [0, 7]
 
 
+@pytest.mark.long
 async def test_what_the_search_finds_while_the_model_answers_is_judged_beside_its_change(bench: Bench) -> None:
     two_lines = change("    return a - b", "    total = a\n    return total + b")
     search, asked = Searching((RIGHT,), seconds=0.5, plausible=5), Slow([(two_lines,)], rung="model:scripted")
@@ -103,6 +105,7 @@ async def test_a_search_that_loses_its_sandbox_does_not_lose_the_models_answer(b
     assert len(asked.seen) == 1, "a model is not paid twice for one answer"
 
 
+@pytest.mark.long
 async def test_when_the_model_is_at_its_end_the_search_is_waited_for(bench: Bench) -> None:
     search = Searching((RIGHT,), seconds=3.0)
     result = await bench.heal(search, model((WRONG,)), policy=QUICK)

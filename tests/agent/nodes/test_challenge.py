@@ -38,6 +38,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
+@pytest.mark.long
 async def test_a_green_change_that_contradicts_a_docstring_is_not_accepted(bench: Bench) -> None:
     result = await bench.heal(Scripted([(SPECIAL,)]), files=FILES)
     assert isinstance(result, NoRepair)
@@ -47,6 +48,7 @@ async def test_a_green_change_that_contradicts_a_docstring_is_not_accepted(bench
     assert result.log.iterations[-1].result.startswith("challenge objects: the docstring of `clamp`")
 
 
+@pytest.mark.long
 async def test_the_next_candidate_comes_to_its_turn_after_an_objection(bench: Bench) -> None:
     result = await bench.heal(Scripted([(SPECIAL, MENDED)]), files=FILES)
     assert isinstance(result, Repair), result
@@ -71,6 +73,7 @@ async def test_a_change_of_functions_without_promises_is_accepted(bench: Bench) 
     assert not bench.of(events.Degraded)
 
 
+@pytest.mark.long
 async def test_an_example_that_needs_what_is_not_there_says_nothing(bench: Bench) -> None:
     source = PROMISED.replace(">>> clamp(-3, 0, 5)", ">>> clamp(far_away(), 0, 5)")
     mended = (FileChange("clamped.py", source, source.replace("max(low, value)", "min(high, max(low, value))")),)
@@ -128,12 +131,14 @@ async def test_what_a_model_only_believes_does_not_count(bench: Bench) -> None:
     assert "`clamp(7, 0, 5) == 6`" in bench.of(events.Opined)[0].reasons[0]
 
 
+@pytest.mark.long
 async def test_a_malformed_answer_makes_the_challenge_weaker_and_no_more(bench: Bench) -> None:
     result, _ = await healed_beside(bench, Reply("I would rather not."), ACCEPTED)
     assert isinstance(result, Repair), result
     assert [event.step for event in bench.of(events.Degraded)] == ["challenge"]
 
 
+@pytest.mark.long
 async def test_tests_that_were_written_blind_judge_the_next_change_of_the_same_functions_too(bench: Bench) -> None:
     right = (FileChange("clamped.py", SPECIFIED, SPECIFIED.replace("max(low, value)", "min(high, max(low, value))")),)
     script = [saying("clamp(3, 0, 5) == 3", "clamp(8, 0, 5) == 5"), ACCEPTED]
@@ -160,6 +165,7 @@ async def test_without_docstring_and_comment_no_model_is_asked_for_tests(bench: 
     assert asked.prompt.startswith("You review")
 
 
+@pytest.mark.long
 async def test_an_error_that_is_expected_and_not_raised_is_odd(bench: Bench) -> None:
     raising = (
         "import pytest\nfrom clamped import clamp\n\ndef test_low():\n    with pytest.raises(ValueError): clamp(1, 5, 0)\n"

@@ -52,6 +52,7 @@ async def test_the_part_of_the_change_that_broke_the_tests_is_reported_and_not_t
     assert bench.of(events.Proposed) == []
 
 
+@pytest.mark.long
 async def test_a_test_that_fails_only_after_others_is_compared_after_others_too(bench: Bench) -> None:
     tests = "import calc\n\n\ndef test_a(): calc.seen = 1\n\n\ndef test_b(): assert not hasattr(calc, 'seen')\n"
     files = {"calc.py": FIXED, "test_calc.py": tests}
@@ -63,6 +64,7 @@ async def test_a_test_that_fails_only_after_others_is_compared_after_others_too(
     assert result.culprit is None
 
 
+@pytest.mark.long
 async def test_the_smallest_part_of_a_larger_change_is_found(bench: Bench) -> None:
     result = await bench.heal(HistoryProposer(), files=COMMIT, good=(BEFORE,))
     assert isinstance(result, NoRepair), result
@@ -74,6 +76,7 @@ async def test_the_smallest_part_of_a_larger_change_is_found(bench: Bench) -> No
     assert "1 of the 7 lines changed since" in result.reason
 
 
+@pytest.mark.long
 async def test_a_search_may_repair_that_part_where_the_author_changed_tests_too(bench: Bench) -> None:
     result = await bench.heal(HistoryProposer(), PatternsProposer(), files=COMMIT, good=(BEFORE,))
     assert isinstance(result, Repair), result
@@ -81,6 +84,7 @@ async def test_a_search_may_repair_that_part_where_the_author_changed_tests_too(
     assert f"it takes back 2 of the 6 added or removed lines of code since {PARENT}" in result.doubts
 
 
+@pytest.mark.long
 async def test_a_reversal_is_proposed_if_the_policy_allows_it(bench: Bench) -> None:
     result = await bench.heal(HistoryProposer(), good=(at(FIXED),), policy=Policy(allow_reversals=True))
     assert isinstance(result, Repair), result
@@ -115,6 +119,7 @@ async def test_no_rung_takes_the_whole_change_back(bench: Bench) -> None:
     assert "removes `half`, which the change since" in result.log.iterations[0].result
 
 
+@pytest.mark.long
 async def test_without_the_last_lines_a_needed_line_is_missing(bench: Bench) -> None:
     good = "def check(a):\n    seen = []\n    seen.append(a)\n    return seen\n"
     files = {
@@ -138,6 +143,7 @@ async def test_changed_lines_are_suspected_first(bench: Bench) -> None:
     assert model.seen[0].regression.ids == ("test_calc.py::test_add",)
 
 
+@pytest.mark.long
 async def test_what_failed_before_the_change_leaves_the_target(bench: Bench) -> None:
     files = {**COMMIT, "test_old.py": "def test_old():\n    assert False\n"}
     right = change("a - b", "a + b", source=FEATURE)
@@ -162,7 +168,7 @@ async def test_a_plugin_that_the_sandbox_lacks_is_not_reported_as_the_repository
 NEEDS = "import socket\n\ndef test_remote():\n    socket.create_connection(('127.0.0.1', 9), timeout=5)\n"
 
 
-@pytest.mark.parametrize("passed_in_ci", [True, False])
+@pytest.mark.parametrize("passed_in_ci", [True, pytest.param(False, marks=pytest.mark.long)])
 async def test_a_failure_of_the_sandbox_is_not_reported_as_the_repositorys(bench: Bench, passed_in_ci: bool) -> None:
     files = {"calc.py": FIXED, "test_calc.py": TESTS, "test_remote.py": NEEDS}
     result = await bench.heal(Scripted([]), files=files, good=(at(FIXED + "\n", passed_in_ci=passed_in_ci),))
@@ -172,6 +178,7 @@ async def test_a_failure_of_the_sandbox_is_not_reported_as_the_repositorys(bench
     assert ("--good" in result.next_step) is not passed_in_ci
 
 
+@pytest.mark.long
 async def test_an_older_bug_is_repaired_all_the_same(bench: Bench) -> None:
     result = await bench.heal(PatternsProposer(), good=(at(CALC + "\n"),))
     assert isinstance(result, Repair), result
@@ -186,6 +193,7 @@ async def test_the_nearest_commit_that_passes_is_the_good_one(bench: Bench) -> N
     assert result.culprit.good == "the merge base"
 
 
+@pytest.mark.long
 async def test_a_failure_that_only_cis_log_lacks_and_that_is_older_leaves_the_target(bench: Bench) -> None:
     files = {**SAMPLE, "test_old.py": "def test_old():\n    assert False\n"}
     old = at(CALC + "\n", passed_in_ci=True)
@@ -207,6 +215,7 @@ async def test_a_change_is_searched_by_runs_where_the_tests_are_not_python(bench
     assert result.culprit.reversal[0].after == good.replace("five", "5")
 
 
+@pytest.mark.long
 async def test_a_changed_test_is_no_part_of_the_culprit(bench: Bench) -> None:
     changed = TESTS.replace("== 8", "== 9")
     before = LastGood(PARENT, (ChangedFile("test_calc.py", TESTS.encode()), ChangedFile("calc.py", (FIXED + "\n").encode())))
@@ -216,6 +225,7 @@ async def test_a_changed_test_is_no_part_of_the_culprit(bench: Bench) -> None:
     assert "no part of the change since the parent commit 3f2a91c0de makes the tests pass" in result.reason
 
 
+@pytest.mark.long
 async def test_what_only_the_sandbox_lacks_leaves_the_target_if_cis_log_names_others(bench: Bench) -> None:
     files = {**SAMPLE, "test_remote.py": NEEDS}
     result = await bench.heal(Scripted([(RIGHT,)], rung="model:m"), files=files, reported_ids=("test_calc.py::test_add",))
@@ -224,6 +234,7 @@ async def test_what_only_the_sandbox_lacks_leaves_the_target_if_cis_log_names_ot
     assert any("`test_remote.py::test_remote` fails here, but not according to CI's log" in note for note in result.log.notes)
 
 
+@pytest.mark.long
 async def test_a_slip_beside_a_new_feature_is_found_although_its_tests_need_the_feature(bench: Bench) -> None:
     uses_both = "from calc import add, half\n\n\ndef test_both():\n    assert half(add(3, 5)) == 4\n"
     files = {"calc.py": FEATURE, "test_both.py": uses_both}
@@ -268,6 +279,7 @@ async def test_a_budget_that_ran_out_is_not_hidden_by_what_broke_the_tests(bench
     assert "1 of the 7 lines changed since" in result.reason
 
 
+@pytest.mark.long
 async def test_what_the_change_broke_is_found_although_a_new_test_fails_for_its_own_reason(bench: Bench) -> None:
     files = {**COMMIT, "test_half.py": FEATURE_TESTS + "\n\ndef test_wrong():\n    assert nothing\n"}
     result = await bench.heal(HistoryProposer(), files=files, good=(BEFORE,))
@@ -279,6 +291,7 @@ async def test_what_the_change_broke_is_found_although_a_new_test_fails_for_its_
     assert not any(note.startswith("Suspicious") for note in result.log.notes), "one line is known to be the cause"
 
 
+@pytest.mark.long
 async def test_many_failures_of_an_older_commit_are_repaired_unless_ci_says_that_it_passed(bench: Bench) -> None:
     many = "import pytest\nfrom calc import add\n\n@pytest.mark.parametrize('n', range(1, 9))\ndef test_n(n):\n"
     many += "    assert add(n, n) == 2 * n\n"
@@ -298,6 +311,7 @@ async def test_a_lost_executable_bit_is_this_changes_and_named(bench: Bench) -> 
     assert "the executable bit of `run.sh` changed" in result.reason
 
 
+@pytest.mark.long
 async def test_what_fails_while_a_part_of_the_change_stays_is_not_blamed_on_others(bench: Bench) -> None:
     old = replace(at(FIXED, passed_in_ci=True), unread=("data.bin",))
     files = {"calc.py": FIXED + "\n", "test_calc.py": TESTS, "test_old.py": "def test_old():\n    assert False\n"}
@@ -315,6 +329,7 @@ async def test_what_failed_before_stays_in_the_target_while_a_part_of_the_change
     assert (compared.broke, compared.left) == (["test_calc.py::test_add"], [])
 
 
+@pytest.mark.long
 async def test_a_file_that_a_folder_replaced_stays_and_is_named(bench: Bench) -> None:
     good = LastGood(PARENT, (ChangedFile("data", b"x"), ChangedFile("data/inner.cfg"), ChangedFile("calc.py", FIXED.encode())))
     await bench.heal(HistoryProposer(), files={**SAMPLE, "data/inner.cfg": "y\n"}, good=(good,))
@@ -363,6 +378,7 @@ async def test_the_commit_that_broke_it_is_found_among_older_ones(bench: Bench) 
     assert result.culprit.reversal[0].after == later(FIXED, 6)
 
 
+@pytest.mark.long
 async def test_commits_where_the_tests_cannot_run_are_neither_good_nor_bad(bench: Bench) -> None:
     past = Past(later(CALC, 2), later(CALC, 1), FIXED, None, None, None)
     good = await past.before(1)
@@ -372,6 +388,7 @@ async def test_commits_where_the_tests_cannot_run_are_neither_good_nor_bad(bench
     assert "passes at commit 0000000003" in bench.of(events.Compared)[0].text
 
 
+@pytest.mark.long
 async def test_what_fails_at_every_commit_that_is_looked_at_is_not_repaired(bench: Bench) -> None:
     past = Past(*(later(CALC, 40 - count) for count in range(1, 40)))
     good = await past.before(1)
@@ -383,6 +400,7 @@ async def test_what_fails_at_every_commit_that_is_looked_at_is_not_repaired(benc
     assert "fails here, but fails at commit 0000000031 (31 commits ago) too" in result.reason
 
 
+@pytest.mark.long
 async def test_a_commit_that_broke_the_same_test_otherwise_is_not_named(bench: Bench) -> None:
     other = FIXED.replace("a + b", "a + c")
     past = Past(later(CALC, 4), later(CALC, 3), later(CALC, 2), later(other, 1), FIXED, FIXED)
@@ -393,6 +411,7 @@ async def test_a_commit_that_broke_the_same_test_otherwise_is_not_named(bench: B
     assert "broke it" not in compared.text
 
 
+@pytest.mark.long
 async def test_a_bug_that_is_as_old_as_everything_known_is_repaired_all_the_same(bench: Bench) -> None:
     past = Past(later(CALC, 1), CALC)
     good = await past.before(1)
@@ -405,6 +424,7 @@ async def test_a_bug_that_is_as_old_as_everything_known_is_repaired_all_the_same
     assert compared.text == f"{there}: the cause is older, or only this sandbox has it"
 
 
+@pytest.mark.long
 async def test_two_failures_that_two_commits_caused_are_not_blamed_on_one(bench: Bench) -> None:
     both = "def add(a, b):\n    return a - b\n\n\ndef double(a):\n    return a * 3\n"
     past = Past(both, CALC, FIXED)
@@ -416,7 +436,7 @@ async def test_two_failures_that_two_commits_caused_are_not_blamed_on_one(bench:
     assert compared.left == []
 
 
-@pytest.mark.parametrize("near_too", [True, False], ids=["preferred", "doubted"])
+@pytest.mark.parametrize("near_too", [pytest.param(True, marks=pytest.mark.long), False], ids=["preferred", "doubted"])
 async def test_a_patch_of_the_changed_lines_is_preferred_and_another_is_doubted(bench: Bench, near_too: bool) -> None:
     code = "SIGN = 1\n\n\n" + CALC.replace("a - b", "a - b * SIGN")
     apart, near = change("SIGN = 1", "SIGN = -1", source=code), change("a - b", "a + b", source=code)

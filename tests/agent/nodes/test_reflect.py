@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from agent.contract import events
 from agent.contract.proposal import Edits, FileChange
 from agent.state import Objection, Opinion, State, Work, pack
@@ -44,6 +46,7 @@ async def test_changes_that_leave_the_failure_as_it_was_say_so_and_conclude_noth
     assert told[-1] == "The last 2 changes (in signs.py) did not change the failure."
 
 
+@pytest.mark.long
 async def test_it_is_seen_of_several_failures_in_whatever_order_they_come(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     tests = (
@@ -67,6 +70,7 @@ async def test_an_objection_is_told_from_what_the_gate_found_by_who_made_it(tmp_
     assert told.lesson.endswith("Address the objection; passing checks are not enough.")
 
 
+@pytest.mark.long
 async def test_changes_that_mend_the_failing_test_and_break_others_alike_are_not_called_stuck(tmp_path: Path) -> None:
     told = await lessons(tmp_path, changed("else 1", "else 0"), changed("else 1", "else 0 * number"))
     assert len(told) == 2
@@ -80,6 +84,7 @@ async def test_a_refusal_is_answered_with_what_is_allowed_instead(tmp_path: Path
     assert told[0].endswith("test_signs.py is a test. Leave the tests as they are, and repair the code that they check.")
 
 
+@pytest.mark.long
 async def test_the_change_that_fixed_most_is_shown_until_the_end(tmp_path: Path) -> None:
     tests = (
         "from signs import sign\n\ndef test_zero():\n    assert sign(0) == 0\n\ndef test_large():\n    assert sign(4) == 2\n"

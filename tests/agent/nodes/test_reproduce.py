@@ -53,6 +53,7 @@ async def test_a_green_replay_is_the_first_of_two_runs_unless_the_second_is_red(
         assert isinstance(result, NoRepair) is counts, result
 
 
+@pytest.mark.long
 async def test_that_every_test_needs_what_the_sandbox_lacks_is_no_failure(tmp_path: Path) -> None:
     files = {
         "conftest.py": "import os\ndef pytest_generate_tests(metafunc): os.listdir('vendor/data')\n",
@@ -67,6 +68,7 @@ async def test_that_every_test_needs_what_the_sandbox_lacks_is_no_failure(tmp_pa
             assert "the sandbox lacks `vendor/data/`" in result.reason
 
 
+@pytest.mark.long
 async def test_a_suite_that_hung_once_is_not_waited_for_as_long_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reproducing, "HANG", 3.0)
     hanging = VerdictId("test_a.py::test_b")

@@ -30,6 +30,7 @@ async def healed(
         return await bench.heal(rung, models=models, policy=policy, budget=budget), bench, server
 
 
+@pytest.mark.long
 async def test_an_accepted_change_is_published_and_the_opinion_is_told(tmp_path: Path) -> None:
     result, bench, server = await healed(tmp_path, Scripted([(RIGHT,)]), Reply('{"accept": true}', tokens=(50, 10)))
     assert isinstance(result, Repair)
@@ -69,6 +70,7 @@ async def test_a_critic_that_is_never_content_ends_with_the_budget_and_nothing_i
     assert sum("You review" in asked.prompt for asked in server.asked) == 3
 
 
+@pytest.mark.long
 async def test_after_two_rejections_a_search_makes_way_for_a_model_that_knows_the_reasons(tmp_path: Path) -> None:
     search, model = Scripted([tuple(CHANGES), (OTHER,)]), Scripted([(RIGHT,)], rung="model:scripted")
     async with ScriptedModel([*[REJECTED] * 2, CAUSE, Reply('{"accept": true}')]) as server:
@@ -82,6 +84,7 @@ async def test_after_two_rejections_a_search_makes_way_for_a_model_that_knows_th
     assert any("2 other changes" in note for note in result.log.notes)
 
 
+@pytest.mark.long
 async def test_a_model_learns_from_rejections_and_is_not_left_for_a_stronger_one(tmp_path: Path) -> None:
     small = Scripted([(each,) for each in CHANGES], rung="model:small")
     strong = Scripted([(RIGHT,)], rung="model:strong")

@@ -42,6 +42,7 @@ async def test_shrinking_leaves_the_proof_its_time(tmp_path: Path) -> None:
     assert result.edits == proposed
 
 
+@pytest.mark.long
 async def test_what_was_proposed_is_not_judged_again_after_its_smaller_self_was_objected_to(tmp_path: Path) -> None:
     async def object_to(state: State, work: Work) -> State:
         return {"objection": pack(Objection("taste", "no"))}
@@ -54,6 +55,7 @@ async def test_what_was_proposed_is_not_judged_again_after_its_smaller_self_was_
     assert len(bench.of(events.Verified)) == 1
 
 
+@pytest.mark.long
 async def test_a_part_of_a_models_change_that_no_test_asks_for_stays(tmp_path: Path) -> None:
     proposed = with_a_note(CALC, "a - b", "a + b")
     result = await Bench(tmp_path).heal(Scripted([(proposed,)], rung="model:scripted"))

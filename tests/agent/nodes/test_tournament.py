@@ -47,6 +47,7 @@ class InSeveralWays:
         return Proposal((Candidate(self.rung, edits, f"by {situation.strategy}"),), 1, exhausted=False)
 
 
+@pytest.mark.long
 async def test_every_strategy_of_a_rung_is_asked_and_the_smallest_green_change_wins(bench: Bench) -> None:
     result = await bench.heal(InSeveralWays({"direct": LONG, "minimal": RIGHT, "rewrite": WRONG}))
     assert isinstance(result, Repair), result
@@ -62,6 +63,7 @@ async def test_every_strategy_of_a_rung_is_asked_and_the_smallest_green_change_w
     ]
 
 
+@pytest.mark.long
 async def test_a_hunk_that_is_not_needed_is_dropped(bench: Bench) -> None:
     edits = (
         FileChange("calc.py", CALC, CALC.replace("a - b", "a + b") + "\n\nNOTE = 1\n"),
@@ -72,6 +74,7 @@ async def test_a_hunk_that_is_not_needed_is_dropped(bench: Bench) -> None:
     assert result.edits == RIGHT
 
 
+@pytest.mark.long
 async def test_the_same_change_from_two_strategies_is_judged_once_and_preferred_among_equals(bench: Bench) -> None:
     result = await bench.heal(InSeveralWays({"one": SUM, "two": RIGHT, "three": RIGHT}))
     assert isinstance(result, Repair), result
@@ -79,6 +82,7 @@ async def test_the_same_change_from_two_strategies_is_judged_once_and_preferred_
     assert len(bench.of(events.Verified)) == 2
 
 
+@pytest.mark.long
 async def test_new_lint_breaks_a_tie(bench: Bench) -> None:
     unused = change("    return a - b", "    import os; return a + b")
     result = await bench.heal(InSeveralWays({"one": unused, "two": unused, "three": RIGHT}))
@@ -86,6 +90,7 @@ async def test_new_lint_breaks_a_tie(bench: Bench) -> None:
     assert result.edits == RIGHT
 
 
+@pytest.mark.long
 async def test_the_runner_up_comes_to_its_turn_when_the_winner_cannot_be_proven(bench: Bench) -> None:
     """The winner is green the first time only."""
     once = change("return a - b", "return a + b if __import__('os').path.exists('calc.py') else 0")

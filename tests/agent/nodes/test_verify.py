@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from agent.contract import events
 from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import FileChange
@@ -31,6 +33,7 @@ def files(folder: Path, *reds: int) -> dict[str, str]:
     return {**SAMPLE, "test_shaky.py": NOW_AND_THEN.format(counter=str(folder / "ran"), reds=reds)}
 
 
+@pytest.mark.long
 async def test_what_is_red_once_and_then_green_decides_nothing_and_is_told(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     result = await bench.heal(Scripted([(RIGHT,)]), files=files(tmp_path, 3))
@@ -39,6 +42,7 @@ async def test_what_is_red_once_and_then_green_decides_nothing_and_is_told(tmp_p
     assert (tmp_path / "ran").stat().st_size == 5
 
 
+@pytest.mark.long
 async def test_what_is_red_twice_is_broken(tmp_path: Path) -> None:
     for reds in ((3, 4), (3, 5)):
         folder = tmp_path / str(reds[1])

@@ -63,6 +63,7 @@ async def test_a_change_that_is_sure_enough_is_published(bench: Bench) -> None:
     assert result.signals["lines"] > 0
 
 
+@pytest.mark.long
 async def test_a_later_rung_gets_its_turn_after_an_unsure_change(bench: Bench) -> None:
     asked = Scripted([(NATURAL,)], rung="model:scripted")
     result = await bench.heal(Scripted([(RIGHT,)]), asked, policy=DEMANDING)
@@ -88,6 +89,7 @@ async def test_the_likeliest_suspect_comes_first(bench: Bench) -> None:
     assert result.suspects[0].edits == NATURAL
 
 
+@pytest.mark.long
 async def test_only_some_unsure_changes_of_a_search_are_proven(bench: Bench) -> None:
     result = await bench.heal(Scripted([SUMS]), files=SAMPLE, policy=DEMANDING)
     assert isinstance(result, NoRepair)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from agent.contract.proposal import Candidate, FileChange
 from agent.prompts import review
 from tests.agent.stage import situation
@@ -21,6 +23,7 @@ FILES = {
 }
 
 
+@pytest.mark.long
 async def test_the_reviewer_sees_all_failing_tests_and_the_changed_function_whole(tmp_path: Path) -> None:
     changed = FileChange("wide.py", SOURCE, SOURCE.replace("value - 1", "value + 1"))
     async with sandbox_with(tmp_path, FILES) as sandbox:
@@ -63,6 +66,7 @@ async def test_a_docstring_that_the_code_shows_is_not_told_twice(tmp_path: Path)
     assert (await shown(tmp_path, source, "value - 1", "value + 1")).count("One more.") == 1
 
 
+@pytest.mark.long
 async def test_only_of_a_change_that_a_search_found_it_is_said_that_it_may_be_coincidence(tmp_path: Path) -> None:
     assert "mutation" in await shown(tmp_path / "search", SOURCE, "value - 1", "value + 1", "patterns")
     assert "mutation" not in await shown(tmp_path / "model", SOURCE, "value - 1", "value + 1")

@@ -262,6 +262,7 @@ async def test_the_stronger_model_is_asked_only_where_the_first_one_failed(tmp_p
     assert result.diagnosis.by == "model:openai/strong"
 
 
+@pytest.mark.long
 async def test_a_model_that_fails_in_the_very_same_way_is_told_so_and_left(tmp_path: Path) -> None:
     count = 0
 

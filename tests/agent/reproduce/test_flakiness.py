@@ -182,6 +182,7 @@ HASHES = {
 }
 
 
+@pytest.mark.long
 async def test_a_failure_that_needs_a_hash_seed_is_one_of_randomness(tmp_path: Path) -> None:
     found = flaky(await Case(tmp_path, HASHES).seen())
     assert found.cause == "randomness"
@@ -246,6 +247,7 @@ def check(account):
 }
 
 
+@pytest.mark.long
 async def test_a_failure_that_nothing_fixes_is_suspected_of_concurrency_by_its_code(tmp_path: Path) -> None:
     third = THIRD.replace("COUNTER", repr(str(tmp_path / "n")))
     found = flaky(await Case(tmp_path, {**RACE, "third.py": third}).seen())
@@ -272,6 +274,7 @@ async def test_a_failure_that_nothing_fixes_and_that_asks_for_the_time_is_suspec
     assert "datetime.now" in found.evidence[-1]
 
 
+@pytest.mark.long
 async def test_what_came_and_went_at_the_base_is_announced_as_that(tmp_path: Path) -> None:
     second = THIRD.replace("COUNTER", repr(str(tmp_path / "n"))).replace("n % 3 == 2", "n % 2 == 0")
     test = "from third import is_third\ndef test_luck(): assert not is_third()\n"
@@ -353,6 +356,7 @@ async def test_where_nothing_failed_anywhere_no_more_runs_are_made(tmp_path: Pat
     assert case.probes() == []
 
 
+@pytest.mark.long
 async def test_short_of_time_nothing_more_is_tried(tmp_path: Path) -> None:
     case = Case(tmp_path, {"test_slow.py": "import time\ndef test_slow(): time.sleep(1)\n"})
     result = await case.seen(budget=Budget(seconds=10))

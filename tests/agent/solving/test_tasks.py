@@ -85,6 +85,7 @@ def test_mbpp_shows_the_first_test_and_judges_by_all(tmp_path: Path) -> None:
         known.task("MBPP/3")
 
 
+@pytest.mark.long
 def test_the_suite_has_24_tasks_in_eight_categories_that_can_be_solved(tmp_path: Path) -> None:
     told = suite.read()
     assert Counter(Counter(each["category"] for each in told).values()) == {3: 8}

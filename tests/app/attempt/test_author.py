@@ -23,6 +23,7 @@ async def opened(plant: Plant, configuration: str = "") -> PullRequest:
     return await plant.github.open_pull(NAME, "topic")
 
 
+@pytest.mark.long
 async def test_a_repair_is_told_on_the_pull_request_that_broke(plant: Plant) -> None:
     plant.github.add_collaborator(NAME, "alice")
     broken = await opened(plant)

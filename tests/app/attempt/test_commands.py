@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import pytest
 from sqlalchemy import select
 
 from app.attempt.commands import CommandDesk
@@ -79,6 +80,7 @@ async def pull(plant: Plant, branch: str) -> int:
     return (await plant.github.open_pull(NAME, branch)).number
 
 
+@pytest.mark.long
 async def test_thirty_strangers_take_no_slot_and_a_maintainer_goes_through(plant: Plant, redis_url: str) -> None:
     plant.github.add_collaborator(NAME, "maria", "write")
     number = await pull(plant, "topic")
@@ -117,6 +119,7 @@ async def test_commands_are_decided_while_every_slot_is_taken_and_merged_until_o
         assert site.lookups("maria") == 1, "it is remembered for a minute"
 
 
+@pytest.mark.long
 async def test_a_used_up_quota_is_told_once_on_the_pull_request(plant: Plant, redis_url: str) -> None:
     plant.github.add_collaborator(NAME, "maria", "write")
     first, second = await pull(plant, "one"), await pull(plant, "two")

@@ -180,6 +180,7 @@ async def test_an_installation_that_grants_no_statuses_still_works_and_is_told(r
     assert "does not grant `statuses: read`" in note
 
 
+@pytest.mark.long
 async def test_the_last_good_commit_and_the_newest_tag_are_told(red: Red) -> None:
     attempt = await red.attempt()
     whole = WORKFLOW.replace("- name: Test", "- uses: actions/checkout@v4\n        with: {fetch-depth: 0}\n      - name: Test")

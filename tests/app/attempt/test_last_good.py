@@ -66,6 +66,7 @@ async def past() -> AsyncIterator[Past]:
         yield Past(github, client.repository(github.installation("acme").id, ref, READING))
 
 
+@pytest.mark.long
 async def test_the_newest_green_ancestor_is_the_last_good_one(past: Past) -> None:
     await past.push("main", FILES)
     green = await past.push("main", {"a.py": "fine, really\n"})

@@ -69,11 +69,13 @@ async def test_a_run_that_the_network_failed_reaches_no_sandbox(plant: Plant) ->
     assert reruns(plant) == 0, "nobody asked for it"
 
 
+@pytest.mark.long
 async def test_a_log_of_failing_tests_does(plant: Plant) -> None:
     attempt = await ended(plant, await red(plant, "FAILED test_a.py::test_b - assert 1 == 2"))
     assert attempt.outcome is not Outcome.INFRASTRUCTURE or "fault" not in (attempt.reason or "")
 
 
+@pytest.mark.long
 async def test_a_persons_command_tries_nevertheless_and_says_so(plant: Plant) -> None:
     request = await red(plant)
     plant.github.add_collaborator(NAME, "maria", "write")

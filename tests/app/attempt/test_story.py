@@ -179,6 +179,7 @@ async def test_what_github_ends_on_the_way_is_shown_there(plant: Plant, status: 
     assert await plant.store.due() == []
 
 
+@pytest.mark.long
 async def test_an_attempt_that_a_webhook_cancels_while_it_waits_is_told(plant: Plant) -> None:
     attempt_id = await plant.postponed()
     await cancel(plant.store, attempt_id, Outcome.SUPERSEDED, "A newer commit was pushed.")
@@ -259,6 +260,7 @@ async def test_of_a_repository_that_is_gone_nothing_is_left_to_tell(plant: Plant
     assert await plant.store.due() == []
 
 
+@pytest.mark.long
 async def test_an_expired_log_does_not_keep_a_commit_from_its_repair(plant: Plant) -> None:
     workflow = "name: CI\non: [push]\njobs:\n  tests:\n    runs-on: ubuntu-latest\n    steps:\n      - run: exit 1\n"
     sha = await plant.github.push(NAME, "main", {".github/workflows/ci.yml": workflow})
@@ -312,6 +314,7 @@ async def test_a_full_machine_costs_no_try(plant: Plant) -> None:
     assert await plant.store.due() == []
 
 
+@pytest.mark.long
 async def test_a_repair_that_could_not_be_published_is_published_without_another_run(plant: Plant) -> None:
     attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
     plant.github.faults.status("POST", f"/repos/{NAME}/git/refs", 502)
@@ -356,6 +359,7 @@ async def test_a_repair_that_a_ruleset_refuses_is_a_patch_with_the_rule_and_its_
     assert remedy in shown_patch(plant)
 
 
+@pytest.mark.long
 async def test_a_repair_that_follows_the_ruleset_becomes_a_pull_request(plant: Plant) -> None:
     rules = Ruleset(branch_name="^bot/", commit_message="^fix: ", requires_signatures=True)
     plant.github.repository(NAME).ruleset = rules
@@ -391,6 +395,7 @@ async def test_a_branch_with_other_workflow_files_needs_a_permission(plant: Plan
     assert "the permission Workflows" in shown_patch(plant)
 
 
+@pytest.mark.long
 async def test_the_permission_for_workflow_files_is_used_where_it_is_granted_and_needed(plant: Plant) -> None:
     plant.github.installation("acme").permissions["workflows"] = "write"
     attempt_id = await red_with_other_workflows(plant)
@@ -428,6 +433,7 @@ async def healed(plant: Plant) -> PullRequest:
     return pull
 
 
+@pytest.mark.long
 async def test_a_commit_of_ours_is_not_healed_on_a_branch_that_a_person_renamed(plant: Plant) -> None:
     sha = (await healed(plant)).head_sha
     await plant.github.repository(NAME).git.create_ref("refs/heads/renamed", sha)
@@ -442,6 +448,7 @@ async def test_a_commit_of_ours_is_not_healed_on_a_branch_that_a_person_renamed(
     assert not [request for request in plant.github.requests[before:] if request.startswith(("POST /repos", "PATCH /repos"))]
 
 
+@pytest.mark.long
 async def test_a_commit_of_ours_that_a_person_merged_is_healed_like_any_other(plant: Plant) -> None:
     pull = await healed(plant)
     await plant.github.close_pull(NAME, pull.number, merged=True)
@@ -495,6 +502,7 @@ async def test_a_later_attempt_learns_from_an_earlier_one_of_its_repository(plan
     assert len(await plant.store.memories(repository=NAME)) == 2
 
 
+@pytest.mark.long
 async def test_progress_that_github_does_not_take_does_not_hold_up_the_work(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:

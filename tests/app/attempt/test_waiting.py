@@ -94,6 +94,7 @@ async def test_an_attempt_asks_before_it_publishes_and_goes_on_days_later_in_ano
     assert [type(event) for event in told] == [Asked, Answered]
 
 
+@pytest.mark.long
 async def test_a_rejection_with_a_reason_is_learned_from_and_another_change_is_looked_for(plant: Plant) -> None:
     attempt_id = await asking(plant)
     first = await plant.attempt(attempt_id)
@@ -166,6 +167,7 @@ async def test_a_reply_that_a_stopped_worker_used_does_not_answer_the_next_quest
     assert not plant.github.pull_requests(NAME)
 
 
+@pytest.mark.long
 async def test_a_repository_can_only_ask_for_more_review_than_the_operator(plant: Plant) -> None:
     careful = replace(plant.deps.engine, policy=replace(plant.deps.engine.policy, autonomy="review_publish"))
     attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken("autonomy: full\n")))

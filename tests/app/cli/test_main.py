@@ -211,6 +211,7 @@ def test_the_env_file_of_the_folder_is_read_by_the_service_and_never_by_fix(tmp_
     assert done.returncode == 1, "a folder without tests has nothing to heal"
 
 
+@pytest.mark.long
 def test_doctor_tells_scripts_each_check_and_ends_with_1_when_one_failed(tmp_path: Path) -> None:
     done = selfheal("doctor", "--json", cwd=tmp_path, SELFHEAL_MODEL="none")
     told = json.loads(done.stdout)

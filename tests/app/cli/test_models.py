@@ -7,6 +7,8 @@ import os
 import struct
 from pathlib import Path
 
+import pytest
+
 from tests.app.cli import program
 from tests.standins import hub
 from tests.standins.model import ScriptedModel
@@ -26,6 +28,7 @@ def models(folder: Path, *arguments: str, **settings: str) -> tuple[int, str, st
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.long
 async def test_the_models_of_an_ollama_are_listed_and_one_is_pulled(tmp_path: Path) -> None:
     async with ScriptedModel([], models=("qwen2.5-coder:7b",)) as ollama:
         settings = {"MODEL": "ollama_chat/qwen2.5-coder:7b", "MODEL_API_BASE": ollama.ollama_url}
@@ -69,6 +72,7 @@ def test_what_does_not_answer_is_said_and_is_no_error(tmp_path: Path) -> None:
     assert "no server with a list of models answers" in out
 
 
+@pytest.mark.long
 def test_a_snapshot_is_fetched_checked_listed_and_mended(tmp_path: Path) -> None:
     folder = tmp_path / "data" / "selfheal" / "snapshots" / "octo" / "coder"
     with hub.serving() as server:
@@ -97,6 +101,7 @@ def test_a_snapshot_is_fetched_checked_listed_and_mended(tmp_path: Path) -> None
         assert weights.read_bytes() == WEIGHTS
 
 
+@pytest.mark.long
 def test_a_snapshot_that_cannot_be_had_is_said(tmp_path: Path) -> None:
     with hub.serving() as server:
         server.models = {"octo/gated": SNAPSHOT, "octo/pickled": {**SNAPSHOT, "model.bin": b"a pickle"}}

@@ -93,6 +93,7 @@ async def test_a_reader_who_has_all_of_an_ended_attempt_is_told_not_to_come_agai
         assert answer.status_code == 200
 
 
+@pytest.mark.long
 async def test_a_page_of_large_events_is_shorter_and_goes_on(site: Site) -> None:
     lines = "\n".join(["y" * 1000] * 20)
     much = Reproduced(text="much", red=[lines] * 9, red_count=9, green_count=0, seconds=1.0)

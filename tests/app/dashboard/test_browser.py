@@ -25,6 +25,7 @@ async def browser() -> AsyncIterator[Browser]:
         yield browser
 
 
+@pytest.mark.long
 async def test_an_attempts_page_fills_while_it_is_looked_at(site: Site, browser: Browser) -> None:
     attempt_id = await site.attempt()
     async with tab(browser) as opened:
@@ -66,6 +67,7 @@ async def test_an_attempts_page_fills_while_it_is_looked_at(site: Site, browser:
         assert live.split() == whole.split()
 
 
+@pytest.mark.long
 async def test_a_stream_that_is_opened_anew_says_what_the_page_has(site: Site, browser: Browser) -> None:
     attempt_id = await site.attempt()
     async with tab(browser) as opened:
@@ -83,6 +85,7 @@ async def test_a_stream_that_is_opened_anew_says_what_the_page_has(site: Site, b
     assert asked == [f"{path}?after=5&since=5", f"{path}?after=7&since=2"]
 
 
+@pytest.mark.long
 async def test_the_list_follows_and_filters_without_a_reload(site: Site, browser: Browser) -> None:
     async with tab(browser) as opened:
         page = opened.page
@@ -115,6 +118,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.long
 async def test_hostile_text_in_every_field_is_text(site: Site, browser: Browser) -> None:
     request = replace(
         run_of("c" * 40, title=HOSTILE), head_branch=HOSTILE, repository=replace(REPOSITORY, id=9, full_name=HOSTILE)
@@ -151,6 +155,7 @@ async def test_hostile_text_in_every_field_is_text(site: Site, browser: Browser)
         assert (opened.complaints, await opened.violations()) == ([], [])
 
 
+@pytest.mark.long
 async def test_pages_can_be_read_on_a_telephone_and_by_keyboard(site: Site, browser: Browser) -> None:
     attempt_id = await site.attempt(None, *begun(), proposed("x" * 300), *failed("x" * 300))
     async with tab(browser, viewport={"width": 360, "height": 640}, color_scheme="dark") as opened:

@@ -58,6 +58,7 @@ async def test_a_follower_sees_each_event_once_and_the_end(store: Store, feed: F
     assert feed._watched == {}  # whoever has left costs nothing
 
 
+@pytest.mark.long
 async def test_one_who_was_away_for_long_misses_nothing(store: Store, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "PAGE", 3)
     attempt_id = await taken(store, run_of("a" * 40))

@@ -275,6 +275,7 @@ async def test_nothing_can_be_written(site: Site) -> None:
             assert (await site.client.request(method, path)).status_code == 405
 
 
+@pytest.mark.long
 async def test_the_diffs_of_one_page_have_a_bound_and_the_others_are_a_link_away(site: Site) -> None:
     long = "--- a/x.py\n+++ b/x.py\n@@ -0,0 +1,500 @@\n" + "+value = compute(1, 'two')  # three\n" * 500
     many = [proposed(f"change {number}", long, number) for number in range(1, 41)]

@@ -77,6 +77,7 @@ async def test_a_comparison_starts_at_the_merge_base_and_shows_every_kind_of_cha
     assert (files["logo.png"].patch, files["logo.png"].changes) == (None, 0)
 
 
+@pytest.mark.long
 async def test_very_large_differences_are_cut_as_github_cuts_them(standin: StandIn, reader: Repository) -> None:
     base = (await standin.branches(NAME))["main"]
     many = {f"many/{number:03}.txt": f"{number}\n" for number in range(305)}

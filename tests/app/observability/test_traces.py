@@ -9,6 +9,8 @@ import textwrap
 import time
 import uuid
 
+import pytest
+
 from tests.standins.collector import attributes, collecting
 
 SECRET = "canary-7f3a9c1e"
@@ -95,6 +97,7 @@ async def test_without_an_endpoint_nothing_of_the_sdk_is_loaded() -> None:
     assert out.strip() == "[]"
 
 
+@pytest.mark.long
 async def test_a_collector_that_is_away_holds_up_neither_work_nor_the_end() -> None:
     program = """
         with traces.export_spans(settings, "worker"):

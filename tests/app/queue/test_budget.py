@@ -88,6 +88,7 @@ async def test_a_place_that_is_too_far_away_is_not_taken(queues: list[Queue]) ->
     assert (await one.reserve(1, (EVERY_SECOND,), 9.0) or 0) <= 1
 
 
+@pytest.mark.long
 async def test_what_one_worker_learns_from_github_holds_for_all(standin: StandIn, writers: list[Repository]) -> None:
     sha = (await standin.branches(NAME))["main"]
     standin.faults.secondary_limit("POST", "*/git/refs", retry_after=2)
@@ -111,6 +112,7 @@ async def test_github_never_has_to_refuse_what_workers_write_together(standin: S
     assert len(await standin.branches(NAME)) == 17
 
 
+@pytest.mark.long
 async def test_without_redis_each_worker_paces_itself_and_says_so_once(standin: StandIn, tmp_path: Path) -> None:
     nowhere = Queue.to("redis://127.0.0.1:1", load(data_dir=tmp_path))
     sha = (await standin.branches(NAME))["main"]
@@ -127,6 +129,7 @@ async def test_without_redis_each_worker_paces_itself_and_says_so_once(standin: 
     assert ["redis does not answer" in log["event"] for log in logs].count(True) == 1
 
 
+@pytest.mark.long
 async def test_what_is_optional_is_not_written_when_it_would_have_to_wait(standin: StandIn, queues: list[Queue]) -> None:
     sha = (await standin.branches(NAME))["main"]
     async with (

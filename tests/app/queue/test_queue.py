@@ -5,6 +5,7 @@ import os
 import signal
 import time
 
+import pytest
 from arq.constants import default_queue_name, in_progress_key_prefix
 from redis.asyncio import Redis
 
@@ -69,6 +70,7 @@ async def test_a_hung_redis_does_not_hold_up_a_delivery(store: Store, settings: 
         await queue.close()
 
 
+@pytest.mark.long
 async def test_a_silent_redis_holds_up_nobody_longer_because_many_wait(settings: Settings) -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()

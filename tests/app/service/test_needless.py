@@ -84,6 +84,7 @@ async def test_a_status_that_is_not_green_keeps_it_open(plant: Plant, repair: Pu
     assert await looked(plant) == 1
 
 
+@pytest.mark.long
 async def test_a_status_that_failed_has_to_turn_green_too(plant: Plant, repair: PullRequest) -> None:
     red = (await plant.github.commits(NAME, "topic"))[0].sha
     await plant.github.set_status(NAME, red, "ci/jenkins", "failure")

@@ -194,6 +194,7 @@ async def test_what_ended_days_ago_is_left_alone(plant: Plant) -> None:
     assert await update_outdated(plant.deps.github, late) == 0
 
 
+@pytest.mark.long
 async def test_a_superseded_attempt_asked_for_nothing(plant: Plant, red: Red) -> None:
     sha = await pushed(plant, "x\n")
     assert await looked(plant) == 1

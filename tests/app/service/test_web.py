@@ -217,6 +217,7 @@ async def _line_with(stream: asyncio.StreamReader, text: str) -> str:
     raise AssertionError("the process ended")
 
 
+@pytest.mark.long
 async def test_dev_runs_web_and_worker_together_and_leaves_nothing_behind(tmp_path: Path) -> None:
     program = f"""
 import asyncio

@@ -49,6 +49,7 @@ async def test_queued_attempts_are_run_to_their_end(store: Store, settings: Sett
             await until(lambda attempt_id=attempt_id: has_ended(store, attempt_id))
 
 
+@pytest.mark.long
 async def test_an_attempt_that_always_fails_ends_as_error_after_three_tries(
     store: Store, settings: Settings, redis_url: str
 ) -> None:
@@ -161,6 +162,7 @@ async def test_another_worker_finishes_what_a_killed_one_began(
     assert crew.lines().count("begun finish") == 1
 
 
+@pytest.mark.long
 async def test_a_worker_told_to_stop_gives_its_attempt_back_and_leaves_in_order(
     store: Store, settings: Settings, redis_url: str, crew: Crew
 ) -> None:
@@ -178,6 +180,7 @@ async def test_a_worker_told_to_stop_gives_its_attempt_back_and_leaves_in_order(
     await queue.close()
 
 
+@pytest.mark.long
 async def test_an_attempt_that_kills_its_worker_ends_as_error(store: Store, crew: Crew) -> None:
     attempt_id = await taken(store, RUN)
     members = [await crew.hire("crash") for _ in range(4)]

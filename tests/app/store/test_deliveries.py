@@ -53,6 +53,7 @@ async def test_fifty_deliveries_at_once_are_all_taken(store: Store, intake: Stor
     assert all(len(attempt.requests) == 2 and attempt.number == 1 for attempt in attempts)
 
 
+@pytest.mark.long
 async def test_a_head_has_one_automatic_attempt_and_its_work_grows(store: Store) -> None:
     one = await taken(store, RUN)
     two = await taken(store, replace(RUN, run_id=2, title="lint"))

@@ -15,6 +15,7 @@ from tests.sandbox.conftest import LIMITS, MIB, sh
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.long
 async def test_a_gigabyte_of_output_costs_no_memory(sandbox: Sandbox) -> None:
     async with sandbox.candidate() as workspace:
         tracemalloc.start()

@@ -13,6 +13,7 @@ from tests.sandbox.contract.backends import gone
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.long
 async def test_a_command_reports_its_end(sandbox: Sandbox) -> None:
     async with sandbox.candidate() as workspace:
         ended = await sh(
@@ -42,6 +43,7 @@ async def test_a_deadline_kills_the_tree_and_keeps_the_output(sandbox: Sandbox) 
     assert await gone("314159")
 
 
+@pytest.mark.long
 async def test_standard_error_is_heard_while_the_command_runs_or_not_at_all(sandbox: Sandbox) -> None:
     heard: list[bytes] = []
     async with sandbox.candidate() as workspace:

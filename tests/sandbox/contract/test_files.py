@@ -16,6 +16,7 @@ from tests.sandbox.contract.backends import Backend
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.long
 async def test_writes_keep_or_set_the_mode_and_commands_see_them(sandbox: Sandbox) -> None:
     async with sandbox.candidate() as workspace:
         await workspace.write("run.sh", b"#!/bin/sh\necho new\n")

@@ -15,6 +15,7 @@ from tests.sandbox.contract.backends import Backend, gone, running
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
+@pytest.mark.long
 async def test_candidates_start_as_the_base_and_do_not_touch_it(sandbox: Sandbox) -> None:
     async with sandbox.candidate() as one, sandbox.candidate() as other:
         await sh(one, "echo changed > a.txt; rm pkg/b.bin; mkdir new; echo x > new/file")
@@ -37,6 +38,7 @@ async def test_parallel_candidates_do_not_see_each_other(sandbox: Sandbox) -> No
     assert outputs == [f"{number}a.txt\npkg\nrun.sh\n".encode() for number in range(4)]
 
 
+@pytest.mark.long
 async def test_a_candidate_may_have_an_environment_of_its_own(sandbox: Sandbox) -> None:
     await sandbox.install(Packages())
     program = "import sys; print(sys.prefix)"

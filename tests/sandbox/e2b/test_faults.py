@@ -102,6 +102,7 @@ async def test_a_stalled_service_postpones_and_leaves_nothing(e2b: E2B, tmp_path
     assert not e2b.machines.all
 
 
+@pytest.mark.long
 async def test_an_api_that_is_not_there_postpones(tmp_path: Path, e2b: E2B) -> None:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))

@@ -37,6 +37,7 @@ async def answer(workspace: Workspace, program: str = "import answering; print(a
     return (ended.stdout + ended.stderr).decode().strip()
 
 
+@pytest.mark.long
 async def test_wheels_are_fetched_by_an_allowed_way_that_is_closed_before_code_runs(
     e2b: E2B, index: Index, tmp_path: Path
 ) -> None:
@@ -133,6 +134,7 @@ async def test_a_way_that_could_not_be_opened_is_closed_all_the_same(
         assert e2b.requests.count(NETWORK) == asked + 2
 
 
+@pytest.mark.long
 async def test_nothing_of_the_worker_enters(e2b: E2B, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", "s3cr3t-value")
     monkeypatch.setenv("E2B_API_KEY", "s3cr3t-value")

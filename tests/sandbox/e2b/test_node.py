@@ -42,6 +42,7 @@ async def said(workspace: Workspace) -> str:
     return (ended.stdout + ended.stderr).decode().strip()
 
 
+@pytest.mark.long
 async def test_the_code_finds_what_its_manifest_names_and_the_way_is_closed(
     e2b: E2B, registry: Registry, sandboxes: E2BSandboxes
 ) -> None:
@@ -54,6 +55,7 @@ async def test_the_code_finds_what_its_manifest_names_and_the_way_is_closed(
     assert "/answering" in registry.requests
 
 
+@pytest.mark.long
 async def test_a_worker_without_npm_has_the_registry_of_the_machine(
     e2b: E2B, registry: Registry, sandboxes: E2BSandboxes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +69,7 @@ async def test_a_worker_without_npm_has_the_registry_of_the_machine(
             assert await said(workspace) == "42"
 
 
+@pytest.mark.long
 async def test_a_template_without_node_refuses_early_and_names_the_way_out(e2b: E2B, sandboxes: E2BSandboxes) -> None:
     e2b.machines.lacks = (str(shutil.which("node")),)
     async with sandboxes.open("npm") as sandbox:

@@ -18,6 +18,7 @@ from sandbox.install.python import environments
 from sandbox.install.python.interpreters import own
 from sandbox.install.python.requirements import RequirementLines
 from tests.app.waiting import until
+from tests.tiers import long_but
 
 
 def deep(top: Path, depth: int, name: str = "d") -> None:
@@ -85,7 +86,7 @@ SHAPES: dict[str, Callable[[Path], None]] = {
 }
 
 
-@pytest.fixture(params=SHAPES)
+@pytest.fixture(params=long_but(SHAPES, *(shape for shape in SHAPES if shape not in ("wide", "3,000 deep"))))
 def shape(request: pytest.FixtureRequest) -> Callable[[Path], None]:
     return SHAPES[request.param]
 
@@ -129,6 +130,7 @@ async def test_it_is_no_environment_for_others_and_leaves_nothing(shape: Callabl
         assert disk.remove(left)
 
 
+@pytest.mark.long
 def test_what_cannot_be_walked_is_the_first_to_go(hostile_path: Path) -> None:
     for number, fill in enumerate((lambda _: None, SHAPES["3,000 deep"])):
         entry = folder_cache.create(hostile_path, f"{number}")

@@ -37,6 +37,7 @@ def add(index: Index, name: str, size: int, version: str = "1.0") -> None:
     index.add_wheel(name, "#" * size, version)
 
 
+@pytest.mark.long
 async def test_the_bytes_of_all_sets_count_together(index: Index, tmp_path: Path) -> None:
     for name in ("one", "two", "three"):
         add(index, name, 2 * MIB)
@@ -140,6 +141,7 @@ async def test_the_time_of_all_sets_and_retries_counts_together(index: Index, tm
     assert list((tmp_path / "wheels").iterdir()) == []
 
 
+@pytest.mark.long
 async def test_what_is_larger_than_the_cache_is_used_once(index: Index, tmp_path: Path) -> None:
     add(index, "small", 1000)
     add(index, "large", 3 * MIB)
@@ -151,6 +153,7 @@ async def test_what_is_larger_than_the_cache_is_used_once(index: Index, tmp_path
     assert list((tmp_path / "wheels").iterdir()) == before, "and it drives nothing else out"
 
 
+@pytest.mark.long
 async def test_a_refresh_that_is_refused_leaves_the_old_download(
     index: Index,
     tmp_path: Path,
@@ -166,6 +169,7 @@ async def test_a_refresh_that_is_refused_leaves_the_old_download(
     assert len(list((tmp_path / "wheels").iterdir())) == 1
 
 
+@pytest.mark.long
 async def test_nothing_is_written_to_the_users_own_cache(
     index: Index,
     tmp_path: Path,

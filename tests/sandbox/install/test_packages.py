@@ -175,6 +175,7 @@ build_wheel = build_sdist = build_editable
     assert not list((tmp_path / "open").iterdir())
 
 
+@pytest.mark.long
 async def test_what_cannot_be_had_is_told_with_the_installers_words(index: Index, tmp_path: Path) -> None:
     async with make("local", tmp_path, index.access).open("missing") as sandbox:
         await sandbox.unpack(tarball({"a": b""}))
@@ -184,6 +185,7 @@ async def test_what_cannot_be_had_is_told_with_the_installers_words(index: Index
     assert failed.value.output
 
 
+@pytest.mark.long
 async def test_where_the_workers_uv_cannot_start_pip_installs(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,6 +228,7 @@ async def test_attempts_that_need_the_same_share_one_environment_with_its_byteco
     assert seen[0].endswith("True")
 
 
+@pytest.mark.long
 async def test_a_strict_umask_of_the_worker_hides_nothing_from_the_code_and_does_not_reach_it(
     index: Index, tmp_path: Path
 ) -> None:
@@ -269,6 +272,7 @@ async def test_what_is_a_repositorys_own_is_never_shared(index: Index, tmp_path:
     assert not {"mine.py", "mine.pth", "sourceful.py"} & set(kept)
 
 
+@pytest.mark.long
 async def test_hashes_that_a_repository_asks_for_are_checked(index: Index, tmp_path: Path) -> None:
     index.add_wheel("answering")
     wheel = next((index.folder / "simple/answering").glob("*.whl"))

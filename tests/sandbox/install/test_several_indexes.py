@@ -64,12 +64,13 @@ async def test_what_the_first_index_lacks_in_this_version_is_missing(indexes: tu
     assert await downloaded(tmp_path, "private>=2", "public") == ({"public-1.0"}, ("private>=2",))
 
 
+@pytest.mark.long
 async def test_an_operator_may_want_the_highest_version(indexes: tuple[Index, Index], tmp_path: Path) -> None:
     assert await downloaded(tmp_path, "private", strategy="best") == ({"private-2.0 theirs"}, ())
     assert await downloaded(tmp_path, "private") == ({"private-1.0"}, ()), "a cached answer of the other kind is none"
 
 
-@pytest.mark.parametrize("extra", [True, False])
+@pytest.mark.parametrize("extra", [True, pytest.param(False, marks=pytest.mark.long)])
 async def test_so_it_is_for_a_python_that_is_too_old_for_the_workers_pip(
     indexes: tuple[Index, Index], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra: bool
 ) -> None:
@@ -81,6 +82,7 @@ async def test_so_it_is_for_a_python_that_is_too_old_for_the_workers_pip(
     assert await downloaded(tmp_path, "private", strategy="best", python=old) == ({newest}, ())
 
 
+@pytest.mark.long
 async def test_without_uv_only_the_first_index_is_asked(
     indexes: tuple[Index, Index], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +107,7 @@ async def test_a_first_index_that_fails_is_not_passed_over(
         server.shutdown()
 
 
+@pytest.mark.long
 async def test_an_index_with_a_password_is_the_first_too_and_keeps_it(
     indexes: tuple[Index, Index], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +157,7 @@ async def test_what_is_built_inside_gets_the_first_indexs_project(
         assert await python(sandbox, ANSWER) == answer
 
 
+@pytest.mark.long
 async def test_a_build_without_a_usable_first_index_fails_and_takes_nothing_from_the_second(
     indexes: tuple[Index, Index], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +173,7 @@ async def test_a_build_without_a_usable_first_index_fails_and_takes_nothing_from
     assert not [path for path in second.requests if path.endswith(".whl")]
 
 
+@pytest.mark.long
 async def test_the_operators_constraints_hold(
     indexes: tuple[Index, Index], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,6 +94,7 @@ async def test_attacks_that_could_not_be_tried_fail_and_are_no_holes() -> None:
     assert advice == "fix what prevented the test: untrusted code runs only if this test passes"
 
 
+@pytest.mark.long
 async def test_what_goes_on_in_the_background_after_the_deadline_is_seen(leaky: Leaky) -> None:
     told = await prove._wall_time(cast(Workspace, leaky))
     assert told.status == "failed"

@@ -273,6 +273,7 @@ async def proven(folder: Path, parts: frozenset[Part] | None = None) -> dict[str
     return {found.name: found async for found in prove(sandboxes, HostAssets((folder, Path("/tmp")), (secret,)), parts)}
 
 
+@pytest.mark.long
 async def test_the_whole_recipe_holds(tmp_path: Path) -> None:
     found = await proven(tmp_path)
     assert {name.removesuffix(" (install step)") for name in found} == ATTACKS.keys()

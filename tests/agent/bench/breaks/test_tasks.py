@@ -116,6 +116,7 @@ async def given_up(trial: Trial, culprit: Culprit | None = None, *notes: str, ve
     return {name: judgement.details[name] for name in ("located", "found", "withheld", "reversed")}
 
 
+@pytest.mark.long
 async def test_a_break_of_covered_code_is_a_task_and_its_repair_is_judged(labs: Labs, checkout: Path) -> None:
     bench = await tasks.load(checkout, 2, seed=4)
     first = git(checkout, "rev-parse", "HEAD~1")[:12]
@@ -171,6 +172,7 @@ async def test_the_same_seed_sets_up_the_same_tasks(labs: Labs, checkout: Path) 
     assert shown[:2] != shown[4:6] or shown[:2] != shown[6:], "other seeds give other tasks"
 
 
+@pytest.mark.long
 async def test_a_commit_with_failing_tests_is_passed_over(labs: Labs, tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     commit(tmp_path, {"shelf.py": OLD, "test_shelf.py": TESTS})
@@ -184,6 +186,7 @@ async def test_a_commit_with_failing_tests_is_passed_over(labs: Labs, tmp_path: 
             pass
 
 
+@pytest.mark.long
 async def test_few_failing_tests_are_left_out(labs: Labs, tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     more = TESTS.replace("range(6)", "range(40)")
@@ -199,6 +202,7 @@ async def test_few_failing_tests_are_left_out(labs: Labs, tmp_path: Path) -> Non
         assert not any(b"def test_no_name" in (file.before or b"") for file in good.files)
 
 
+@pytest.mark.long
 async def test_after_two_suites_that_do_not_finish_no_more_are_tried(
     labs: Labs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

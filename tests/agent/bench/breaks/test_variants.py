@@ -53,6 +53,7 @@ FILES = {"till.py": File(CODE.encode()), "tests/test_till.py": File(TESTS.encode
 IDS = [VerdictId("tests/test_till.py::TestTill::test_add[3]"), VerdictId("tests/test_till.py::TestTill::test_add[-1]")]
 
 
+@pytest.mark.long
 @pytest.mark.asyncio(loop_scope="session")
 async def test_what_passes_the_tests_but_gives_something_else_is_found(labs: Labs) -> None:
     slip = next(slip for slip in slips(CODE) if slip.function == "Till.add")

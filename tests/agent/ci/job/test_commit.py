@@ -78,6 +78,7 @@ async def test_the_same_files_are_the_same_commit(tmp_path: Path) -> None:
     assert len(ids) == 1
 
 
+@pytest.mark.long
 async def test_where_it_cannot_be_made_nothing_is_left_and_it_is_said(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -221,6 +221,7 @@ async def test_what_a_step_prints_for_later_ones_is_asked_of_a_run(walks: Walks)
     assert walks.ran == ["Set"]  # the failing step itself is reproduced by whoever asked
 
 
+@pytest.mark.long
 async def test_without_a_word_from_ci_the_first_red_step_is_the_failing_one(walks: Walks) -> None:
     text = workflow("- {name: Fine, run: 'true'}\n- {name: May fail, run: 'false', continue-on-error: true}\n"
                     "- {name: Tests, run: pytest}\n- {name: After, run: 'true'}")  # fmt: skip

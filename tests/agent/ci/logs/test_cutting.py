@@ -1,3 +1,5 @@
+import pytest
+
 from agent.ci.logs import excerpt
 
 
@@ -22,6 +24,7 @@ def test_the_failing_steps_own_failure_is_kept() -> None:
     assert excerpt(log).split("\n")[1:] == ["E   assert 1 == 2", "Process completed with exit code 1."]
 
 
+@pytest.mark.long
 def test_a_huge_or_strange_log_is_bounded() -> None:
     assert len(excerpt("x" * 50_000_000, limit=500)) <= 500
     assert len(excerpt("\n" * 1_000_000 + "boom\x00\x1b[2J", limit=500)) <= 500

@@ -166,7 +166,7 @@ def test_several_texts_can_share_what_may_be_done() -> None:
     [
         "pytest" + " " * 400_000 + "x",
         "pip install a | " * 2_000 + "b",
-        "for a in *; do pip install $a; done\n" * 2_000,
+        pytest.param("for a in *; do pip install $a; done\n" * 2_000, marks=pytest.mark.long),
         "{ ls; " * 20_000,
     ],
     ids=lambda text: repr(text[:8]),

@@ -139,6 +139,7 @@ def test_objects_are_as_ever():
 """
 
 
+@pytest.mark.long
 async def test_the_clock_is_the_one_that_is_asked_for(under) -> None:  # type: ignore[no-untyped-def]
     files = {"test_clock.py": CLOCK}
     run = await under(files, Conditions(clock=NEW_YEAR, timezone="UTC"))
@@ -177,6 +178,7 @@ async def test_unittest_has_the_clock_too(under) -> None:  # type: ignore[no-unt
     assert len(run.green) == 1, run
 
 
+@pytest.mark.long
 async def test_a_run_under_several_conditions_is_red_where_one_of_them_is(under) -> None:  # type: ignore[no-untyped-def]
     files = {
         "test_it.py": "import os\ndef test_odd(): assert int(os.environ['PYTHONHASHSEED']) % 2\ndef test_even(): assert True\n"

@@ -9,6 +9,7 @@ from agent.guest.trial import hot_swap
 from agent.proposers.patterns.generate import PATTERNS, changes, still_parses, words
 from agent.proposers.patterns.natural import naturally
 from agent.proposers.patterns.source import Rewrite, Source, Unreadable
+from tests.tiers import long_but
 
 
 def all_changes(text: str, path: str = "m.py") -> list[str]:
@@ -303,6 +304,7 @@ def test_a_change_of_binding_gets_parentheses() -> None:
     assert any(ast.dump(ast.parse(t)) == ast.dump(ast.parse("def f(a, b, c):\n    return (a + b) * c\n")) for t in after)
 
 
+@pytest.mark.long
 def test_most_changes_of_real_code_still_parse_and_differ() -> None:
     text = Path(ast.__file__).read_text()[:6_000].rpartition("\ndef ")[0] + "\n"
     found, _ = changes({"m.py": text}, [Span("m.py", 1, 400, 1.0, "")], 300)
@@ -349,6 +351,7 @@ def test_a_constant_is_as_suspicious_as_the_lines_that_read_it() -> None:
     assert best[5] > best[2] > best[1]
 
 
+@pytest.mark.long
 def test_a_long_table_of_strings_is_listed_in_a_moment() -> None:
     text = "TABLE = {\n" + "".join(f"    'key {n}': 'value {n}',\n" for n in range(2000)) + "}\n\ndef f(a):\n    return a < 1\n"
     found, skipped = changes({"m.py": text}, [Span("m.py", 2005, 2005, 1.0, "")], 100_000, seconds=9)
@@ -365,6 +368,7 @@ def test_without_time_the_rest_is_left_out_and_said() -> None:
     assert set(skipped) == {"m.py", "n.py"}
 
 
+@pytest.mark.long
 def test_in_little_time_the_most_suspicious_lines_of_all_files_are_listed() -> None:
     text = Path(ast.__file__).read_text()
     near = "def f(a):\n    return a < 1\n"
@@ -378,7 +382,7 @@ def test_in_little_time_the_most_suspicious_lines_of_all_files_are_listed() -> N
 FILES = ("bisect.py", "fnmatch.py", "asyncio/locks.py")
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", long_but(FILES, "bisect.py"))
 def test_every_change_of_real_files_applies_and_can_be_taken_back(name: str) -> None:
     path = Path(ast.__file__).parent / name
     text = path.read_text(encoding="utf-8")
@@ -428,6 +432,7 @@ def test_a_term_is_dropped_and_not_made_idle() -> None:
 SHOP = """\
 import json
 from errors import Refused
+from tests.tiers import long_but
 
 
 class NoStock(Exception):

@@ -66,6 +66,7 @@ async def pinned(folder: Path, edits: Edits, tests: str) -> Pinning:
         return await pinning(await situation(sandbox), edits)
 
 
+@pytest.mark.long
 async def test_neighbours_that_pass_the_same_tests_are_named(tmp_path: Path) -> None:
     loose = "def test_share():\n    assert share(0, 5) == 0\n    assert share(100, 5) < 2\n"
     found = await pinned(tmp_path, (change("part / 10", "part / 100"),), loose)
@@ -76,6 +77,7 @@ async def test_neighbours_that_pass_the_same_tests_are_named(tmp_path: Path) -> 
     assert all(each.title for each in found.passing)
 
 
+@pytest.mark.long
 async def test_where_the_tests_decide_no_neighbour_passes(tmp_path: Path) -> None:
     tight = "def test_share():\n    assert share(100, 5) == 1.0\n    assert share(250, 7) == 2.5\n"
     found = await pinned(tmp_path, (change("part / 10", "part / 100"),), tight)

@@ -50,6 +50,7 @@ async def test_a_method_is_healed_and_its_comments_and_line_ends_are_kept(heal: 
     assert not set(afters(again)) & set(afters(proposal))
 
 
+@pytest.mark.long
 async def test_a_change_that_breaks_a_passing_test_is_not_handed_on(heal: Heal) -> None:
     code = "def f(a, b):\n    return a - b\n"
     tests = "from m import f\n\ndef test_red():\n    assert f(2, 2) == 4\n\ndef test_green():\n    assert f(0, 0) == 0\n\ndef test_more():\n    assert f(3, 0) == 3\n"
@@ -132,6 +133,7 @@ async def test_a_search_that_found_nothing_is_not_begun_again(heal: Heal) -> Non
     assert proposal.exhausted
 
 
+@pytest.mark.long
 async def test_plain_unittest_is_searched_too(heal: Heal) -> None:
     code = "def f(a, b):\n    return a - b\n"
     tests = "import unittest\nfrom m import f\n\nclass T(unittest.TestCase):\n    def test_f(self):\n        self.assertEqual(f(2, 3), 5)\n"
@@ -151,6 +153,7 @@ async def test_candidates_that_hang_exit_crash_or_flood_only_lose_their_own_try(
     assert code.replace("i < n - 1", "i <= n - 1") in afters(proposal)
 
 
+@pytest.mark.long
 async def test_two_bugs_in_one_function_are_healed_together_and_that_is_trusted_less(heal: Heal) -> None:
     code = "def f(a, b):\n    if a < 0:\n        return a * 3\n    return b // 2\n"
     tests = "from m import f\n\ndef test_a():\n    assert f(-2, 3) == -5\n    assert f(-7, 3) == -10\n\ndef test_b():\n    assert f(3, 9) == 18\n    assert f(0, 7) == 14\n"
@@ -159,6 +162,7 @@ async def test_two_bugs_in_one_function_are_healed_together_and_that_is_trusted_
     assert all(c.prior < 0.3 for c in proposal.candidates)
 
 
+@pytest.mark.long
 async def test_what_one_try_leaves_in_the_process_does_not_spoil_the_next(heal: Heal) -> None:
     code = "KNOWN = {}\n\ndef fib(n):\n    if n in KNOWN:\n        return KNOWN[n]\n    value = n if n < 2 else fib(n - 1) + fib(n - 3)\n    KNOWN[n] = value\n    return value\n"
     tests = "import m\n\ndef test_fib():\n    assert m.fib(9) == 34\n"
@@ -166,6 +170,7 @@ async def test_what_one_try_leaves_in_the_process_does_not_spoil_the_next(heal: 
     assert code.replace("n - 3", "n - 2") in afters(proposal)
 
 
+@pytest.mark.long
 async def test_arguments_that_a_test_lends_are_the_same_for_every_try(heal: Heal) -> None:
     code = "def biggest(items):\n    items.sort()\n    return items.pop(0)\n"
     tests = "import pytest\nfrom m import biggest\n\n@pytest.mark.parametrize('items, wanted', [([3, 1, 2], 3), ([5, 9, 4], 9)])\ndef test_biggest(items, wanted):\n    assert biggest(items) == wanted\n"
@@ -173,6 +178,7 @@ async def test_arguments_that_a_test_lends_are_the_same_for_every_try(heal: Heal
     assert code.replace("pop(0)", "pop(-1)") in afters(proposal) or code.replace("pop(0)", "pop()") in afters(proposal)
 
 
+@pytest.mark.long
 async def test_what_the_docstring_promises_decides_between_changes_that_pass(heal: Heal) -> None:
     code = 'def f(a, b):\n    """Multiply.\n\n    >>> f(3, 4)\n    12\n    """\n    return a - b\n'
     tests = "from m import f\n\ndef test_f():\n    assert f(2, 2) == 4\n"
@@ -212,6 +218,7 @@ async def test_doctests_are_searched(heal: Heal) -> None:
     assert code.replace("a - b", "a + b") in afters(proposal)
 
 
+@pytest.mark.long
 async def test_the_note_tells_how_fast_it_was(heal: Heal) -> None:
     proposal, _ = await heal(
         {"m.py": "def f(a, b):\n    return a - b\n", "test_m.py": "from m import f\n\ndef test_f():\n    assert f(2, 3) == 5\n"}
@@ -220,6 +227,7 @@ async def test_the_note_tells_how_fast_it_was(heal: Heal) -> None:
     assert "in separate forks (" in proposal.note
 
 
+@pytest.mark.long
 async def test_an_argument_gets_the_form_that_the_types_seen_at_run_time_ask_for(heal: Heal) -> None:
     code = "def spread(a):\n    return max(a) - min(a)\n"
     tests = "from m import spread\n\ndef test_spread():\n    assert spread(iter([4, 9, 5])) == 5\n\ndef test_more():\n    assert spread(iter([3, 1, 8])) == 7\n"

@@ -39,6 +39,7 @@ async def sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
         yield opened
 
 
+@pytest.mark.long
 async def test_linter_and_imports_together_make_lint_and_tests_green(sandbox: Sandbox) -> None:
     runner, runs = Runner(sandbox), []
 

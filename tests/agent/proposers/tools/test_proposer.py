@@ -237,12 +237,14 @@ async def test_tests_that_were_hidden_behind_a_missing_import_are_looked_at_next
     assert afters(proposal) == [{"m.py": "import json\nimport math\n\n" + code}]
 
 
+@pytest.mark.long
 async def test_an_import_that_brings_another_thing_of_that_name_is_no_step(ask: Ask) -> None:
     code = "def f():\n    year = datetime.now().year\n    return json.loads('1') if year else 0\n"
     proposal, _ = await ask({"m.py": code, "n.py": "import datetime\n", "test_m.py": TEST_M}, PYTEST)
     assert {"m.py": "import json\nfrom datetime import datetime\n\n\n" + code} in afters(proposal)
 
 
+@pytest.mark.long
 async def test_a_name_that_a_test_asks_its_old_place_for_is_offered_there_again(ask: Ask) -> None:
     files = {"m.py": "X = 1\n", "n.py": "def f():\n    return 1\n", "test_m.py": TEST_M}
     proposal, _ = await ask(files, PYTEST)
@@ -264,6 +266,7 @@ async def test_a_wrong_value_is_no_business_of_the_tools(ask: Ask) -> None:
 PYPROJECT = '[project]\nname = "x"\nversion = "1"\ndependencies = [\n    "rich",\n]\n\n[dependency-groups]\ndev = ["pytest"]\n'
 
 
+@pytest.mark.long
 async def test_a_dependency_that_no_manifest_names_is_named(ask: Ask) -> None:
     files = {"m.py": "from skimage import io\nf = io\n", "pyproject.toml": PYPROJECT, "uv.lock": "", "test_m.py": TEST_M}
     proposal, case = await ask(files, PYTEST)
@@ -311,6 +314,7 @@ SNAPSHOTS = {
 }
 
 
+@pytest.mark.long
 async def test_snapshots_are_updated_only_if_the_configuration_allows_it(ask: Ask) -> None:
     proposal, _ = await ask(SNAPSHOTS, PYTEST)
     assert (proposal.candidates, proposal.tried) == ((), 0)

@@ -72,6 +72,7 @@ async def test_the_question_is_shown_and_answered_once(settings: Settings, store
     assert (await store.attempt(attempt_id)) == attempt
 
 
+@pytest.mark.long
 async def test_a_word_to_an_attempt_that_does_not_ask_is_wrong_use(settings: Settings, store: Store) -> None:
     queued = await taken(store, RUN)
     ended = await taken(store, run_of("b" * 40))
@@ -136,6 +137,7 @@ async def test_a_fork_with_a_hint_and_a_model_heals_what_the_search_could_not(pl
 WORDS = "f'Good day, dear {name.upper()}!'"
 
 
+@pytest.mark.long
 async def test_the_source_of_a_fork_is_kept_as_long_as_the_fork(plant: Plant) -> None:
     attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
     await heal(attempt_id, plant.deps)

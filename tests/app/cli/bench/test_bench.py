@@ -179,6 +179,7 @@ def test_unsure_changes_are_judged_and_the_confidence_is_fitted_on_them(cache: P
     assert (code, "from 1 repositories: too few to fit it" in out) == (0, True), said
 
 
+@pytest.mark.long
 def test_files_that_cannot_be_fitted_on_are_named(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     other = tmp_path / "b" / "tasks.jsonl"
@@ -351,14 +352,20 @@ def test_breaks_of_a_repository_are_set_up_until_enough_are_measured(cache: Path
         (("humanevalfix", "--data", "/no/such.jsonl"), "/no/such.jsonl cannot be read: No such file"),
         (("humanevalfix", "--data", __file__), "line 1: "),
         (("humanevalfix", "--data", "{data}", "--oracle", "third"), "'third' is not one of"),
-        (("humanevalfix", "--data", "{data}", "--task-ids", "T/9"), "unknown task 'T/9'; ids look like T/2"),
+        pytest.param(
+            ("humanevalfix", "--data", "{data}", "--task-ids", "T/9"),
+            "unknown task 'T/9'; ids look like T/2",
+            marks=pytest.mark.long,
+        ),
         (("humanevalfix", "--data", "{data}", "--jobs", "0"), "--jobs"),
         (("humanevalfix", "--data", "{data}", "--resume", "{data}"), "is not a results file"),
-        (("humanevalfix", "--data", "{data}", "--resume", "/no/such/state"), "cannot store results"),
+        pytest.param(
+            ("humanevalfix", "--data", "{data}", "--resume", "/no/such/state"), "cannot store results", marks=pytest.mark.long
+        ),
         (("humanevalfix",), "--data"),
-        (("quixbugs", "--path", "/no/such"), "/no/such is not a checkout of QuixBugs"),
+        pytest.param(("quixbugs", "--path", "/no/such"), "/no/such is not a checkout of QuixBugs", marks=pytest.mark.long),
         (("packages", "--manifest", "{data}"), "is not a manifest of package bugs"),
-        (("repo", "--path", "/no/such"), "/no/such is not a git checkout with commits"),
+        pytest.param(("repo", "--path", "/no/such"), "/no/such is not a git checkout with commits", marks=pytest.mark.long),
         (("breaks", "--path", "/no/such"), "/no/such is not a git checkout with commits"),
         (("breaks", "--path", "/no/such", "--count", "0"), "--count"),
         (("breaks", "--path", "/no/such", "--without", "magic"), "--without names the unknown rung 'magic'; there are tools,"),

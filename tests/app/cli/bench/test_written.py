@@ -125,6 +125,7 @@ def test_a_run_in_mlflow_has_a_nested_run_for_each_task(measured: Path) -> None:
     assert {"code", "log.json"} <= {each.path for each in client.list_artifacts(tasks["T/0"].info.run_id)}
 
 
+@pytest.mark.long
 def test_what_cannot_be_measured_is_refused_before_it_starts(tmp_path: Path) -> None:
     for arguments, said in (
         (("run", "nosuch", "--model", "scripted"), "no installed package adds the benchmark 'nosuch'"),

@@ -203,6 +203,7 @@ def test_what_a_person_changed_meanwhile_is_not_overwritten(cache: Path, checkou
     assert fingerprint(checkout) == mine
 
 
+@pytest.mark.long
 def test_tests_that_pass_are_not_healed(cache: Path, checkout: Path) -> None:
     (checkout / "shelf.py").write_bytes(SOURCE.replace("<", "<=").encode())
     code, out, said = fix(cache, checkout)
@@ -275,6 +276,7 @@ def test_a_job_of_the_checkout_is_healed_with_the_steps_before_its_tests(cache: 
     assert (code, "the jobs are: tests" in said) == (2, True)
 
 
+@pytest.mark.long
 def test_what_an_uncommitted_change_broke_is_shown_and_taken_back_only_on_request(cache: Path, checkout: Path) -> None:
     right = SOURCE.replace("<", "<=").encode()
     (checkout / "shelf.py").write_bytes(right)

@@ -102,6 +102,7 @@ async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engi
         yield Engine(sandboxes, None, InMemorySaver(), Budget(), Limits())
 
 
+@pytest.mark.long
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_failed_job_fails_here_as_it_did(recorded: Recorded, engine: Engine) -> None:
     said: list[AnyEvent] = []

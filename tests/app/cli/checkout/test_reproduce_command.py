@@ -115,6 +115,7 @@ def test_without_a_wish_a_workflow_that_cannot_be_read_is_refused_with_its_line_
     assert "ine " in found["reason"]
 
 
+@pytest.mark.long
 def test_a_workflow_that_cannot_be_read_is_told_beside_the_job_that_is_taken(checkout: Checkout) -> None:
     found = told(checkout(WORKFLOW, **PARTS, **{".github/workflows/a.yml": BROKEN}))
     assert found["outcome"] in ("reproduced", "not_reproduced")
@@ -123,6 +124,7 @@ def test_a_workflow_that_cannot_be_read_is_told_beside_the_job_that_is_taken(che
     assert "ine " in note
 
 
+@pytest.mark.long
 def test_the_job_that_tests_is_taken_and_of_its_legs_the_one_that_is_named(checkout: Checkout) -> None:
     found = told(checkout(WORKFLOW, **PARTS), "--matrix", "part=two")
     assert (found["outcome"], found["failing"]) == ("reproduced", ["test_two.Tests.test_a"])
@@ -155,6 +157,7 @@ def test_a_green_checkout_is_not_reproduced(checkout: Checkout) -> None:
     assert "Next: If another check fails, name its job with `--job`" in done.stdout
 
 
+@pytest.mark.long
 def test_an_answer_that_cannot_be_written_is_an_error_with_a_way_out(checkout: Checkout) -> None:
     folder = checkout(**{"test_a.py": "import unittest\n" + UNITTEST.format(1)})
     argv = (sys.executable, "-c", "from app.cli.main import main; main()", "reproduce", str(folder), "--test", "true")
@@ -165,6 +168,7 @@ def test_an_answer_that_cannot_be_written_is_an_error_with_a_way_out(checkout: C
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_without_options_the_job_that_tests_is_taken_and_the_others_are_named(checkout: Checkout) -> None:
     docs = "on: push\njobs: {docs: {runs-on: ubuntu-latest, steps: [{run: python -m pytest docs}]}}\n"
     folder = checkout(WORKFLOW, **PARTS, **{".github/workflows/build-docs.yml": docs})
@@ -199,6 +203,7 @@ def test_a_step_that_lacks_something_here_is_no_failure(checkout: Checkout, comm
     assert f"step 1, `First`, fails here without {lacks}, so it is left out" in found["approximated"]
 
 
+@pytest.mark.long
 def test_a_set_up_step_without_what_a_step_left_out_provides_is_no_failure(checkout: Checkout) -> None:
     steps = """
         on: push
@@ -216,6 +221,7 @@ def test_a_set_up_step_without_what_a_step_left_out_provides_is_no_failure(check
     assert (found["outcome"], found["failing"]) == ("reproduced", ["exit"])
 
 
+@pytest.mark.long
 def test_a_red_one_without_workflows_is_detected(checkout: Checkout) -> None:
     found = told(checkout(**{"test_a.py": RED}))
     assert found["failing"] == ["test_a.py::test_red"]

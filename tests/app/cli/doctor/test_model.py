@@ -20,6 +20,7 @@ async def test_no_model_is_fine() -> None:
     assert (check.status, check.fix) == ("ok", "")
 
 
+@pytest.mark.long
 async def test_a_model_that_answers_is_fine() -> None:
     async with ScriptedModel([Reply("ready")]) as server:
         (check,) = await looked(model="openai/any", model_api_base=server.openai_url, model_api_key="sk-x")

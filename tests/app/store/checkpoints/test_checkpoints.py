@@ -52,6 +52,7 @@ def thread(name: str) -> dict[str, Any]:
     return {"configurable": {"thread_id": name}}
 
 
+@pytest.mark.long
 async def test_hostile_text_sleeps_and_wakes_and_is_forgotten(settings: Settings) -> None:
     async with open_checkpoints(settings) as checkpoints:
         await graph(checkpoints).ainvoke({"said": "\0"}, thread("t"), durability="sync")

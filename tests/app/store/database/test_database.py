@@ -94,6 +94,7 @@ async def test_what_the_first_version_kept_is_kept(url: str, tmp_path: Path) -> 
     await database.close()
 
 
+@pytest.mark.long
 async def test_processes_that_start_together_migrate_once(url: str) -> None:
     program = f"""
 import asyncio
@@ -139,6 +140,7 @@ async def test_opening_waits_for_another_process_to_migrate_and_says_so_but_not_
     postgres.drop(name)
 
 
+@pytest.mark.long
 async def test_who_is_frozen_while_migrating_holds_up_the_others_for_a_while_only(postgres: Postgres) -> None:
     name = postgres.create(migrated=False)
     program = f"""

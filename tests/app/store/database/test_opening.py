@@ -33,6 +33,7 @@ async def looked(settings: Settings) -> None:
         assert await store.attempts() == []
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("store")
 async def test_one_of_this_version_is_opened(settings: Settings) -> None:
     await looked(settings)

@@ -88,6 +88,7 @@ async def test_the_same_lock_is_downloaded_once_for_all_attempts(
     print("cold, warm:", seconds)
 
 
+@pytest.mark.long
 @needs_npm
 async def test_what_one_candidate_writes_among_its_modules_no_other_sees(store: LocalSandboxes) -> None:
     try:
@@ -183,6 +184,7 @@ async def test_without_a_lock_too_what_is_missing_is_not_kept(store: LocalSandbo
     assert await modules(store, files) == ("", ["helper", "wanted"])
 
 
+@pytest.mark.long
 @needs_npm
 async def test_a_lock_that_does_not_fit_is_told_and_what_took_its_place_is_not_kept(
     store: LocalSandboxes, registry: NpmRegistry
@@ -327,6 +329,7 @@ async def test_without_a_lock_the_versions_are_those_of_a_day(
         pytest.skip(f"needs bubblewrap: {missing}")
 
 
+@pytest.mark.long
 @needs_npm
 async def test_scripts_run_with_the_wanted_version_of_node(store: LocalSandboxes, registry: NpmRegistry) -> None:
     machine = "x64" if platform.machine() == "x86_64" else "arm64"

@@ -202,6 +202,7 @@ async def test_a_python_beyond_a_bound_is_refused_with_the_setting_and_nothing_o
         assert disk.size(tmp_path / "pythons", MIB) < MIB // 10, "only what uv needs itself"
 
 
+@pytest.mark.long
 async def test_the_oldest_pythons_make_room_unless_somebody_has_chosen_them(
     archive: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +225,7 @@ async def test_the_oldest_pythons_make_room_unless_somebody_has_chosen_them(
     assert set(pythons_in(folder)) == {used, made}, "both are in use"
 
 
+@pytest.mark.long
 async def test_a_python_that_was_cleared_is_downloaded_again(
     archive: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
