@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from agent.proposers.patterns.operators import is_idle
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, likeness, quoted
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, assigned, is_compound, likeness, quoted
 
 MAX_NAMES = 14
+AWAITED = 0.8  # prior of a variable that was assigned and is not read anywhere
 QUESTIONS = frozenset({"hasattr", "isinstance", "issubclass", "callable", "any", "all", "startswith", "endswith", "isdigit"})
 MAX_EXPRESSIONS = 10
 FORMS = (  # in which a forgotten argument might be used
@@ -30,11 +31,13 @@ def variables(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     kinds = source.once(_kinds, function)
     called = isinstance(parent := source.parents[node], ast.Call) and node is parent.func
     names = [n for n in scope(source, node) if n != node.id] if not called else _functions(source, node.id)
-    own = kinds.get(node.id)
-    names.sort(key=lambda n: (kinds.get(n) != own if own else False, -likeness(n, node.id)))
-    base = 0.7 if isinstance(node.ctx, ast.Load) else 0.45
+    own, is_read = kinds.get(node.id), isinstance(node.ctx, ast.Load)
+    waiting = source.once(_never_read, function) if is_read else frozenset()
+    names.sort(key=lambda n: (n not in waiting, kinds.get(n) != own if own else False, -likeness(n, node.id)))
+    base = 0.7 if is_read else 0.45
     for rank, name in enumerate(names[:MAX_NAMES]):
         prior = base - 0.02 * rank - (0.25 if own and kinds.get(name) not in (None, own) else 0)
+        prior = AWAITED if name in waiting else prior
         change = source.replaced(node, name, max(prior, 0.1))
         yield change if called else replace(change, names=(node.id, name))
 
@@ -187,6 +190,12 @@ def forgotten(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         for form, prior in FORMS:
             if (text := form.format(name)) != source.segment(node):
                 yield source.replaced(node, text, prior, compound=text.startswith("-"))
+
+
+def _never_read(source: Source, function: FunctionNode) -> frozenset[str]:
+    """Variables that are assigned for nothing: where another name is read, they were perhaps meant."""
+    read = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    return frozenset(name for name in assigned(function) if name not in read and not name.startswith("_"))
 
 
 def _unused(source: Source, holder: FunctionNode | ast.Lambda) -> list[str]:

@@ -1,8 +1,8 @@
 """Refuses mutations that nobody would write, although tests may pass with them: they satisfy the tests by accident. Pure.
 
 A mutation is unnatural if it brings in something that the code did not have before: an operation without effect, a comparison
-that always gives the same, texts in an order, a number that is no longer round, a statement that does nothing, a parameter that
-nobody reads any more.
+that always gives the same, texts in an order, a number that is no longer round, a statement that does nothing, a parameter or
+variable that nobody reads any more.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, assigned
 
 LONGEST = 2_000  # characters of a statement that is looked at
 ROUND = 1000  # smaller numbers are not called round
@@ -30,7 +30,7 @@ _Unit = ast.expr | ast.stmt
 
 
 def naturally(source: Source, node: ast.AST, *, may_forget: bool = False) -> Callable[[Rewrite], bool]:
-    """Tells which rewrites of the node somebody could have written; with `may_forget`, a parameter may become unused."""
+    """Tells which rewrites of the node somebody could have written; with `may_forget`, a name may become unused."""
 
     def is_natural(rewrite: Rewrite) -> bool:
         unit = _unit(source, node, rewrite)
@@ -42,7 +42,7 @@ def naturally(source: Source, node: ast.AST, *, may_forget: bool = False) -> Cal
             return True
         if _offences(after) - source.once(_own_offences, unit):
             return False
-        return may_forget or not _forgets_a_parameter(source, unit, after)
+        return may_forget or not _forgets_a_name(source, unit, after)
 
     return is_natural
 
@@ -189,18 +189,24 @@ def _is_nearly_round(number: int) -> bool:
     return number > ROUND and str(number - 1).rstrip("0") in tuple("123456789")
 
 
-def _forgets_a_parameter(source: Source, unit: _Unit, after: ast.AST) -> bool:
-    """Whether a parameter of the function around it was read here only, and is not read any more."""
+def _forgets_a_name(source: Source, unit: _Unit, after: ast.AST) -> bool:
+    """Whether a parameter, or a local variable that is assigned by itself, was read here only, and is not read any more."""
     function = source.function(unit)
     if function is None or unit in function.decorator_list:
         return False
     lost = source.once(_reads, unit).keys() - _reads_in(after).keys()
     if not lost:
         return False
+    everywhere = source.once(_reads, function)
+    return any(everywhere[name] == source.once(_reads, unit)[name] for name in lost & source.once(_made_to_be_read, function))
+
+
+def _made_to_be_read(source: Source, function: FunctionNode) -> set[str]:
+    """Loops, `with` and unpacking often make a variable that nobody reads; an assignment of one variable does not."""
     arguments = function.args
     parameters = {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)} - {"self", "cls"}
-    everywhere = source.once(_reads, function)
-    return any(everywhere[name] == source.once(_reads, unit)[name] for name in lost & parameters)
+    outside = {name for node in ast.walk(function) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
+    return parameters | (assigned(function).keys() - outside)
 
 
 def _reads(source: Source, node: ast.stmt | ast.expr | FunctionNode) -> Counter[str]:

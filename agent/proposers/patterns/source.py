@@ -225,6 +225,15 @@ def names_in(tree: ast.AST) -> list[str]:
     return list(dict.fromkeys(n.id for n in ast.walk(tree) if isinstance(n, ast.Name)))
 
 
+def assigned(function: FunctionNode) -> dict[str, None]:
+    """The variables of a function that are assigned by themselves, as in `total = 0`, in order."""
+    return {
+        node.targets[0].id: None
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name)
+    }
+
+
 def called_name(node: ast.Call) -> str:
     """The name of the called function or method, without its owner; "" for another expression."""
     return node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""

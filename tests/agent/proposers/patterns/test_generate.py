@@ -207,6 +207,21 @@ def test_somebody_could_have_written_it(before: str, after: str) -> None:
     assert is_natural(before, after)
 
 
+@pytest.mark.parametrize(("after", "natural"), [("return b - c", False), ("return total - c", True), ("return -total", True)])
+def test_a_variable_that_was_assigned_to_be_read_goes_on_being_read(after: str, natural: bool) -> None:
+    text = "def f(a, b):\n    for c in a:\n        total = b\n        return total + c\n"
+    source = Source.read("m.py", text)
+    node = next(n for n in source.parents if isinstance(n, ast.Return))
+    assert naturally(source, node)(source.replaced(node, after, 1.0)) is natural
+
+
+def test_a_variable_that_was_assigned_for_nothing_is_the_first_that_was_meant() -> None:
+    text = "def f(old, new):\n    latest = old.count\n    newest = new.count\n    oldest = newest\n    return old + newest\n"
+    found, _ = changes({"m.py": text}, [Span("m.py", 5, 5, 1.0, "")], 1_000)
+    after = [c.rewrite.apply(text).splitlines()[-1].strip() for c in found if c.rewrite.names]
+    assert set(after[:3]) <= {"return old + oldest", "return old + latest", "return oldest + newest", "return latest + newest"}
+
+
 def is_natural(before: str, after: str) -> bool:
     source = Source.read("m.py", f"def f(a, b, c):\n    {before}\n")
     node = next(n for n in source.parents if isinstance(n, ast.stmt) and not isinstance(n, ast.FunctionDef))
