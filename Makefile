@@ -37,7 +37,7 @@ test: .venv/.ready-for-tests ## run the quick tests (ROOM=agent/guard: those of 
 	@$(BIN)/python -m pytest --tier quick $(if $(ROOM),$(ROOM:%=tests/%),$(QUICK_WORKERS)) $(PYTEST_ARGS)
 
 test-ci: .venv/.ready-for-tests ## run the quick tests and the long tests that tests/tiers.py names
-	@$(BIN)/python -m pytest --tier ci $(WORKERS) $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --tier ci $(WORKERS) --durations=40 $(PYTEST_ARGS)
 
 test-all: .venv/.ready-for-tests ## run all tests
 	@$(BIN)/python -m pytest --tier all $(WORKERS) $(PYTEST_ARGS)
