@@ -308,9 +308,21 @@ def _agreeing(path: str, before: ast.Module, after: ast.Module) -> Iterator[Find
         names = {name for each in new for name in _bound(each)}
         if own := sorted(names & _COMPARING):
             yield "agrees", f"`{node.name}.{own[0]}` in {path} would decide itself what it equals"
+        if any(map(_is_left_out_of_comparisons, new)):
+            yield "agrees", f"`{node.name}` in {path} would be compared without all of its fields"
         bases = {last(base) for base in node.bases}
         if known is None and bases & _VALUES:
             yield "agrees", f"`{node.name}` in {path} would take the place of an ordinary value"
+
+
+def _is_left_out_of_comparisons(node: ast.stmt) -> bool:
+    """Whether it is a field of a dataclass (or of attrs) that does not count in a comparison."""
+    called = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+    given = called.keywords if isinstance(called, ast.Call) else []
+    return any(
+        each.arg in ("compare", "eq", "cmp") and isinstance(each.value, ast.Constant) and each.value.value is False
+        for each in given
+    )
 
 
 def _is_plain_comparison(node: ast.stmt) -> bool:
