@@ -205,8 +205,7 @@ def _made_to_be_read(source: Source, function: FunctionNode) -> set[str]:
     """Loops, `with` and unpacking often make a variable that nobody reads; an assignment of one variable does not."""
     arguments = function.args
     parameters = {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)} - {"self", "cls"}
-    outside = {name for node in ast.walk(function) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
-    return parameters | (assigned(function).keys() - outside)
+    return parameters | assigned(function)
 
 
 def _reads(source: Source, node: ast.stmt | ast.expr | FunctionNode) -> Counter[str]:

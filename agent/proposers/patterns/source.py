@@ -225,13 +225,16 @@ def names_in(tree: ast.AST) -> list[str]:
     return list(dict.fromkeys(n.id for n in ast.walk(tree) if isinstance(n, ast.Name)))
 
 
-def assigned(function: FunctionNode) -> dict[str, None]:
-    """The variables of a function that are assigned by themselves, as in `total = 0`, in order."""
-    return {
-        node.targets[0].id: None
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name)
-    }
+def assigned(function: FunctionNode) -> set[str]:
+    """The function's own variables that are assigned by themselves, as in `total = 0`."""
+    found, outside = set[str](), set[str]()
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                found.add(name)
+            case ast.Global(names=names) | ast.Nonlocal(names=names):
+                outside.update(names)
+    return found - outside
 
 
 def called_name(node: ast.Call) -> str:
