@@ -38,12 +38,18 @@ class Example(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ObservedCall(msgspec.Struct, frozen=True, array_like=True):
-    """A call of a touched function. `passing`: a test passing at the base makes it; `mild`: it only resembles such a call."""
+    """A call of a touched function. `passing`: a test passing at the base makes it; `mild`: it only resembles such a call.
+
+    `near`: how its arguments relate to those of the call with the index `of`: beside them, beyond all of the tests, or longer
+    ones that hold them. Only the base and the winner answer these.
+    """
 
     function: int
     arguments: str
     passing: bool
     mild: bool
+    near: Literal["", "beside", "beyond", "holds"] = ""
+    of: int = -1
 
 
 class CallResult(msgspec.Struct, frozen=True, array_like=True):
@@ -54,6 +60,7 @@ class CallResult(msgspec.Struct, frozen=True, array_like=True):
     fits: bool | None
     mutates: bool
     agrees: bool = False  # it equals values that it should differ from
+    refuses: bool = False  # raised by a `raise`
 
 
 class Variant(msgspec.Struct, frozen=True):

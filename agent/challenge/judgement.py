@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from agent.challenge.beyond import near_questions, shown
 from agent.challenge.exercise import CallResult, Example, Observations, ObservedCall, Variant
 from agent.contract import words
 from agent.guest.text import one_line
@@ -36,8 +37,8 @@ class Challenged:
     asked: tuple[str, ...] = ()  # what people have to look at, a clause each
 
 
-def judge(seen: Observations, rivals: int | None = None) -> Challenged:
-    """The first change is the winner, the next ones are its `rivals` (None: all others)."""
+def judge(seen: Observations, rivals: int | None = None, *, has_data: bool = False) -> Challenged:
+    """The first change is the winner, the next ones are its `rivals` (None: all others). `has_data`: it adds literal values."""
     base, winner = [*seen.variants, None, None][:2]
     if base is None or winner is None:
         return Challenged()
@@ -53,27 +54,23 @@ def judge(seen: Observations, rivals: int | None = None) -> Challenged:
     unlike = sum(_unlike(winner, variant) is not None for variant in known)
     compared = sum(answer.kind in ("value", "raised") for answer in winner.answers)
     against = next(iter([*_described(objecting), *_agreeing(seen, base, winner)]), "")
-    return Challenged(against, tuple(doubts), kept, compared, unlike, asked=tuple(_elsewhere(seen)))
+    return Challenged(
+        against, tuple(doubts), kept, compared, unlike, asked=(*_elsewhere(seen), *near_questions(seen, base, winner, has_data))
+    )
 
 
 def _agreeing(seen: Observations, base: Variant, winner: Variant) -> list[str]:
     """Results that equal other values too, as those of the base do not; the first of them."""
     for at, (before, after) in enumerate(itertools.zip_longest(base.answers, winner.answers)):
         if after is not None and after.agrees and not (before is not None and before.agrees):
-            return [f"{_shown(seen, at)} returns something that also equals other values"]
+            return [f"{shown(seen, at)} returns something that also equals other values"]
     return []
 
 
 def _elsewhere(seen: Observations) -> list[str]:
     """Calls that are answered differently outside of a test run; the first of them."""
     known = [at for at in seen.elsewhere if 0 <= at < len(seen.calls)]
-    return [f"{_shown(seen, known[0])} returns something else outside of a test run"] if known else []
-
-
-def _shown(seen: Observations, at: int) -> str:
-    call = seen.calls[at]
-    name = seen.functions[call.function] if 0 <= call.function < len(seen.functions) else ""
-    return _code(name + call.arguments, 120)
+    return [f"{shown(seen, known[0])} returns something else outside of a test run"] if known else []
 
 
 def with_neighbours(found: Challenged, seen: Observations, first: int, tried: int, titles: Sequence[str]) -> Challenged:
@@ -90,7 +87,7 @@ def with_neighbours(found: Challenged, seen: Observations, first: int, tried: in
     loose = ""
     if unlike:
         title, at = unlike[0]
-        loose = f"the tests do not decide it: they also pass if {title}, which makes a difference for {_shown(seen, at)}"
+        loose = f"the tests do not decide it: they also pass if {title}, which makes a difference for {shown(seen, at)}"
     elif titles and not found.compared:
         loose = f"the tests do not decide it: they also pass if {titles[0]}"
     return replace(found, neighbours=tried, passing=len(titles), undecided=len(unlike), loose=loose)
@@ -156,7 +153,7 @@ def _differences(seen: Observations, base: Variant, winner: Variant) -> Iterator
     """Differences from the old code in calls of passing tests, or similar ones; the first of each kind."""
     kinds: set[str] = set()
     for call, before, after in zip(seen.calls, base.answers, winner.answers, strict=False):
-        if not call.passing or before.kind != "value":
+        if not call.passing or call.near or before.kind != "value":
             continue
         name = seen.functions[call.function] if 0 <= call.function < len(seen.functions) else ""
         shown = _code(name + call.arguments, 120)

@@ -227,7 +227,8 @@ def _is_packed(value: object) -> bool:
         return value.bit_length() > PACKED and len(str(abs(value)).rstrip("0")) > 9 and 4 < ones < value.bit_length() - 4
     if isinstance(value, str):
         parts = re.findall(r"[^\s,;:|/]+", value)
-        return sum(bool(re.search(r"\d", part)) and "%" not in part and "\\" not in part for part in parts) >= NUMBERS or any(
+        numbers = sum(bool(re.search(r"\d", part)) and "\\" not in part for part in parts)
+        return max(NUMBERS, len(parts) / 2) <= numbers or any(
             len(re.findall(r"[a-z0-9+]", part, re.I)) > PACKED and re.search(r"\d", part) and re.search(r"[a-z]", part, re.I)
             and not re.search(r"[\\()\[\]{}]", part) for part in parts
         )  # fmt: skip

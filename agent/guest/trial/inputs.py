@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import collections.abc
 import copy
+import datetime
 import itertools
 import json
+import pathlib
 import random
 import sys
 import time
@@ -218,7 +220,7 @@ def _shape(value: Any, deep: int) -> Any:
     if isinstance(value, dict):
         pairs = ([_shape(key, deep - 1), _shape(item, deep - 1)] for key, item in value.items())
         return {"dict": sorted(json.dumps(pair) for pair in pairs)[:ITEMS]}
-    if isinstance(value, (bytes, bytearray, complex)):
+    if isinstance(value, (bytes, bytearray, complex, datetime.date, datetime.time, datetime.timedelta, pathlib.PurePath)):
         return {type(value).__name__: repr(value)[:LONGEST]}
     if hasattr(value, "__next__"):
         return {"iterator": [_shape(item, deep - 1) for item in itertools.islice(value, ITEMS)]}
