@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import difflib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +16,7 @@ MAX_NAMES = 14
 AWAITED = 0.8  # prior of a variable that was assigned and is not read anywhere
 QUESTIONS = frozenset({"hasattr", "isinstance", "issubclass", "callable", "any", "all", "startswith", "endswith", "isdigit"})
 MAX_EXPRESSIONS = 10
+ALIKE = 0.6  # likeness of an attribute and a variable that are taken for each other
 FORMS = (  # in which a forgotten argument might be used
     ("{}", 0.6), ("str({})", 0.45), ("len({})", 0.45), ("int({})", 0.4), ("abs({})", 0.4), ("bin({})", 0.36),
     ("sorted({})", 0.36), ("set({})", 0.36), ("-{}", 0.36),
@@ -228,7 +230,8 @@ def expressions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     if isinstance(node, ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.Constant):
         for rank, name in enumerate(scope(source, function)[:MAX_NAMES]):
-            yield source.replaced(node, name, 0.42 - 0.01 * rank)
+            if _may_be_a_name(node, name):
+                yield source.replaced(node, name, 0.42 - 0.01 * rank)
     if isinstance(node, ast.Name | ast.Constant | ast.Subscript | ast.Call):
         donors = _donors(source, function, node)
         if _is_question(source.segment(node)):
@@ -236,6 +239,17 @@ def expressions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         for rank, (text, compound) in enumerate(donors):
             if not is_idle(source.parents[node], node, text):
                 yield source.replaced(node, text, 0.38 - 0.01 * rank, compound=compound)
+
+
+def _may_be_a_name(node: ast.expr, name: str) -> bool:
+    """Nobody computes a value from several others where a plain variable is meant, nor takes an attribute by accident, unless
+    they are called alike."""
+    if isinstance(node, ast.Attribute):
+        return likeness(node.attr, name) >= ALIKE
+    if isinstance(node, ast.Call | ast.BinOp):
+        read = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} - vars(builtins).keys()
+        return len(read | {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}) <= 1
+    return True
 
 
 def _is_question(text: str) -> bool:

@@ -207,6 +207,19 @@ def test_somebody_could_have_written_it(before: str, after: str) -> None:
     assert is_natural(before, after)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("return a.digest(b.salt - c)", "return c"),
+        ("return b.attempt_number", "return c"),
+        ("def digits(n):\n        return sum(n)\n    return digits(a)", "def digits(n):\n        return sum(n)\n    return a"),
+    ],
+)
+def test_what_is_computed_does_not_become_a_plain_name(before: str, after: str) -> None:
+    text = "def f(a, b, c):\n    log(a, b, c)\n    {}\n"
+    assert text.format(after) not in all_changes(text.format(before))
+
+
 @pytest.mark.parametrize(("after", "natural"), [("return b - c", False), ("return total - c", True), ("return -total", True)])
 def test_a_variable_that_was_assigned_to_be_read_goes_on_being_read(after: str, natural: bool) -> None:
     text = "def f(a, b):\n    for c in a:\n        total = b\n        return total + c\n"
