@@ -141,6 +141,8 @@ def all_changes(text: str, path: str = "m.py") -> list[str]:
         ("return [x for x in a if x < b]", "return [x for x in a if (x < b and x % 2 == 0)]"),
         ("if a or b:\n        return 1", "if a or b or not c:\n        return 1"),
         ("if a or b:\n        return 1", "if (a or b) and c:\n        return 1"),
+        ("g = f(b, (c, 0))\n    h[b] = (c, a)", "g = f(b, (c, 0))\n    h[b] = (c, g[1] + a)"),
+        ("g = len(b)\n    return f(a, c)", "g = len(b)\n    return f(a, c) - g"),
         # what mirrors each other
         ("return a[b + 2][c]", "return a[c][b + 2]"),
         ("return a[b][c - 1]", "return a[b - 1][c]"),
