@@ -85,6 +85,9 @@ def _kinds(source: Source, function: FunctionNode) -> dict[str, str]:
                 kinds[name] = "number"
             case ast.arg(arg=name, annotation=ast.Name(id=kind)):
                 kinds[name] = {"int": "number", "float": "number", "str": "text"}.get(kind, kind)
+            case ast.arguments(posonlyargs=first, args=rest, defaults=[*defaults]) if defaults:
+                for each, default in zip([*first, *rest][-len(defaults) :], defaults, strict=True):
+                    kinds.setdefault(each.arg, _kind(default))
     return {name: kind for name, kind in kinds.items() if kind}
 
 
@@ -191,12 +194,14 @@ def forgotten(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if holder is None or any(part is node for part in ast.walk(holder.args)):
         return
     before = source.segment(node)
+    is_number = isinstance(holder, FunctionNode) and kind_of(source, holder, node) == "number"
+    together = [form for form in TOGETHER if not (is_number and form == "{1} + {0}")]
     for name in source.once(unread, holder):
         for form, prior in FORMS if isinstance(node, ast.Name | ast.Constant) else ():
             if (text := form.format(name)) != before:
                 yield source.replaced(node, text, prior, compound=text.startswith("-"))
         for part in _parts(source, holder, name):
-            for rank, form in enumerate(TOGETHER):
+            for rank, form in enumerate(together):
                 yield source.replaced(node, form.format(before, part), 0.55 - 0.03 * rank, compound=True)
 
 
