@@ -579,3 +579,34 @@ class Store(Base):
 def test_what_was_forgotten_beside_code_that_stands_is_tried(right: str, broken: str) -> None:
     assert right in STORE
     assert STORE in all_changes(STORE.replace(right, broken, 1))
+
+
+@pytest.mark.parametrize(
+    ("right", "broken"),
+    [
+        (
+            "def f(a, b):\n    for c in a:\n        if b.check(c):\n            return True\n    return False\n",
+            "def f(a, b):\n    for c in a:\n        return b.check(c)\n    return False\n",
+        ),
+        (
+            "def f(a):\n    while a and a[-1] == ';':\n        a.pop()\n    return a\n",
+            "def f(a):\n    if a and a[-1] == ';':\n        a.pop()\n    return a\n",
+        ),
+        (
+            "def f(self, name: str, event: Event) -> Event:\n    if name in event:\n        return g(1)\n    return event\n",
+            "def f(self, name: str, event: Event) -> Event:\n    if name in event:\n        return g(1)\n",
+        ),
+        (
+            "def f(a):\n    try:\n        return g(a)\n    except (ValueError, TypeError, AttributeError):\n        pass\n",
+            "def f(a):\n    try:\n        return g(a)\n    except (ValueError, TypeError):\n        pass\n",
+        ),
+    ],
+    ids=["answer in a loop", "loop", "parameter of the result's type", "handler of a conversion"],
+)
+def test_a_loop_a_result_or_a_handler_that_was_lost_is_tried(right: str, broken: str) -> None:
+    assert right in all_changes(broken)
+
+
+def test_an_error_of_the_code_itself_is_not_caught() -> None:
+    text = "def f(a):\n    try:\n        return g(a.load())\n    except Refused:\n        return None\n"
+    assert not [found for found in all_changes(text) if "AttributeError" in found or "TypeError" in found]
