@@ -10,7 +10,6 @@ import ast
 import configparser
 import fnmatch
 import json
-import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -156,9 +155,8 @@ def _takes_a_call_away(edit: FileChange) -> bool:
     if None in trees:
         return False
     before, after = ([*_WORD.findall(text or "")] for text in (edit.before, edit.after))
-    common = os.path.commonprefix([before, after])
-    rest = iter(before[len(common) :])
-    is_less = all(any(word == other for other in rest) for word in after[len(common) :] if word != "pass")
+    rest = iter(before)
+    is_less = all(any(word == other for other in rest) for word in after if word != "pass")
     calls, left = (sum(isinstance(node, ast.Call) for node in ast.walk(tree)) for tree in trees if tree is not None)
     return is_less and left < calls
 
