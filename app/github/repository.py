@@ -291,6 +291,13 @@ class Repository:
                 return pull
         return None
 
+    async def pulls_into(self, base: str) -> AsyncIterator[PullRequest]:
+        """The open pull requests from this repository's branches into the branch `base`, newest first."""
+        async for item in self._channel.listing(f"{self._path}/pulls", base=base, state="open"):
+            pull = parsed(PullRequest, item)
+            if pull.base.ref == base and pull.head_repository == self.ref.full_name:
+                yield pull
+
     async def find_or_create_pull(self, head: str, base: str, title: str, body: str) -> PullRequest:
         """The pull request from our branch `head`: a draft, or an ordinary one if the repository's plan has no drafts.
 
