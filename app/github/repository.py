@@ -133,12 +133,12 @@ class Repository:
         jobs = [parsed(Job, item) async for item in listing]
         return tuple(job for job in jobs if job.conclusion in FAILING)
 
-    async def failing_checks(self, head_sha: str) -> tuple[CheckRun, ...]:
-        """Failed check runs of a commit by other CI services: neither GitHub Actions (see its runs) nor Selfheal."""
+    async def other_checks(self, head_sha: str) -> tuple[CheckRun, ...]:
+        """The check runs of a commit by other CI services: neither GitHub Actions (see its runs) nor Selfheal."""
         listing = self._channel.listing(f"{self._path}/commits/{head_sha}/check-runs", "check_runs", filter="latest")
         checks = [parsed(CheckRun, item) async for item in listing]
-        failing = (check for check in checks if check.conclusion in FAILING and not self._is_ours(check.app))
-        return tuple(check for check in failing if check.app is None or check.app.slug != ACTIONS)
+        others = (check for check in checks if not self._is_ours(check.app))
+        return tuple(check for check in others if check.app is None or check.app.slug != ACTIONS)
 
     async def statuses(self, head_sha: str) -> tuple[CommitStatus, ...] | None:
         """The newest commit status of each name; None if the installation does not grant to read them."""

@@ -219,12 +219,21 @@ class CheckRun(msgspec.Struct, frozen=True):
 
     id: int
     name: str
+    status: str | None = None
     conclusion: str | None = None
     external_id: str | None = None
     app: GitHubApp | None = None
     output: CheckOutput | None = None
     html_url: str | None = None
     details_url: str | None = None
+
+    @property
+    def is_pending(self) -> bool:
+        return self.status != "completed"
+
+    @property
+    def is_failing(self) -> bool:
+        return self.conclusion in FAILING
 
     @property
     def text(self) -> str:
@@ -245,6 +254,10 @@ class CommitStatus(msgspec.Struct, frozen=True, rename={"name": "context", "targ
     state: str  # "error", "failure", "pending", "success"
     description: str | None = None
     target: str | None = None  # URL for people
+
+    @property
+    def is_pending(self) -> bool:
+        return self.state == "pending"
 
     @property
     def is_failing(self) -> bool:

@@ -124,7 +124,8 @@ async def _is_green(attempt: Attempt, head: str, repository: Repository) -> bool
     passed: set[int | str] = {run.workflow_id for run in runs if run.conclusion == "success"}
     passed |= {status.name for status in statuses if status.state == "success"}
     is_red = any(run.is_pending or run.conclusion in FAILING for run in runs)
-    is_red = is_red or any(status.state != "success" for status in statuses) or bool(await repository.failing_checks(head))
+    is_red = is_red or any(status.state != "success" for status in statuses)
+    is_red = is_red or any(check.is_pending or check.is_failing for check in await repository.other_checks(head))
     return bool(passed) and not is_red and not failed - passed
 
 

@@ -33,6 +33,7 @@ from tests.standins.github.runs import Runs
 from tests.standins.github.serialise import Serialiser
 from tests.standins.github.server import PREFIX, Api, Enterprise, Judge
 from tests.standins.github.state import (
+    App,
     CheckRun,
     Comment,
     Installation,
@@ -330,6 +331,18 @@ class GitHub:
         """Another CI service reports a commit status: "pending", "success", "failure" or "error"."""
         creator = self.world.account(login)
         await self._checks.report_status(self.repository(repository), sha, context, state, description, target_url, creator)
+
+    def set_check(self, repository: str, sha: str, name: str, conclusion: str | None = None, **output: str) -> CheckRun:
+        """Another CI service, an App, reports a check run: one that still runs, or one that ended so."""
+        of = self.repository(repository)
+        run = next((run for run in self.check_runs(repository, by_app=False) if (run.name, run.head_sha) == (name, sha)), None)
+        if run is None:
+            app = App(self.world.next_id(), "other-ci", "Other CI", self.world.account("other"))
+            run = self._checks.open_run(of, self._checks.open_suite(of, app, sha, None), name)
+            run.status, run.output = "in_progress", dict(output)
+        if conclusion is not None:
+            self._checks.complete_run(of, run, conclusion, run.suite.app.owner)
+        return run
 
     def pull_requests(self, repository: str, state: str = "open") -> list[PullRequest]:
         return [pull for pull in self.repository(repository).pulls if state in ("all", pull.state)]
