@@ -106,7 +106,11 @@ async def has_moved(head: HeadCommit, repository: Repository) -> NoRepair | None
     if now == head.sha:
         return None
     if now is None:
-        return without_a_run(Outcome.SUPERSEDED, f"The branch {head.branch} was deleted.", "Nothing to do.")
+        return without_a_run(
+            Outcome.SUPERSEDED,
+            f"The branch {head.branch} was deleted or renamed.",
+            "Nothing to do: if it has another name now, its next failing run starts an attempt.",
+        )
     return without_a_run(
         Outcome.SUPERSEDED,
         f"The newest commit of {head.branch} is now `{now[:10]}`, not `{head.sha[:10]}`.",

@@ -294,6 +294,12 @@ def _ending_for(error: GitHubError, attempt: Attempt) -> NoRepair:
                 f"{attempt.repository.full_name} or the failing commit is gone, or the App can no longer see it.",
                 "If that is unexpected, check the App's installation and its permissions.",
             )
+        case Forbidden() if "has been suspended" in error.said:
+            return without_a_run(
+                Outcome.CANCELLED,
+                "The App is suspended on this account.",
+                "Unsuspend it in the account's settings, then comment `/heal`.",
+            )
         case Forbidden():
             return without_a_run(
                 Outcome.REFUSED,

@@ -342,7 +342,10 @@ class Repository:
             return parsed(Comment, answer)
 
         comment = await find_or_create(lambda: self._comment(number, marker), create, self._channel.retry_policy)
-        return await self._with_text(comment, text)
+        try:
+            return await self._with_text(comment, text)
+        except NotFound:  # somebody deleted it in this moment
+            return await create()
 
     async def edit_comment(self, number: int, marker: str, edit: Callable[[str], str]) -> None:
         """Edit the text of our comment with `marker`, if there is one."""
@@ -385,9 +388,12 @@ class Repository:
         run = await find_or_create(
             lambda: self.find_check(report.name, report.head_sha, report.external_id), create, self._channel.retry_policy
         )
-        if not created:
-            await self._write("PATCH", f"{self._path}/check-runs/{run.id}", update, repeatable=True)
-        return run
+        if created:
+            return run
+        try:
+            return parsed(CheckRun, await self._write("PATCH", f"{self._path}/check-runs/{run.id}", update, repeatable=True))
+        except NotFound:  # it was deleted in this moment
+            return await create()
 
     async def stop_automatic_suites(self) -> None:
         """Ask GitHub not to make a check suite of ours for every push: without a check run, it stays queued for ever.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tarfile
+import tracemalloc
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from time import monotonic
@@ -107,6 +108,23 @@ async def test_a_long_log_keeps_its_head_and_its_tail(standin: StandIn, reader: 
     assert "last-words" in log
     (omitted,) = re.findall(r"(\d+) bytes omitted", log)
     assert int(omitted) > 192_000
+
+
+@pytest.mark.parametrize("size", [pytest.param(1 << 30, marks=pytest.mark.long), 64 << 20])
+async def test_a_log_of_a_gigabyte_is_never_held_as_a_whole(standin: StandIn, reader: Repository, size: int) -> None:
+    sha = await standin.push(NAME, "main", {".github/workflows/ci.yml": WORKFLOW}, "Add CI")
+    await standin.settled()
+    [run] = await reader.failing_runs(sha)
+    [job] = await reader.failed_jobs(run)
+    standin.downloads.size = size
+    tracemalloc.start()
+    try:
+        log = await reader.job_log(job.id, limit=4 << 20)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert f"{size - (4 << 20)} bytes omitted" in log
+    assert most < 48 << 20
 
 
 async def test_the_archive_comes_from_the_other_host_without_our_token(standin: StandIn, reader: Repository) -> None:

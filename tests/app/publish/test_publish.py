@@ -324,6 +324,25 @@ async def test_an_explanation_ends_the_check_and_answers_only_who_asked(
     assert "Set a model" in comment.body
 
 
+@pytest.mark.parametrize("what", ["check-runs", "issues/comments"])
+async def test_what_somebody_deletes_right_before_it_is_renewed_is_made_anew(
+    standin: StandIn, repository: Repository, publication: Publication, what: str
+) -> None:
+    await publish.explanation(publication, no_repair(), repository)
+    shown, comments = standin.repository(NAME).check_runs, standin.repository(NAME).comments
+
+    def delete(_method: str, _path: str) -> None:
+        (shown if what == "check-runs" else comments).clear()
+        standin.faults.hooks.clear()
+
+    standin.faults.on("PATCH", f"/repos/{NAME}/{what}/*", delete, "before")
+    await publish.explanation(publication, no_repair(Outcome.FLAKY), repository)
+    [check] = standin.check_runs(NAME)
+    [comment] = standin.comments(NAME, publication.pull_number or 0)
+    assert check.output["title"] == OUTCOME_TEXTS[Outcome.FLAKY].sentence
+    assert "depends on chance" in comment.body
+
+
 async def test_nobody_is_bothered_who_did_not_ask(standin: StandIn, repository: Repository, publication: Publication) -> None:
     await publish.explanation(replace(publication, by_command=False), no_repair(), repository)
     await publish.explanation(replace(publication, pull_number=None), no_repair(), repository)

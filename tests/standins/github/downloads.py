@@ -34,6 +34,7 @@ class Downloads:
         self.links: dict[str, Link] = {}
         self.leaks: list[str] = []  # requests that brought an Authorization header
         self.served: list[str] = []
+        self.size: int | None = None  # bytes of every download from now on, instead of what is asked for
 
     def _link(self, path: str, archive: tuple[Repository, str] | None = None, text: bytes = b"") -> str:
         token = secrets.token_hex(16)
@@ -62,12 +63,20 @@ class Downloads:
         link = self.links.get(request.query_params.get("token", ""))
         if link is None or link.path != path or link.until < time.monotonic():
             return PlainTextResponse("AuthenticationFailed", 403)
+        if self.size is not None:
+            return StreamingResponse(_noise(self.size))
         if link.archive is None:
             return Response(link.text, media_type="text/plain; charset=utf-8")
         repository, sha = link.archive
         name = f"{repository.owner.login}-{repository.name}-{sha[:7]}"  # GitHub shortens it
         headers = {"content-disposition": f"attachment; filename={name}.tar.gz"}
         return StreamingResponse(_archive(repository, sha, name), media_type="application/x-gzip", headers=headers)
+
+
+async def _noise(size: int) -> AsyncIterator[bytes]:
+    chunk = secrets.token_bytes(1 << 20)
+    for start in range(0, size, len(chunk)):
+        yield chunk[: size - start]
 
 
 async def _archive(repository: Repository, sha: str, name: str) -> AsyncIterator[bytes]:

@@ -276,6 +276,24 @@ class GitHub:
         refs = await self.repository(repository).git.refs("refs/heads/")
         return {name.removeprefix("refs/heads/"): sha for name, sha in refs.items()}
 
+    async def rename_branch(self, repository: str, old: str, new: str) -> None:
+        """A person renames a branch: the bases of open pull requests follow, and those whose head it is are closed.
+
+        https://docs.github.com/repositories/configuring-branches-and-merges-in-your-repository/managing-branches-in-your-repository/renaming-a-branch
+        """
+        of = self.repository(repository)
+        sha = await of.git.ref(f"refs/heads/{old}")
+        assert sha is not None
+        await of.git.create_ref(f"refs/heads/{new}", sha)
+        await of.git.delete_ref(f"refs/heads/{old}")
+        if of.default_branch == old:
+            of.default_branch = new
+        for pull in self.pull_requests(repository):
+            if (pull.head_repository, pull.head_branch) == (of, old):
+                await self.close_pull(repository, pull.number)
+            elif pull.base_branch == old:
+                pull.base_branch = new
+
     async def file(self, repository: str, path: str, ref: str) -> bytes:
         """A file's content at a branch or commit. Raises `GitError`."""
         return await self.repository(repository).git.run("cat-file", "blob", f"{ref}:{path}")
