@@ -1,8 +1,8 @@
 """The files of a commit as CI had them: GitHub's archive, with what it leaves out.
 
-GitHub's archives obey `export-ignore` in `.gitattributes`, which often names the tests, and have empty folders for submodules.
-Both are read through the API and added. Submodules are added only if a workflow checks them out, because CI had none otherwise.
-What cannot be added is told in a note.
+GitHub's archives obey `export-ignore` in `.gitattributes`, which often names the tests, have empty folders for submodules, and
+pointers for files of Git LFS. All of this is fetched and added. Submodules and files of Git LFS are added only if a workflow
+checks them out, because CI had none otherwise (and LFS has a quota). What cannot be added is told in a note.
 
 https://docs.github.com/repositories/working-with-files/using-files/downloading-source-code-archives
 https://git-scm.com/docs/gitattributes#_creating_an_archive
@@ -19,7 +19,7 @@ import re
 import tarfile
 import tempfile
 import zlib
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import IO
@@ -33,9 +33,15 @@ from sandbox.host.archive import ArchiveLimits, Decompressor
 
 _IGNORED = re.compile(rb"(?m)^[^#\n]*\sexport-ignore\b")
 _CHECKS_OUT = re.compile(rb"(?m)^[ \t]*submodules:[ \t]*[\"']?(?:true|recursive)|\bgit[ \t]+submodule[ \t]+update\b")
+_PULLS = re.compile(rb"(?m)^[ \t]*lfs:[ \t]*[\"']?true|\bgit[ \t]+lfs[ \t]+(?:pull|fetch|checkout)\b")
+# Pointers with other keys have contents that a program of the repository's would have to change.
+# https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md#the-pointer
+_POINTER = re.compile(rb"version https://git-lfs\.github\.com/spec/v1\noid sha256:([0-9a-f]{64})\nsize (\d{1,12})\n")
+_POINTER_BYTES = 1024
 _FILES, _FILE, _ALL = 300, 5 * MIB, 64 * MIB  # most files that are fetched one by one; bytes of one, and of all
 _AT_ONCE = 8  # requests
 _SUBMODULES, _MODULE_BYTES = 20, 128 * MIB  # most submodules, and bytes of all their archives
+_LARGE, _LARGE_BYTES, _LARGE_SECONDS = 100, 256 * MIB, 300.0  # most objects of Git LFS; bytes of and seconds for all
 _BLOB, _SUBMODULE, _LINK, _EXECUTABLE = "blob", "commit", "120000", "100755"
 _LIMITS = ArchiveLimits()
 _BROKEN = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError)
@@ -61,18 +67,36 @@ class _Module:
     archive: IO[bytes]
 
 
+@dataclass(frozen=True, slots=True)
+class _Pointer:
+    """What stands for a file of Git LFS."""
+
+    oid: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Large:
+    """The contents of Git LFS objects, one after the other in a file, with where each of them starts."""
+
+    spool: IO[bytes]
+    starts: Mapping[_Pointer, int]
+
+
 async def files_of(sha: str, workflows: Iterable[bytes | None], repository: Repository) -> CommitFiles:
     """The files of a commit; `workflows` are the texts of those that failed. Raises `GitHubError`."""
     attributes = await repository.file(".gitattributes", sha) or b""
-    has_modules = any(_CHECKS_OUT.search(text) for text in workflows if text is not None)
+    texts = [text for text in workflows if text is not None]
+    has_modules, has_large = (any(pattern.search(text) for text in texts) for pattern in (_CHECKS_OUT, _PULLS))
     modules = await repository.file(".gitmodules", sha) if has_modules else None
-    if modules is None and not _IGNORED.search(attributes):
+    has_ignored = _IGNORED.search(attributes) is not None
+    if modules is None and not has_ignored and not has_large:
         return CommitFiles(repository.archive(sha))
-    tree = await repository.tree(sha)
+    tree = await repository.tree(sha) if has_ignored or modules is not None else ()
     if tree is None:
         return CommitFiles(repository.archive(sha), ("The commit has too many files to see what GitHub's archive leaves out.",))
     spool = await _spooled(repository.archive(sha))
-    there = await asyncio.to_thread(_names, spool)
+    there = await asyncio.to_thread(_listed, spool)
     if there is None:
         return CommitFiles(_read(spool))
     added, unread = await _left_out([entry for entry in tree if entry.type == _BLOB and entry.path not in there], repository)
@@ -88,7 +112,46 @@ async def files_of(sha: str, workflows: Iterable[bytes | None], repository: Repo
             found.append(_Module(entry.path, archive))
     if submodules[_SUBMODULES:]:
         notes.append(f"Only {_SUBMODULES} of {len(submodules)} submodules are here.")
-    return CommitFiles(_joined(spool, added, found), tuple(notes))
+    pointers = {**there, **{each.entry.path: _pointer(each.content) for each in added}} if has_large else {}
+    large = await _large({path: pointer for path, pointer in pointers.items() if pointer is not None}, repository, notes)
+    return CommitFiles(_joined(spool, added, found, large), tuple(notes))
+
+
+def _pointer(content: bytes) -> _Pointer | None:
+    found = _POINTER.fullmatch(content) if len(content) <= _POINTER_BYTES else None
+    return _Pointer(found[1].decode(), int(found[2])) if found is not None else None
+
+
+async def _large(pointers: Mapping[str, _Pointer], repository: Repository, notes: list[str]) -> _Large:
+    """The contents that the pointers stand for, by their paths; what is missing is added to the notes."""
+    wanted: dict[str, _Pointer] = {}
+    size = 0
+    for pointer in pointers.values():
+        if pointer.oid not in wanted and len(wanted) < _LARGE and size + pointer.size <= _LARGE_BYTES:
+            wanted[pointer.oid] = pointer
+            size += pointer.size
+    spool, starts, why = tempfile.TemporaryFile(), dict[_Pointer, int](), ""  # noqa: SIM115 - closed by whoever reads it
+    try:
+        async with asyncio.timeout(_LARGE_SECONDS):
+            links = await repository.large_files({oid: each.size for oid, each in wanted.items()}) if wanted else {}
+            for oid, link in links.items():
+                start = spool.seek(0, io.SEEK_END)
+                async for chunk in repository.large_file(oid, wanted[oid].size, link):
+                    await asyncio.to_thread(spool.write, chunk)
+                starts[wanted[oid]] = start
+    except (RateLimited, BadCredentials):
+        spool.close()
+        raise
+    except (GitHubError, TimeoutError) as error:  # the attempt can do without it
+        why = str(error).rstrip(".") or "the downloads took too long"
+    except BaseException:
+        spool.close()
+        raise
+    if missing := [path for path, pointer in pointers.items() if pointer not in starts]:
+        is_wanted = all(wanted.get(pointers[path].oid) == pointers[path] for path in missing)
+        why = why or ("GitHub does not have its content" if is_wanted else "they are too many or too large")
+        notes.append(f"Of Git LFS, only the pointer is here for {words.named(missing)}: {why}.")
+    return _Large(spool, starts)
 
 
 async def _left_out(entries: Sequence[TreeEntry], repository: Repository) -> tuple[list[_Added], list[str]]:
@@ -165,12 +228,18 @@ def _members(packed: IO[bytes]) -> Iterator[tuple[tarfile.TarFile, tarfile.TarIn
             tar.members = []  # otherwise tarfile would keep every header
 
 
-def _names(packed: IO[bytes]) -> frozenset[str] | None:
-    """The paths below the top folder; None if the archive cannot be read."""
+def _listed(packed: IO[bytes]) -> dict[str, _Pointer | None] | None:
+    """The paths below the top folder, with the pointers among them; None if the archive cannot be read."""
     try:
-        return frozenset(member.name.partition("/")[2] for _, member in _members(packed))
+        return {member.name.partition("/")[2]: _pointer(_small(tar, member)) for tar, member in _members(packed)}
     except (*_BROKEN, UnsafeArchive):
         return None
+
+
+def _small(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    """The content of a file that may be a pointer; b"" for any other entry."""
+    content = tar.extractfile(member) if member.isreg() and member.size <= _POINTER_BYTES else None
+    return content.read() if content is not None else b""
 
 
 async def _read(packed: IO[bytes]) -> AsyncIterator[bytes]:
@@ -180,14 +249,16 @@ async def _read(packed: IO[bytes]) -> AsyncIterator[bytes]:
             yield chunk
 
 
-async def _joined(packed: IO[bytes], added: Sequence[_Added], modules: Sequence[_Module]) -> AsyncIterator[bytes]:
+async def _joined(
+    packed: IO[bytes], added: Sequence[_Added], modules: Sequence[_Module], large: _Large
+) -> AsyncIterator[bytes]:
     """The archive with further files; as it is, if it cannot be read (the sandbox says why) or would become too large."""
     with ExitStack() as closing:
-        for spool in (packed, *(module.archive for module in modules)):
+        for spool in (packed, large.spool, *(module.archive for module in modules)):
             closing.enter_context(spool)
         joined = closing.enter_context(tempfile.TemporaryFile())
         try:
-            await asyncio.to_thread(_join, joined, packed, added, modules)
+            await asyncio.to_thread(_join, joined, packed, added, modules, large)
             source: IO[bytes] = joined if joined.tell() <= _LIMITS.packed else packed
         except (*_BROKEN, UnsafeArchive):
             source = packed
@@ -195,25 +266,36 @@ async def _joined(packed: IO[bytes], added: Sequence[_Added], modules: Sequence[
             yield chunk
 
 
-def _join(joined: IO[bytes], packed: IO[bytes], added: Sequence[_Added], modules: Sequence[_Module]) -> None:
+def _join(joined: IO[bytes], packed: IO[bytes], added: Sequence[_Added], modules: Sequence[_Module], large: _Large) -> None:
     top = ""
     # Fast rather than small: it only goes from this process to the sandbox.
     with tarfile.open(fileobj=joined, mode="w:gz", compresslevel=1) as target:
         for tar, member in _members(packed):
             top = top or member.name.partition("/")[0]
-            _copy(member, tar, target)
+            _copy(member, tar, large, target)
         for each in added:
-            target.addfile(*_file(f"{top}/{each.entry.path}", each))
+            _write(*_file(f"{top}/{each.entry.path}", each), large, target)
         for module in modules:
             for tar, member in _members(module.archive):
                 if inner := member.name.partition("/")[2]:
                     member.name = f"{top}/{module.path}/{inner}"
                     member.pax_headers = {}  # of the old path; the header has what counts
-                    _copy(member, tar, target)
+                    _copy(member, tar, large, target)
 
 
-def _copy(member: tarfile.TarInfo, source: tarfile.TarFile, target: tarfile.TarFile) -> None:
-    target.addfile(member, source.extractfile(member) if member.isreg() else None)
+def _copy(member: tarfile.TarInfo, source: tarfile.TarFile, large: _Large, target: tarfile.TarFile) -> None:
+    _write(member, source.extractfile(member) if member.isreg() else None, large, target)
+
+
+def _write(member: tarfile.TarInfo, content: IO[bytes] | None, large: _Large, target: tarfile.TarFile) -> None:
+    """Write an entry; for a pointer, with what it stands for."""
+    if content is not None and member.size <= _POINTER_BYTES:
+        small = content.read()  # an archive cannot be read twice
+        content, pointer = io.BytesIO(small), _pointer(small)
+        if pointer is not None and pointer in large.starts:
+            large.spool.seek(large.starts[pointer])
+            content, member.size = large.spool, pointer.size
+    target.addfile(member, content)
     target.members = []  # type: ignore[attr-defined]  # otherwise tarfile would keep every header
 
 

@@ -13,6 +13,7 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -32,6 +33,8 @@ from app.github.types import (
     Comparison,
     Encoded,
     Job,
+    LfsAnswer,
+    Link,
     Object,
     Permission,
     PullRequest,
@@ -195,6 +198,32 @@ class Repository:
         """Everything below the top folder at `ref`; None if that is more than GitHub lists (100,000 entries or 7 MB)."""
         answer = parsed(Tree, await self._channel.get(f"{self._path}/git/trees/{quote(ref, safe='')}", recursive="1"))
         return None if answer.truncated else answer.tree
+
+    async def large_files(self, sizes: Mapping[str, int]) -> dict[str, Link]:
+        """Where the content of at most 100 Git LFS objects is, without those that GitHub does not have; `sizes` by their ids.
+
+        https://github.com/git-lfs/git-lfs/blob/main/docs/api/batch.md
+        """
+        url = f"{self.web_url}/{quote(self.ref.full_name)}.git/info/lfs/objects/batch"
+        objects = [{"oid": oid, "size": size} for oid, size in sizes.items()]
+        asked = {"operation": "download", "transfers": ["basic"], "objects": objects}
+        answer = parsed(LfsAnswer, await self._channel.ask_git(url, asked, "application/vnd.git-lfs+json"))
+        links = {each.oid: each.actions.download for each in answer.objects if each.oid in sizes}
+        return {oid: link for oid, link in links.items() if link is not None}
+
+    async def large_file(self, oid: str, size: int, link: Link) -> AsyncIterator[bytes]:
+        """The content of a Git LFS object. Raises `Unavailable` at its end, or before, if it is another one."""
+        read, what = 0, f"the Git LFS object {oid[:10]}"
+        digest = sha256()
+        async with self._channel.download(what, link) as response:
+            async for chunk in response.aiter_raw():
+                read += len(chunk)
+                if read > size:
+                    break
+                digest.update(chunk)
+                yield chunk
+        if (read, digest.hexdigest()) != (size, oid):
+            raise Unavailable(f"{what} has another content than the commit says")
 
     def neighbour(self, full_name: str) -> tuple[Repository, ...]:
         """Another repository, with each token that may read it: this one, if it is public; its own, if the installation has it.

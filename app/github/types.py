@@ -273,6 +273,28 @@ class CommitStatus(msgspec.Struct, frozen=True, rename={"name": "context", "targ
         return self.target or ""
 
 
+class Link(msgspec.Struct, frozen=True):
+    """Where a download is; `header`: what has to be sent for it, by the server's own word."""
+
+    href: str
+    header: dict[str, str] = {}
+
+
+class LfsActions(msgspec.Struct, frozen=True):
+    download: Link | None = None
+
+
+class LfsObject(msgspec.Struct, frozen=True):
+    oid: str
+    actions: LfsActions = LfsActions()  # none, if the object does not exist or was removed
+
+
+class LfsAnswer(msgspec.Struct, frozen=True):
+    """https://github.com/git-lfs/git-lfs/blob/main/docs/api/batch.md#successful-responses"""
+
+    objects: tuple[LfsObject, ...]
+
+
 class Object(msgspec.Struct, frozen=True):
     """Something in git."""
 

@@ -1,4 +1,4 @@
-"""Short-lived links to archives and logs, which refuse a request that still carries a token."""
+"""Short-lived links to archives, logs and large files, which refuse a request that still carries a token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.standins.github.state import Repository
 from tests.standins.github.world import World
 
 LINK_LIFE = 60.0  # seconds
-DOWNLOADS = ("/_codeload/", "/_services/")  # where Enterprise Server has them, beside its API
+DOWNLOADS = ("/_codeload/", "/_services/", "/alambic/")  # where Enterprise Server has them, beside its API
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class Link:
     until: float
     archive: tuple[Repository, str] | None = None
     text: bytes = b""
+    authorization: str | None = None  # that the link demands: one of its own, no token of the API
 
 
 class Downloads:
@@ -36,9 +37,15 @@ class Downloads:
         self.served: list[str] = []
         self.size: int | None = None  # bytes of every download from now on, instead of what is asked for
 
-    def _link(self, path: str, archive: tuple[Repository, str] | None = None, text: bytes = b"") -> str:
+    def _link(
+        self,
+        path: str,
+        archive: tuple[Repository, str] | None = None,
+        text: bytes = b"",
+        authorization: str | None = None,
+    ) -> str:
         token = secrets.token_hex(16)
-        self.links[token] = Link(path, time.monotonic() + LINK_LIFE, archive, text)
+        self.links[token] = Link(path, time.monotonic() + LINK_LIFE, archive, text, authorization)
         return f"{self.world.downloads_url}{path}?token={token}"
 
     def tarball(self, repository: Repository, sha: str) -> str:
@@ -50,6 +57,11 @@ class Downloads:
             return self._link(f"/_services/pipelines/{name}/signedlogcontent", text=text)
         return self._link(f"/logs/{name}.txt", text=text)
 
+    def large(self, oid: str, content: bytes) -> tuple[str, dict[str, str]]:
+        """A link to an object of Git LFS, and the headers that it demands."""
+        authorization = f"RemoteAuth {secrets.token_hex(16)}"
+        return self._link(f"/alambic/media/{oid}", text=content, authorization=authorization), {"Authorization": authorization}
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await self._answer(Request(scope, receive))
         await response(scope, receive, send)
@@ -57,10 +69,10 @@ class Downloads:
     async def _answer(self, request: Request) -> Response:
         path = request.url.path
         self.served.append(f"{request.method} {path}")
-        if "authorization" in request.headers:
+        link = self.links.get(request.query_params.get("token", ""))
+        if request.headers.get("authorization") != (link.authorization if link is not None else None):
             self.leaks.append(path)
             return PlainTextResponse("Only one auth mechanism allowed", 400)
-        link = self.links.get(request.query_params.get("token", ""))
         if link is None or link.path != path or link.until < time.monotonic():
             return PlainTextResponse("AuthenticationFailed", 403)
         if self.size is not None:

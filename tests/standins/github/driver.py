@@ -13,6 +13,7 @@ async with GitHub() as github:
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import shutil
 import tempfile
 import warnings
@@ -105,7 +106,7 @@ class GitHub:
             repositories.commit_routes(show),
         ):
             table.table += part.table
-        self.api = Api(self.world, self.tokens, self.faults, table, judge)
+        self.api = Api(self.world, self.tokens, self.faults, self.downloads, table, judge)
         self.site = Enterprise(self.world, self.api, self.downloads) if enterprise else self.api
         self._open = contextlib.AsyncExitStack()
 
@@ -265,6 +266,12 @@ class GitHub:
         sha = await of.git.write_commit(tree, (parent,) if parent else (), message, who, who)
         await of.git.set_ref(f"refs/heads/{branch}", sha, old)
         return sha
+
+    def large(self, repository: str, content: bytes) -> str:
+        """The pointer for a content that is in Git LFS."""
+        oid = hashlib.sha256(content).hexdigest()
+        self.repository(repository).large[oid] = content
+        return f"version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {len(content)}\n"
 
     async def tag(self, repository: str, name: str, revision: str = "HEAD") -> None:
         """A lightweight tag."""
