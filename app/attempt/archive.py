@@ -21,7 +21,7 @@ import tempfile
 import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO
 
 from agent.contract import words
@@ -33,6 +33,11 @@ from sandbox.host.archive import ArchiveLimits, Decompressor
 
 _IGNORED = re.compile(rb"(?m)^[^#\n]*\sexport-ignore\b")
 _CHECKS_OUT = re.compile(rb"(?m)^[ \t]*submodules:[ \t]*[\"']?(?:true|recursive)|\bgit[ \t]+submodule[ \t]+update\b")
+_CHECKS_OUT_NESTED = re.compile(
+    rb"(?m)^[ \t]*submodules:[ \t]*[\"']?recursive|\bgit[ \t]+submodule[ \t]+update\b.*--recursive\b"
+)
+_ATTRIBUTES, _MODULES = ".gitattributes", ".gitmodules"
+_MOST_ATTRIBUTES = 20  # files of them that are read, those nearest to the top first
 _PULLS = re.compile(rb"(?m)^[ \t]*lfs:[ \t]*[\"']?true|\bgit[ \t]+lfs[ \t]+(?:pull|fetch|checkout)\b")
 # Pointers with other keys have contents that a program of the repository's would have to change.
 # https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md#the-pointer
@@ -85,14 +90,14 @@ class _Large:
 
 async def files_of(sha: str, workflows: Iterable[bytes | None], repository: Repository) -> CommitFiles:
     """The files of a commit; `workflows` are the texts of those that failed. Raises `GitHubError`."""
-    attributes = await repository.file(".gitattributes", sha) or b""
     texts = [text for text in workflows if text is not None]
-    has_modules, has_large = (any(pattern.search(text) for text in texts) for pattern in (_CHECKS_OUT, _PULLS))
-    modules = await repository.file(".gitmodules", sha) if has_modules else None
-    has_ignored = _IGNORED.search(attributes) is not None
+    patterns = (_CHECKS_OUT, _CHECKS_OUT_NESTED, _PULLS)
+    has_modules, has_nested, has_large = (any(pattern.search(text) for text in texts) for pattern in patterns)
+    tree = await repository.tree(sha)
+    modules = await repository.file(_MODULES, sha) if has_modules else None
+    has_ignored = await _has_ignored(tree, sha, repository)
     if modules is None and not has_ignored and not has_large:
         return CommitFiles(repository.archive(sha))
-    tree = await repository.tree(sha) if has_ignored or modules is not None else ()
     if tree is None:
         return CommitFiles(repository.archive(sha), ("The commit has too many files to see what GitHub's archive leaves out.",))
     spool = await _spooled(repository.archive(sha))
@@ -101,20 +106,25 @@ async def files_of(sha: str, workflows: Iterable[bytes | None], repository: Repo
         return CommitFiles(_read(spool))
     added, unread = await _left_out([entry for entry in tree if entry.type == _BLOB and entry.path not in there], repository)
     notes = [f"GitHub's archive leaves out {words.named(unread)}, as `.gitattributes` asks."] if unread else []
-    submodules = [entry for entry in tree if entry.type == _SUBMODULE] if modules is not None else []
-    found, size = list[_Module](), 0
-    for entry in submodules[:_SUBMODULES]:
-        archive = await _submodule(entry, modules or b"", repository, _MODULE_BYTES - size)
-        if isinstance(archive, str):
-            notes.append(archive)
-        else:
-            size += archive.tell()
-            found.append(_Module(entry.path, archive))
-    if submodules[_SUBMODULES:]:
-        notes.append(f"Only {_SUBMODULES} of {len(submodules)} submodules are here.")
+    submodules = _Submodules(repository, has_nested)
+    if modules is not None:
+        await submodules.take(tree, modules, repository.ref.full_name)
+        notes += submodules.notes
     pointers = {**there, **{each.entry.path: _pointer(each.content) for each in added}} if has_large else {}
     large = await _large({path: pointer for path, pointer in pointers.items() if pointer is not None}, repository, notes)
-    return CommitFiles(_joined(spool, added, found, large), tuple(notes))
+    return CommitFiles(_joined(spool, added, submodules.found, large), tuple(notes))
+
+
+async def _has_ignored(tree: Sequence[TreeEntry] | None, sha: str, repository: Repository) -> bool:
+    """Whether a `.gitattributes` in any folder lets archives leave something out; of a large tree, only the top one is read."""
+    if tree is None:
+        return _IGNORED.search(await repository.file(_ATTRIBUTES, sha) or b"") is not None
+    files = [entry for entry in tree if entry.type == _BLOB and entry.path.rpartition("/")[2] == _ATTRIBUTES]
+    files.sort(key=lambda entry: entry.path.count("/"))
+    for entry in files[:_MOST_ATTRIBUTES]:
+        if (entry.size or 0) <= _FILE and _IGNORED.search(await repository.blob(entry.sha)):
+            return True
+    return False
 
 
 def _pointer(content: bytes) -> _Pointer | None:
@@ -171,25 +181,60 @@ async def _left_out(entries: Sequence[TreeEntry], repository: Repository) -> tup
     return added, [entry.path for entry in entries if entry.path not in known]
 
 
-async def _submodule(entry: TreeEntry, modules: bytes, repository: Repository, limit: int) -> IO[bytes] | str:
-    """The archive of a submodule's commit, or a note."""
-    owner = _repository_of(entry.path, modules, repository)
-    why = "it is not on this GitHub" if owner is None else "this installation cannot read it"
-    for other in repository.neighbour(owner) if owner is not None else ():
+@dataclass(slots=True)
+class _Submodules:
+    """Collects the archives of submodules; `is_deep`: with the submodules of submodules."""
+
+    root: Repository
+    is_deep: bool
+    found: list[_Module] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    size: int = 0
+
+    async def take(self, tree: Sequence[TreeEntry], modules: bytes, parent: str, folder: str = "") -> None:
+        """`modules`: the text of `.gitmodules` beside the tree; `parent`: the full name of the repository that has both."""
+        for entry in tree:
+            if entry.type != _SUBMODULE:
+                continue
+            if len(self.found) + len(self.notes) >= _SUBMODULES:
+                self.notes.append(f"Only {len(self.found)} of the submodules are here, as there are too many.")
+                return
+            owner = _repository_of(entry.path, modules, self.root.web_url, parent)
+            await self._take_one(folder + entry.path, entry.sha, owner)
+
+    async def _take_one(self, path: str, sha: str, owner: str | None) -> None:
+        why = "it is not on this GitHub" if owner is None else "this installation cannot read it"
+        for other in self.root.neighbour(owner) if owner is not None else ():
+            try:
+                archive = await _spooled(other.archive(sha, _MODULE_BYTES - self.size))
+            except (RateLimited, BadCredentials):
+                raise
+            except (NotFound, Forbidden):
+                continue
+            except GitHubError as error:  # the attempt can do without it
+                why = str(error).rstrip(".")
+                break
+            self.size += archive.tell()
+            self.found.append(_Module(path, archive))
+            if self.is_deep:
+                await self._take_nested(path, sha, other)
+            return
+        self.notes.append(f"The submodule {words.code(path, 100)} is not here: {why}.")
+
+    async def _take_nested(self, path: str, sha: str, of: Repository) -> None:
         try:
-            return await _spooled(other.archive(entry.sha, limit))
+            modules = await of.file(_MODULES, sha)
+            tree = await of.tree(sha) if modules is not None else ()
         except (RateLimited, BadCredentials):
             raise
-        except (NotFound, Forbidden):
-            continue
-        except GitHubError as error:  # the attempt can do without it
-            why = str(error).rstrip(".")
-            break
-    return f"The submodule {words.code(entry.path, 100)} is not here: {why}."
+        except GitHubError as error:
+            self.notes.append(f"The submodules of {words.code(path, 100)} are not here: {str(error).rstrip('.')}.")
+            return
+        await self.take(tree or (), modules or b"", of.ref.full_name, f"{path}/")
 
 
-def _repository_of(path: str, modules: bytes, repository: Repository) -> str | None:
-    """ "octo/calc" for a submodule of this GitHub, from its URL in `.gitmodules`."""
+def _repository_of(path: str, modules: bytes, web_url: str, parent: str) -> str | None:
+    """ "octo/calc" for a submodule of this GitHub, from its URL in the `.gitmodules` of the repository `parent`."""
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     try:
         parser.read_string(re.sub(r"(?m)^\s+", "", modules.decode("utf-8", "replace")))
@@ -197,9 +242,9 @@ def _repository_of(path: str, modules: bytes, repository: Repository) -> str | N
         return None
     url = next((parser[name].get("url", "") for name in parser.sections() if parser[name].get("path", "") == path), "")
     if url.startswith(("./", "../")):
-        url = posixpath.normpath(posixpath.join(f"{repository.web_url}/{repository.ref.full_name}", url).replace("://", ":"))
+        url = posixpath.normpath(posixpath.join(f"{web_url}/{parent}", url).replace("://", ":"))
         url = url.replace(":", "://", 1)
-    host = re.escape(repository.web_url.partition("://")[2])
+    host = re.escape(web_url.partition("://")[2])
     where = rf"(?:https?://(?:[^@/]*@)?{host}/|(?:ssh://)?git@{host}[:/])"
     known = re.fullmatch(rf"{where}([\w.-]{{1,39}}/[\w.-]{{1,100}}?)(?:\.git)?/?", url, re.ASCII)
     return known[1] if known is not None and ".." not in known[1] else None

@@ -22,6 +22,7 @@ NAME = "acme/sample"
 PLAIN = b"steps:\n  - uses: actions/checkout@v4\n"
 WITH_LFS = PLAIN + b"    with:\n      lfs: true\n"
 WITH_SUBMODULES = PLAIN + b"    with:\n      submodules: recursive\n"
+ONE_LEVEL = PLAIN + b"    with:\n      submodules: true\n"
 TREE: dict[str, str | bytes | None] = {
     "calc.py": "A = 1\n",
     "tests/test_calc.py": "def test_it(): ...\n",
@@ -68,11 +69,26 @@ async def test_what_archives_leave_out_is_fetched(standin: StandIn) -> None:
     assert found.notes == ()
 
 
+async def test_attributes_of_a_folder_count_too(standin: StandIn) -> None:
+    """https://git-scm.com/docs/gitattributes: the file in the folder, and those above it."""
+    files = {
+        "calc.py": "A = 1\n",
+        "lib/.gitattributes": "spec/* export-ignore\n",
+        "lib/spec/test_it.py": "def test_it(): ...\n",
+    }
+    await standin.create_repository(NAME, files)
+    contents, found = await read(standin)
+    assert contents == files
+    assert found.notes == ()
+
+
 async def test_without_attributes_githubs_archive_is_passed_on_as_it_is(standin: StandIn) -> None:
     await standin.create_repository(NAME, {"calc.py": "A = 1\n", ".gitattributes": "# export-ignore\n*.py text\n"})
     contents, _ = await read(standin)
     assert sorted(contents) == [".gitattributes", "calc.py"]
-    assert not [request for request in standin.requests if "/git/trees" in request]
+    assert len([request for request in standin.requests if "/git/" in request and "/ref" not in request]) == 2, (
+        "tree and attributes"
+    )
 
 
 async def test_links_modes_and_large_files(standin: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,6 +109,23 @@ async def test_a_submodule_that_ci_checks_out_is_there(standin: StandIn, url: st
     assert found.notes == ()
     contents, _ = await read(standin, PLAIN)
     assert not [path for path in contents if path.startswith("vendor/")], "CI had none either"
+
+
+@pytest.mark.parametrize(("workflow", "is_deep"), [(WITH_SUBMODULES, True), (ONE_LEVEL, False)], ids=["recursive", "true"])
+async def test_submodules_of_submodules_are_there_if_ci_checks_them_out(
+    standin: StandIn, workflow: bytes, is_deep: bool
+) -> None:
+    await standin.create_repository("acme/core", {"core.py": "C = 3\n"}, private=True)
+    await with_submodule(standin, "../library.git", private=True)
+    inner = (await standin.branches("acme/core"))["main"]
+    modules = '[submodule "core"]\n\tpath = deep/core\n\turl = ../core.git\n'
+    await standin.push("acme/library", "main", {".gitmodules": modules})
+    amend(standin, "deep/core", "160000", inner, "acme/library")
+    amend(standin, "vendor/library", "160000", (await standin.branches("acme/library"))["main"])
+    contents, found = await read(standin, workflow)
+    assert contents["vendor/library/lib/core.py"] == "B = 2\n"
+    assert contents.get("vendor/library/deep/core/core.py") == ("C = 3\n" if is_deep else None)
+    assert found.notes == ()
 
 
 async def test_only_a_private_repository_has_private_submodules(standin: StandIn) -> None:
@@ -238,16 +271,16 @@ def blob(standin: StandIn, content: bytes) -> str:
     return git(standin, "hash-object", "-w", "--stdin", stdin=content)
 
 
-def amend(standin: StandIn, path: str, mode: str, sha: str) -> None:
+def amend(standin: StandIn, path: str, mode: str, sha: str, name: str = NAME) -> None:
     """A commit on `main` with one more entry, of a kind that files pushed by tests do not have."""
-    git(standin, "read-tree", "main")
-    git(standin, "update-index", "--add", "--cacheinfo", f"{mode},{sha},{path}")
-    commit = git(standin, "commit-tree", git(standin, "write-tree"), "-p", "main", "-m", "Add it")
-    git(standin, "update-ref", "refs/heads/main", commit)
+    git(standin, "read-tree", "main", name=name)
+    git(standin, "update-index", "--add", "--cacheinfo", f"{mode},{sha},{path}", name=name)
+    commit = git(standin, "commit-tree", git(standin, "write-tree", name=name), "-p", "main", "-m", "Add it", name=name)
+    git(standin, "update-ref", "refs/heads/main", commit, name=name)
 
 
-def git(standin: StandIn, *argv: str, stdin: bytes = b"") -> str:
-    folder = standin.repository(NAME).git.path
+def git(standin: StandIn, *argv: str, stdin: bytes = b"", name: str = NAME) -> str:
+    folder = standin.repository(name).git.path
     who = {f"GIT_{role}_{field}": "n" for role in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")}
     done = subprocess.run(["git", *argv], cwd=folder, env=ENVIRONMENT | who, input=stdin, capture_output=True, check=True)
     return done.stdout.decode().strip()
