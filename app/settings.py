@@ -191,7 +191,8 @@ class Settings(BaseSettings):
         ge=0,
         le=600,
         description="How long an attempt waits for other workflows of its commit that still run, in seconds, so that it "
-        "repairs all failures together. A workflow that fails later starts a further attempt.",
+        "repairs all failures together. A workflow that fails later starts a further attempt. Check runs and statuses of other "
+        "CI services are waited for only if no workflow failed.",
     )
     keep_days: float = Field(
         14.0,

@@ -125,7 +125,7 @@ async def test_a_workflow_that_is_still_running_is_waited_for(story: Story) -> N
     attempt = await story.ended("acme/two")
 
     steps = [stored.event.text for stored in await story.store.timeline(attempt.id) if isinstance(stored.event, StepStarted)]
-    assert "Waiting for 1 other workflow of this commit" in steps
+    assert "Waiting for 1 other check of this commit" in steps
     titles = {request.title for request in attempt.requests}
     assert titles == {"CI", "Slow"}, attempt.reason
 
