@@ -131,14 +131,14 @@ def repeated(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         after = block[index + 1] if index + 1 < len(block) else None
         if last.value is None or not source.has_own_line(last) or not isinstance(after, ast.Return) or after.value is None:
             return
-        text, shown = plain(source, last.value), short(source.segment(last))
+        text = plain(source, last.value)
         for default, test in (("False", text), ("True", f"not {text}")):
             if source.segment(after.value) == default:
                 answer = "True" if default == "False" else "False"
                 new = source.laid_out(last, "if {}:\n\treturn {}", test, answer)
-                yield source.replaced(last, new, 0.8, title=f"`{shown}` only ends the loop if `{short(test)}`")
+                yield source.replaced(last, new, 0.8, title=f"the loop goes on unless `{short(test)}`")
         new = source.laid_out(last, "if {}:\n\t{}", text, source.segment(last))
-        yield source.replaced(last, new, 0.5, title=f"`{shown}` only ends the loop if there is one")
+        yield source.replaced(last, new, 0.5, title=f"the loop goes on unless there is `{short(text)}`")
     elif isinstance(node, ast.If) and not node.orelse and not source.is_elif(node) and len(node.body) <= MOST_REPEATED:
         calls = [each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Call)]
         start, tested = source.span(node)[0], ast.unparse(node.test)
