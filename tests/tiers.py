@@ -88,7 +88,6 @@ IN_CI = (
     "story/test_bad_input.py",
     "story/test_demo.py::test_the_demo_opens_a_verified_pull_request",
     "story/test_enterprise.py",
-    "story/test_healing.py::test_a_push_that_breaks_a_green_branch_is_told_which_lines_broke_it[sqlite]",
     "story/test_healing.py::test_a_workflow_that_is_still_running_is_waited_for[sqlite]",
     "story/test_observed.py",
     "story/test_takeover.py::test_a_worker_killed_in_the_middle_of_a_search_is_replaced[postgresql]",
