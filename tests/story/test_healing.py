@@ -119,7 +119,8 @@ jobs:
 
 @pytest.mark.long
 async def test_a_workflow_that_is_still_running_is_waited_for(story: Story) -> None:
-    await story.repository("acme/two", {**CALCULATOR, ".github/workflows/slow.yml": SLOW})
+    files = {**CALCULATOR, ".github/workflows/slow.yml": SLOW, ".github/selfheal.yml": "rungs: []\n"}
+    await story.repository("acme/two", files)
     await story.push("acme/two", {"broken.txt": "yes\n", **BROKEN})
 
     attempt = await story.ended("acme/two")
