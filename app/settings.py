@@ -175,7 +175,7 @@ class Settings(BaseSettings):
         "long for a model on this machine (Ollama, or a loopback address) with fewer than eight cores.",
     )
     min_confidence: float = Field(
-        0.8,
+        0.85,
         ge=0,
         le=1,
         description="Confidence that a repair needs for a pull request. A less sure change is shown as a suspect, with a "

@@ -58,7 +58,7 @@ def test_a_change_of_other_lines_than_the_last_change_touched_is_less_sure_and_s
 
 
 def test_taking_back_a_change_is_told_and_counts_only_against_a_model() -> None:
-    clause = "it takes back 2 of the 4 added or removed lines of code"
+    clause = "it takes back 2 of the 4 lines of code that changed"
     by_model = Candidate("model:m", SMALL.edits, "by a model")
     for candidate, counts in ((SMALL, False), (by_model, True)):
         back = estimate(candidate, 0, (), NOTHING, reversal=clause)
