@@ -37,7 +37,6 @@ def test_each_sign_against_a_repair_makes_it_less_sure() -> None:
         "a doubt": value(challenged=Challenged(doubts=("it is odd",), kept=2)),
         "neighbours differ": value(challenged=Challenged(kept=2, neighbours=5, passing=3, undecided=3)),
         "rivals differ": value(challenged=Challenged(kept=2, unlike=3)),
-        "a model": value(Candidate("model:m", SMALL.edits, "by a model"), challenged=Challenged(kept=2)),
         "unlikely": value(Candidate("patterns", SMALL.edits, "unlikely", prior=0.1), challenged=Challenged(kept=2)),
         "long": value(
             Candidate("patterns", (FileChange("a.py", LONG, LONG.replace("1", "2")),), "long"), challenged=Challenged(kept=2)
