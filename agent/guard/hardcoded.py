@@ -7,12 +7,12 @@ chain of branches: there, another case can be the right fix.
 from __future__ import annotations
 
 import ast
-import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import TypeGuard
 
+from agent.contract.proposal import Edits
 from agent.guard import Finding
 from agent.guard.branches import Branch, answer_of, branches, is_literal, table
 from agent.guard.runner_access import last
@@ -21,6 +21,7 @@ from agent.source.outline import Function
 _ORDINARY = ("None", "0", "1", "-1", "0.0", "1.0", "''", "b''", "()", "[]", "{}", "set()", "True", "False", "' '")
 MOST, READ = 400, 200_000  # values that are looked for, characters of the tests in which
 SHOWN, NUMBERS = 3, 8  # new values of the tests, and new numbers at all, from which on they are asked about
+PACKED = 32  # bits of a number, characters of a text
 _DIGEST = re.compile(r"hash|crc32|adler32|md5|sha\d+|blake2\w|hexdigest|digest")
 
 
@@ -29,6 +30,30 @@ def hardcoded_findings(path: str, before: ast.Module, after: ast.Module, failing
     yield from _branches_for_the_test(path, before, after, failing)
     yield from _constant_functions(path, before, after, failing)
     yield from _constants_of_tests(path, before, after, failing)
+
+
+def adds_data(edits: Edits) -> bool:
+    """Whether a change adds literal values that may be answers, in code or in a file of another kind."""
+    for edit in edits:
+        if edit.after is None:
+            continue
+        if not edit.path.endswith(".py"):
+            return True
+        try:
+            had, new = ({ast.unparse(each) for each in _values(ast.parse(text or ""))} for text in (edit.before, edit.after))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return True
+        if new - had:
+            return True
+    return False
+
+
+def _values(tree: ast.Module) -> list[ast.Constant]:
+    """The specific values in code, without docstrings and the words of messages."""
+    # Between what an f-string inserts, words of the answer are ordinary.
+    words = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    words |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
+    return [node for node in ast.walk(tree) if _is_value(node) and id(node) not in words and _is_specific(node)]
 
 
 def _branches_for_the_test(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
@@ -170,11 +195,7 @@ def _constant_functions(path: str, before: ast.Module, after: ast.Module, failin
 def _constants_of_tests(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
     """Several new values that the failing tests have too, in whatever form: rows, coefficients, parsed texts."""
     had = {ast.unparse(node) for node in ast.walk(before) if isinstance(node, ast.Constant)}
-    # Between what an f-string inserts, words of the answer are ordinary.
-    between = {id(part) for node in ast.walk(after) if isinstance(node, ast.JoinedStr) for part in node.values}
-    between |= {id(node.value) for node in ast.walk(after) if isinstance(node, ast.Expr)}  # docstrings
-    values = itertools.islice((node for node in ast.walk(after) if _is_value(node) and id(node) not in between), MOST)
-    new = {text: node for node in values if (text := ast.unparse(node)) not in had and _is_specific(node)}
+    new = {text: node for node in _values(after)[:MOST] if (text := ast.unparse(node)) not in had}
     failing, stated = failing[:READ], _stated(before)
     seen = [text for text, node in new.items() if not _is_stated(node, stated) and _is_shown(node, failing)]
     numbers = [text for text, node in new.items() if isinstance(node.value, int | float)]
@@ -185,6 +206,10 @@ def _constants_of_tests(path: str, before: ast.Module, after: ast.Module, failin
         )
     elif len(numbers) >= NUMBERS:
         yield "special-case", f"it adds {len(numbers)} numbers to {path}"
+    else:
+        packed = next((text for text, node in new.items() if _is_packed(node.value) and not _is_stated(node, stated)), "")
+        if packed:
+            yield "special-case", f"it adds a value to {path} that may hold many answers: `{packed[:40]}`"
 
 
 def _is_value(node: ast.AST) -> TypeGuard[ast.Constant]:
@@ -193,6 +218,20 @@ def _is_value(node: ast.AST) -> TypeGuard[ast.Constant]:
         and isinstance(node.value, str | int | float | bytes)
         and not isinstance(node.value, bool)
     )
+
+
+def _is_packed(value: object) -> bool:
+    """Whether a value can hold many others: a number with many digits of its own, or a long text of numbers or of no words."""
+    if isinstance(value, int):
+        ones = bin(abs(value)).count("1")
+        return value.bit_length() > PACKED and len(str(abs(value)).rstrip("0")) > 9 and 4 < ones < value.bit_length() - 4
+    if isinstance(value, str):
+        parts = re.findall(r"[^\s,;:|/]+", value)
+        return sum(bool(re.search(r"\d", part)) and "%" not in part and "\\" not in part for part in parts) >= NUMBERS or any(
+            len(re.findall(r"[a-z0-9+]", part, re.I)) > PACKED and re.search(r"\d", part) and re.search(r"[a-z]", part, re.I)
+            and not re.search(r"[\\()\[\]{}]", part) for part in parts
+        )  # fmt: skip
+    return isinstance(value, bytes) and len(value) > PACKED
 
 
 def _is_shown(node: ast.Constant, failing: str) -> bool:

@@ -122,9 +122,13 @@ def typing_findings(path: str, before: ast.Module, after: ast.Module, had_names:
         yield "types", f"{path} would lose type annotations"
     if _idle_definitions(after) > _idle_definitions(before):
         yield "types", f"{path} would define a name without a meaning, such as `name = None`"
-    used = {node.id for node in ast.walk(before) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    used = _read(before)
     for name in sorted((_assigned(after) - _assigned(before)) & used):
         yield "types", f"{path} would define `{name}`, which it used before without a definition"
+    had = dict(functions(before))
+    for name, node in functions(after):
+        if name in had and (unused := sorted(_unused(had[name]) - _unused(node))) and _forgets(had[name], node, unused):
+            yield "types", f"`{unused[0]}` in {path} was not used, and what it was for would still be missing"
 
 
 def file_findings(edit: FileChange, tests: str, code: str) -> Iterator[Finding]:
@@ -192,7 +196,7 @@ def _used(tree: ast.Module, names: Names) -> Iterator[str]:
                 yield f"….{node.attr}"
 
 
-def _assignments(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+def _assignments(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     """The names that are assigned, with their values."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
@@ -366,6 +370,10 @@ def _less(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]
             yield "less", f"`{name}` in {path} would always return the same"
         if _raises(node) < _raises(had[name]):
             yield "less", f"`{name}` in {path} would no longer raise in a case in which it did"
+        if _looks(node) < _looks(had[name]):
+            yield "less", f"`{name}` in {path} would no longer look through the whole value before it refuses one"
+        for target in sorted(_emptied(node) - _emptied(had[name])):
+            yield "less", f"`{name}` in {path} would forget all of `{target}`, which it also adds to"
     gone, new = sorted(set(had) - set(has)), set(has) - set(had)
     if gone and not new and all(name.rpartition(".")[2].startswith("_") for name in gone):
         yield "less", f"`{gone[0]}` in {path} would be gone, and nothing takes its place"
@@ -386,6 +394,50 @@ def _raises(node: Function) -> int:
     return sum(isinstance(inner, ast.Raise | ast.Assert) for inner in ast.walk(node))
 
 
+def _looks(node: Function) -> int:
+    """How often it refuses a value (raises, or returns a false one) by what is anywhere in it."""
+    found = 0
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.If) and any(_refuses(each) for each in (*inner.body[-1:], *inner.orelse[-1:])):
+            found += sum(map(_is_look, ast.walk(inner.test)))
+    return found
+
+
+def _refuses(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Raise) or (
+        isinstance(node, ast.Return) and isinstance(node.value, ast.Constant) and not node.value.value
+    )
+
+
+def _is_look(node: ast.AST) -> bool:
+    match node:
+        case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[right]):
+            return not is_literal(right)
+        case ast.Call(func=func):
+            return last(func) in ("any", "all", "search", "find", "count", "fullmatch", "isdisjoint", "is_relative_to")
+    return False
+
+
+def _emptied(node: Function) -> set[str]:
+    """Attributes that it empties at once, and adds to."""
+    added, emptied = set[str](), set[str]()
+    for inner in ast.walk(node):
+        match inner:
+            case ast.Call(func=ast.Attribute(value=ast.Attribute() as value, attr="append" | "add" | "appendleft" | "extend")):
+                added.add(ast.unparse(value))
+            case ast.Assign(targets=[ast.Subscript(value=ast.Attribute() as value)]):
+                added.add(ast.unparse(value))
+            case ast.Call(func=ast.Attribute(value=ast.Attribute() as value, attr="clear"), args=[]):
+                emptied.add(ast.unparse(value))
+            case ast.Assign(targets=[ast.Attribute() as target], value=ast.List(elts=[]) | ast.Dict(keys=[])):
+                emptied.add(ast.unparse(target))
+            case ast.Assign(targets=[ast.Attribute() as target], value=ast.Call(args=[])):
+                emptied.add(ast.unparse(target))
+            case ast.Delete(targets=[ast.Subscript(value=ast.Attribute() as value, slice=ast.Slice(lower=None, upper=None))]):
+                emptied.add(ast.unparse(value))
+    return added & emptied
+
+
 def _containers(tree: ast.Module | ast.ClassDef) -> Iterator[tuple[str, int]]:
     """The literal containers of a module and its classes, such as registries, with the number of their entries."""
     for node in tree.body:
@@ -399,6 +451,38 @@ def _containers(tree: ast.Module | ast.ClassDef) -> Iterator[tuple[str, int]]:
                     yield ast.unparse(target), len(value.keys)
                 elif isinstance(value, ast.List | ast.Tuple | ast.Set):
                     yield ast.unparse(target), len(value.elts)
+
+
+def _unused(node: Function) -> set[str]:
+    """Local names that get the result of a call and are never read; not those that say so themselves (`_name`)."""
+    calling = {name for name, value in _assignments(node) if any(_is_own_call(inner) for inner in ast.walk(value))}
+    return {name for name in calling if not name.startswith("_")} - _read(node)
+
+
+def _forgets(before: Function, after: Function, unused: Iterable[str]) -> bool:
+    """Whether nothing reads the results of the calls that gave these names their values now either."""
+    calls = {ast.dump(inner) for name, value in _assignments(before) if name in unused for inner in ast.walk(value)
+             if _is_own_call(inner)}  # fmt: skip
+    read, idle = _read(after), set[int]()
+    for node in ast.walk(after):
+        is_idle = isinstance(node, ast.Expr | ast.Delete) or (
+            isinstance(node, ast.Assign)
+            and all(isinstance(each, ast.Name) and (each.id not in read or each.id == "_") for each in node.targets)
+        )
+        idle |= {id(inner) for inner in ast.walk(node)} if is_idle and not isinstance(node, Function) else set()
+    living = [node for node in ast.walk(after) if id(node) not in idle]
+    loads = {node.id for node in living if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    renamed = {name for name, value in _assignments(after) if any(ast.dump(inner) in calls for inner in ast.walk(value))}
+    return not (renamed & loads) and not any(ast.dump(node) in calls for node in living)
+
+
+def _is_own_call(node: ast.AST) -> bool:
+    """A call of something that is not built in: it may do or check what must not be forgotten."""
+    return isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and hasattr(builtins, node.func.id))
+
+
+def _read(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
 
 
 def _annotations(tree: ast.Module) -> int:
