@@ -97,7 +97,9 @@ async def test_after_a_first_failed_change_no_diagnosis_is_asked_for(tmp_path: P
         result = await bench.heal_by_model()
     assert isinstance(result, Repair), result
     first, second = [asked.prompt for asked in bench.server.asked if "You review" not in asked.prompt]
-    assert "calc.py\n-    return a - b\n+    return a * b\n=> " in second.partition("# The last changes that were not accepted")[2]
+    assert (
+        "calc.py\n-    return a - b\n+    return a * b\n=> " in second.partition("# The last changes that were not accepted")[2]
+    )
     assert "assert 6 == 5" in second
     assert "The last changes that were not accepted" not in first
 
