@@ -66,21 +66,23 @@ def oracle_of(checks: tuple[Check, ...], rounds: Sequence[Round]) -> Oracle:
 
     If at least two runs of a check finished, the others do not count: they say nothing of the tests that they did not reach.
     """
-    told = [_telling([runs[at] for runs in rounds]) for at in range(len(checks))]
-    turn = {check.name: frozenset.intersection(*(run.red for run in runs)) for check, runs in zip(checks, told, strict=True)}
-    stay = {check.name: frozenset.intersection(*(run.green for run in runs)) for check, runs in zip(checks, told, strict=True)}
+    told = {check.name: _telling(runs) for check, runs in zip(checks, zip(*rounds, strict=True), strict=True)}
+    turn = {name: frozenset.intersection(*(run.red for run in runs)) for name, runs in told.items()}
+    stay = {name: frozenset.intersection(*(run.green for run in runs)) for name, runs in told.items()}
     return Oracle(checks, turn, stay)
 
 
-def _telling(runs: list[CheckRun]) -> list[CheckRun]:
-    finished = [run for run in runs if run.ending == "finished"]
+def _telling(runs: tuple[CheckRun, ...]) -> tuple[CheckRun, ...]:
+    finished = tuple(run for run in runs if run.ending == "finished")
     return finished if len(finished) > 1 else runs
 
 
 def base_of(rounds: Sequence[Round]) -> Round:
     """The first round that counts, with the effects of the steps before its checks in any, because the rounds may differ."""
-    columns = [list(runs) for runs in zip(*rounds, strict=True)]
-    return tuple(replace(_telling(runs)[0], prepared=frozenset().union(*(run.prepared for run in runs))) for runs in columns)
+    return tuple(
+        replace(_telling(runs)[0], prepared=frozenset().union(*(run.prepared for run in runs)))
+        for runs in zip(*rounds, strict=True)
+    )
 
 
 def flaky_ids(rounds: Sequence[Round]) -> dict[VerdictId, int]:

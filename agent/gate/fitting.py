@@ -25,7 +25,7 @@ FEWEST = 20  # observations of a kind of rung; with fewer, its estimate stays
 FEWEST_VERY_SURE, RIGHT_VERY_SURE = 60, 0.95
 THRESHOLDS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9)
 ESTIMATED = "an estimate: no data"
-OF_A_MODEL = "an estimate, after 12 repairs of real bugs by language models: 11 right, one partly"
+ESTIMATED_OF_MODELS = "an estimate, after 12 repairs of real bugs by language models: 11 right, one partly"
 
 _TRUST_START, _TRUST_WEIGHTS = 0.25, 2.0  # precisions of the priors around the estimates
 _STEPS = 50
@@ -38,7 +38,7 @@ _ESTIMATES = {"patterns": (2.2, {"doubts": -1.2}), "history": (2.55, {"doubts": 
 
 ESTIMATES: Mapping[str, Coefficients] = MappingProxyType(
     {
-        kind: Coefficients(OF_A_MODEL if kind == "model" else ESTIMATED, "", start, {**_WEIGHTS, **own})
+        kind: Coefficients(ESTIMATED_OF_MODELS if kind == "model" else ESTIMATED, "", start, {**_WEIGHTS, **own})
         for kind, (start, own) in _ESTIMATES.items()
     }
 )

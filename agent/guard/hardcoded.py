@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from agent.contract.proposal import Edits
 from agent.guard import Finding
 from agent.guard.branches import Branch, answer_of, branches, is_literal, table
 from agent.guard.runner_access import last
@@ -30,22 +29,6 @@ def hardcoded_findings(path: str, before: ast.Module, after: ast.Module, failing
     yield from _branches_for_the_test(path, before, after, failing)
     yield from _constant_functions(path, before, after, failing)
     yield from _constants_of_tests(path, before, after, failing)
-
-
-def adds_data(edits: Edits) -> bool:
-    """Whether a change adds literal values that may be answers, in code or in a file of another kind."""
-    for edit in edits:
-        if edit.after is None:
-            continue
-        if not edit.path.endswith(".py"):
-            return True
-        try:
-            had, new = ({ast.unparse(each) for each in _values(ast.parse(text or ""))} for text in (edit.before, edit.after))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return True
-        if new - had:
-            return True
-    return False
 
 
 def _values(tree: ast.Module) -> list[ast.Constant]:

@@ -11,6 +11,7 @@ from agent.proposers.patterns.source import (
     FunctionNode,
     Rewrite,
     Source,
+    arguments,
     called_name,
     first_statement,
     likeness,
@@ -188,9 +189,8 @@ def returned(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 def _of_the_result(source: Source, node: FunctionNode) -> list[str]:
     """Parameters that are annotated like the result."""
-    arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
     wanted = source.segment(node.returns) if node.returns is not None else None
-    return [each.arg for each in arguments if each.annotation is not None and source.segment(each.annotation) == wanted]
+    return [each.arg for each in arguments(node) if each.annotation is not None and source.segment(each.annotation) == wanted]
 
 
 def _bound_last(node: FunctionNode) -> list[str]:

@@ -227,8 +227,13 @@ def names_in(tree: ast.AST) -> list[str]:
 
 def parameters(function: FunctionNode | ast.Lambda) -> list[str]:
     """Those with a name of their own that a caller gives, in order, without `self`, `cls` and `_`."""
+    return [each.arg for each in arguments(function) if each.arg not in ("self", "cls", "_")]
+
+
+def arguments(function: FunctionNode | ast.Lambda) -> list[ast.arg]:
+    """In order, without `*` and `**`."""
     given = function.args
-    return [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs) if each.arg not in ("self", "cls", "_")]
+    return [*given.posonlyargs, *given.args, *given.kwonlyargs]
 
 
 def unread(source: Source, function: FunctionNode | ast.Lambda) -> list[str]:
