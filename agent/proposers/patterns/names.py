@@ -36,7 +36,7 @@ def variables(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     called = isinstance(parent := source.parents[node], ast.Call) and node is parent.func
     names = [n for n in scope(source, node) if n != node.id] if not called else _functions(source, node.id)
     own, is_read = kinds.get(node.id), isinstance(node.ctx, ast.Load)
-    waiting = set(source.once(unread, function)).intersection(assigned(function)) if is_read else set[str]()
+    waiting = source.once(_never_read, function) if is_read else frozenset[str]()
     names.sort(key=lambda n: (n not in waiting, kinds.get(n) != own if own else False, -likeness(n, node.id)))
     base = 0.7 if is_read else 0.45
     for rank, name in enumerate(names[:MAX_NAMES]):
@@ -203,6 +203,11 @@ def forgotten(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         for part in _parts(source, holder, name):
             for rank, form in enumerate(together):
                 yield source.replaced(node, form.format(before, part), 0.55 - 0.03 * rank, compound=True)
+
+
+def _never_read(source: Source, function: FunctionNode) -> frozenset[str]:
+    """Variables that are assigned for nothing: where another name is read, they were perhaps meant."""
+    return frozenset(source.once(unread, function)) & assigned(function)
 
 
 def _parts(source: Source, holder: FunctionNode | ast.Lambda, name: str) -> list[str]:
