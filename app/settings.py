@@ -175,7 +175,7 @@ class Settings(BaseSettings):
         "long for a model on this machine (Ollama, or a loopback address) with fewer than eight cores.",
     )
     min_confidence: float = Field(
-        0.8,
+        0.85,
         ge=0,
         le=1,
         description="Confidence that a repair needs for a pull request. A less sure change is shown as a suspect, with a "
@@ -191,7 +191,8 @@ class Settings(BaseSettings):
         ge=0,
         le=600,
         description="How long an attempt waits for other workflows of its commit that still run, in seconds, so that it "
-        "repairs all failures together. A workflow that fails later starts a further attempt.",
+        "repairs all failures together. A workflow that fails later starts a further attempt. Check runs and statuses of other "
+        "CI services are waited for only if no workflow failed.",
     )
     keep_days: float = Field(
         14.0,

@@ -62,23 +62,42 @@ def merge(runs: Sequence[CheckRun]) -> CheckRun:
 
 
 def oracle_of(checks: tuple[Check, ...], rounds: Sequence[Round]) -> Oracle:
-    """What the base rounds agree on: for each check, the ids that failed in every round, and those that always passed."""
-    turn = {check.name: frozenset.intersection(*(runs[at].red for runs in rounds)) for at, check in enumerate(checks)}
-    stay = {check.name: frozenset.intersection(*(runs[at].green for runs in rounds)) for at, check in enumerate(checks)}
+    """What the base rounds agree on: for each check, the ids that failed in every round, and those that always passed.
+
+    If at least two runs of a check finished, the others do not count: they say nothing of the tests that they did not reach.
+    """
+    told = {check.name: _telling(runs) for check, runs in zip(checks, zip(*rounds, strict=True), strict=True)}
+    turn = {name: frozenset.intersection(*(run.red for run in runs)) for name, runs in told.items()}
+    stay = {name: frozenset.intersection(*(run.green for run in runs)) for name, runs in told.items()}
     return Oracle(checks, turn, stay)
 
 
+def _telling(runs: tuple[CheckRun, ...]) -> tuple[CheckRun, ...]:
+    finished = tuple(run for run in runs if run.ending == "finished")
+    return finished if len(finished) > 1 else runs
+
+
 def base_of(rounds: Sequence[Round]) -> Round:
-    """The first round, with the effects of the steps before its checks in any round, because the rounds may differ."""
+    """The first round that counts, with the effects of the steps before its checks in any, because the rounds may differ."""
     return tuple(
-        replace(run, prepared=frozenset().union(*(runs[at].prepared for runs in rounds))) for at, run in enumerate(rounds[0])
+        replace(_telling(runs)[0], prepared=frozenset().union(*(run.prepared for run in runs)))
+        for runs in zip(*rounds, strict=True)
     )
 
 
 def flaky_ids(rounds: Sequence[Round]) -> dict[VerdictId, int]:
-    """Ids that failed in some rounds but not in all, with the number of rounds in which they failed."""
-    reds: Counter[VerdictId] = Counter(id_ for runs in rounds for run in runs for id_ in run.red)
-    return {id_: count for id_, count in reds.items() if count < len(rounds)}
+    """Ids that failed in some rounds but not in all, with the number of rounds in which they failed.
+
+    A run that did not finish says nothing of a test that it did not reach.
+    """
+    found: Counter[VerdictId] = Counter()
+    for runs in zip(*rounds, strict=True):
+        for id_ in frozenset().union(*(run.red for run in runs)):
+            reached = [run for run in runs if run.ending == "finished" or id_ in run.verdicts]
+            red = sum(id_ in run.red for run in reached)
+            if red < len(reached):
+                found[id_] += red
+    return dict(found)
 
 
 def differ(one: Round, other: Round) -> bool:

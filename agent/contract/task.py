@@ -28,7 +28,7 @@ class Policy:
     rungs: tuple[str, ...] = ("tools", "history", "patterns", "model")
     autonomy: Autonomy = "full"
     refuses: tuple[str, ...] = ()  # rules of the guard that refuse a change, instead of asking people about it
-    min_confidence: float = 0.8  # 0..1; a verified change below it is shown as a suspect, not published
+    min_confidence: float = 0.85  # 0..1; a verified change below it is shown as a suspect, not published
     min_model_confidence: float | None = None  # the same for a model's change; None: `min_confidence`
     head_start: float = 5.0  # seconds of search before a model is asked beside it; 0 asks at once
     critic: bool = True  # a model reviews what is proven

@@ -26,7 +26,7 @@ def undoing(candidate: Candidate, regression: Regression, culprit: Culprit | Non
         return f"it removes {words.named(names)}, which the change {regression.since} added"
     lines, of = taken_back(candidate.edits, regression.reversal)
     if of and lines >= (of if _is_a_slip(candidate, regression, culprit) else MOST * of):
-        return f"it takes back {lines} of the {words.counted(of, 'added or removed line')} of code {regression.since}"
+        return _taken_back(lines, of, regression.since)
     if is_model(candidate.rung) or candidate.rung == "tools":
         return ""
     if not regression.tests:
@@ -68,10 +68,12 @@ def _is_a_slip(candidate: Candidate, regression: Regression, culprit: Culprit | 
 
 def doubt(candidate: Candidate, regression: Regression) -> str:
     """A clause if the patch takes back part of the change; "" if it does not."""
-    lines, of = taken_back(candidate.edits, regression.reversal)
-    return (
-        f"it takes back {lines} of the {words.counted(of, 'added or removed line')} of code {regression.since}" if lines else ""
-    )
+    return _taken_back(*taken_back(candidate.edits, regression.reversal), regression.since)
+
+
+def _taken_back(lines: int, of: int, since: str) -> str:
+    share = "every line" if lines == of else f"{lines} of the {of} lines"
+    return f"it takes back {share} of code that changed {since}" if lines else ""
 
 
 def elsewhere(candidate: Candidate, regression: Regression) -> str:

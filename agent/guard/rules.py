@@ -6,6 +6,7 @@ several tools share, by key. `verify` covers everything that only a run can show
 
 from __future__ import annotations
 
+import ast
 import configparser
 import fnmatch
 import json
@@ -33,6 +34,7 @@ from agent.guard.requirements import new_names, requirement_findings
 from agent.guard.reversals import REVERSAL
 from agent.source.ini import read_ini
 from agent.source.languages import LANGUAGES
+from agent.source.outline import parse
 from agent.source.protected import BUILD_SETTINGS, CI_FILES, INSTRUCTIONS, LINT_SETTINGS, LOCKS, START_UP, TEST_SETTINGS
 from agent.source.test_files import is_snapshot, is_test
 
@@ -83,6 +85,7 @@ _SECRET = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_\w{30,}|\bAKIA[0-9A-Z]{16}\b"
     r"|\bsk-[A-Za-z0-9_-]{20,}|\bxox[abprs]-[\w-]{10,}|\bAIza[\w-]{35}\b"
 )
+_WORD = re.compile(r"\w+|[^\w\s]")
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069\u200b-\u200f\u2060\ufeff]")
 
 
@@ -141,7 +144,21 @@ def _code_findings(edits: Edits, oracle: Oracle, failing: str, *, asked: bool = 
 def doubts(candidate: Candidate, oracle: Oracle) -> tuple[str, ...]:
     """Reasons to doubt a repair that breaks no rule, one clause each."""
     weak = ["the check reports only an exit code"] if reports_only_an_exit_code(oracle) else []
+    if candidate.rung == "patterns" and all(map(_takes_a_call_away, candidate.edits)):
+        weak.append("it only takes a call away, and people forget code more often than they write too much")
     return (*weak, *(f"it adds `{name}` as a new dependency" for name in new_names(candidate.edits)))
+
+
+def _takes_a_call_away(edit: FileChange) -> bool:
+    """Whether a Python file loses a call, and gains nothing."""
+    trees = [parse(text) if edit.path.endswith(".py") and text is not None else None for text in (edit.before, edit.after)]
+    if None in trees:
+        return False
+    before, after = ([*_WORD.findall(text or "")] for text in (edit.before, edit.after))
+    rest = iter(before)
+    is_less = all(any(word == other for other in rest) for word in after if word != "pass")
+    calls, left = (sum(isinstance(node, ast.Call) for node in ast.walk(tree)) for tree in trees if tree is not None)
+    return is_less and left < calls
 
 
 def _path_refusal(edit: FileChange, candidate: Candidate, policy: Policy) -> Refusal | None:

@@ -32,6 +32,7 @@ from .trial.near import near_calls
 
 TESTS = 30  # tests that are run to record their calls
 VARIATIONS = 60
+OUTSIDE = 15.0  # seconds of a process outside of the test runner: on a busy machine its start alone takes several
 _RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # they return to their caller in between
 _GONE = ["gone", "", None, False, False, False]
 NEAR = 0.25  # most seconds for the near calls of a variant
@@ -86,8 +87,8 @@ def _elsewhere(
     kept = [(at, text) for at, text in chosen if text is not None and all(at < len(each) for each in here)][: elsewhere.MOST]
     functions = [(path, name) for path, name, _ in request["functions"]]
     there = []
-    for texts in request["variants"][:2] if kept else ():
-        seconds = min(2.0, until - time.monotonic())
+    for left, texts in zip((2, 1), request["variants"] if kept else ()):  # noqa: B905 - the base and the first change
+        seconds = min(OUTSIDE, (until - time.monotonic()) / left)
         there.append(elsewhere.answers(root, texts, functions, [text for _, text in kept], seconds))
     for (at, _), *found in zip(kept, *there):  # noqa: B905 - a process that failed has no answers
         ours = [each[at][:2] for each in here]

@@ -15,6 +15,8 @@ import socket
 import sys
 import threading
 import time
+from functools import partial
+from queue import SimpleQueue
 from socket import socket as Socket
 from subprocess import Popen
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,8 @@ from .text import RUNNING, clean
 from .wire import channel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .supervise.decisive_files import DecisiveFiles
     from .supervise.services import Services
 
@@ -115,8 +119,8 @@ class Supervisor:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(os.path.join(folder, channel.SOCKET))
             listener.listen(16)
-            process = self.starter.start_check(self.results.canary)
-            return process, self._listen(listener, process, deadline), ""
+            process, timed_out = self._listen(listener, partial(self.starter.start_check, self.results.canary), deadline)
+            return process, timed_out, ""
 
     def _run_steps(self, deadline: float) -> tuple[Popen[bytes] | None, bool, str]:
         """Run the steps; kill what each leaves running before the next starts. Record their changes to decisive files."""
@@ -129,8 +133,8 @@ class Supervisor:
         process = None
         for step in request["before"]:
             is_subreaper = peers.set_subreaper(True)
-            process = starter.start_step(step)
-            timed_out = self._listen(None, process, min(deadline, time.monotonic() + step["timeout"]))
+            until = min(deadline, time.monotonic() + step["timeout"])
+            process, timed_out = self._listen(None, partial(starter.start_step, step), until)
             alone = is_subreaper and peers.kill_descendants(self.services.pids() if self.services is not None else ())
             peers.set_subreaper(False)  # otherwise orphans of the tests would become our children
             failed = (timed_out or process.returncode) and not step["may_fail"]
@@ -164,10 +168,14 @@ class Supervisor:
             return failed.service
         return ""
 
-    def _listen(self, listener: Socket | None, process: Popen[bytes], deadline: float) -> bool:
-        """Read output and messages until the command has ended or the deadline has passed (then True)."""
+    def _listen(self, listener: Socket | None, start: Callable[[], Popen[bytes]], deadline: float) -> tuple[Popen[bytes], bool]:
+        """Read a command's output and messages until it has ended or the deadline has passed (then True)."""
         ended, end = os.pipe()
-        threading.Thread(target=_close_at_exit, args=(process, end), daemon=True).start()
+        started: SimpleQueue[Popen[bytes]] = SimpleQueue()
+        # Before the command, which may at once start so many processes that there is no room for a thread.
+        threading.Thread(target=_close_at_exit, args=(started, end), daemon=True).start()
+        process = start()
+        started.put(process)
         with selectors.DefaultSelector() as selector:
             if listener is not None:  # steps have no channel
                 selector.register(listener, selectors.EVENT_READ, "listener")
@@ -212,7 +220,7 @@ class Supervisor:
                 if over and not waiting:
                     break
         os.close(ended)
-        return timed_out
+        return process, timed_out
 
     def _name_slow_test(self) -> None:
         """Write the test that runs to standard error, for people who wait. Nothing else reads it."""
@@ -246,6 +254,6 @@ def _receive(connection: Socket) -> bytes:
         return b""
 
 
-def _close_at_exit(process: Popen[bytes], end: int) -> None:
-    process.wait()
+def _close_at_exit(started: SimpleQueue[Popen[bytes]], end: int) -> None:
+    started.get().wait()
     os.close(end)

@@ -48,7 +48,8 @@ async def reflect(state: State, work: Work) -> Reflection:
         if fixed > (partial or [0])[0]:
             partial = [fixed, refs[-1]]
         tried.append(digest(candidate.edits))
-        stuck, before = (stuck + 1 if verification.reason == before else 0), verification.reason
+        is_same = verification.reason == before and verification.judge != "opinion"  # the checks passed: the place may be right
+        stuck, before = (stuck + 1 if is_same else 0), verification.reason
         if candidate.hypothesis and verification.still_red:
             again = any(is_similar(candidate.hypothesis, each) for each in doubted)
             (refuted if again or verification.unmoved else doubted).append(candidate.hypothesis)
@@ -98,7 +99,7 @@ def _advice(verification: Verification, wanted: int) -> str:
     if verification.judge in ("opinion", "person"):
         return "Address the objection; passing checks are not enough."
     if verification.newly_red:
-        return "Find how the failing tests' input differs from the broken tests' input; change it for the former only."
+        return "The tests that broke ask for the former behaviour: find the rule that gives both."
     if 0 < (left := len(verification.still_red)) < wanted:
         return (
             f"{wanted - left} of {words.counted(wanted, 'failing result')} now pass: keep this part, and repair what is left."

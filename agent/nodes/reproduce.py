@@ -179,7 +179,8 @@ def why_not_red(checks: Sequence[Check], rounds: Sequence[Round], probed: int = 
             if run.stopped_at:
                 return endings.stopped_before(run)
             if run.ending != "finished":
-                return endings.inconclusive(run, telling_line(check.command))
+                red = sorted({id_ for each in rounds for other in each if other.check == run.check for id_ in other.red})
+                return endings.inconclusive(run, telling_line(check.command), red)
     if not any(run.verdicts for run in rounds[0]) and all(run.exit_code in (None, 0, 5) for run in rounds[0]):
         return endings.nothing_failed(rounds[0])
     if any(run.exit_code not in (None, 0, 5) and not run.verdicts for run in rounds[0]):

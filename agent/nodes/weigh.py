@@ -42,7 +42,9 @@ async def weigh(state: State, work: Work) -> Contest:
     opined = Opined(text=f"Not published because {reason}: {found.title}", step="weigh", title=found.title, accepted=False,
                     reasons=[reason, *found.doubts])  # fmt: skip
     await context.emit(opined)
-    update: Contest = {"objection": pack(Objection("weigh", reason)), "opinions": [pack(opined)]}
+    # The next proposal can only answer what it is told.
+    told = f"{reason}, because {'; '.join(found.doubts)}" if found.doubts else reason
+    update: Contest = {"objection": pack(Objection("weigh", told)), "opinions": [pack(opined)]}
     update["unsure_refs"] = [*state.get("unsure_refs", []), await context.keep(found)]
     count = state.get("unsure", 0) + 1
     if count >= MOST_UNSURE:

@@ -173,19 +173,23 @@ MORE_TIME = (
 )
 
 
-def inconclusive(run: CheckRun, command: str) -> Ending:
-    """For a check that ended without a verdict on any test. `command` as for `stopped`."""
+def inconclusive(run: CheckRun, command: str, red: Sequence[VerdictId] = ()) -> Ending:
+    """For a check of which a run ended too early. `red` failed in another run. `command` as for `stopped`."""
+    took, last = words.took(run.seconds), last_line(run.output)
+    seen = f". The failure of {named(red)} in another run could not be confirmed" if red else ""
     if run.ending == "timeout":
         return Ending(
             Outcome.OUT_OF_BUDGET,
-            f"The check `{run.check}` did not finish within {words.took(run.seconds)} and reported no failing test. "
-            f"It ran {words.code(command, 100)}; the last line was: {last_line(run.output)}",
+            f"The check `{run.check}` did not finish within {took}{seen or ' and reported no failing test'}. "
+            f"It ran {words.code(command, 100)}; the last line was: {last}",
             f"{MORE_TIME} The attempt as a whole has `SELFHEAL_MAX_SECONDS`.",
         )
     how = "ran out of memory" if run.ending == "out_of_memory" else "crashed before it reported any result"
+    if red:
+        how = "ran out of memory once" if run.ending == "out_of_memory" else "crashed once"
     return Ending(
         Outcome.INFRASTRUCTURE,
-        f"The check `{run.check}` {how}, so it says nothing about the code: {last_line(run.output)}",
+        f"The check `{run.check}` {how}{seen or ', so it says nothing about the code'}: {last}",
         "Raise the sandbox's limits, or fix what the check needs to start.",
     )
 

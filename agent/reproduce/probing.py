@@ -74,7 +74,8 @@ class Prober:
             if wanted and (alone := await self._red(Conditions(hash_seed=1, seed=1), only=wanted)):
                 why = "fails alone and passes with the other tests, so it depends on state that another test leaves behind"
                 return Probe(self._flaky(alone, "order", (why,)), self.tried)
-        red = frozenset(id_ for run in self.seen for id_ in run.red - {EXIT} if not wanted or id_ in wanted)
+        runs = [[(run,) for run in self.seen if run.check == check.name] for check in self.work.task.checks]
+        red = frozenset(id_ for each in runs for id_ in flaky_ids(each).keys() - {EXIT} if not wanted or id_ in wanted)
         return await self._by_signs(red) if red else Probe(None, self.tried)
 
     async def _first_red(self, wanted: Ids) -> tuple[Conditions, Ids] | None:

@@ -29,6 +29,7 @@ from app.github.types import CheckRun, CommitStatus, Job, PullRequest, WorkflowR
 from app.redaction import redact
 from app.store.values import Attempt
 from webhooks.intake import RepairRequest
+from webhooks.triggers import FAILING
 
 _PULL_REQUEST = "pull_request"  # the event whose runs test a merge
 _MAX_JOBS = 8  # failing jobs to read; more of them rarely have more causes
@@ -105,7 +106,11 @@ async def has_moved(head: HeadCommit, repository: Repository) -> NoRepair | None
     if now == head.sha:
         return None
     if now is None:
-        return without_a_run(Outcome.SUPERSEDED, f"The branch {head.branch} was deleted.", "Nothing to do.")
+        return without_a_run(
+            Outcome.SUPERSEDED,
+            f"The branch {head.branch} was deleted or renamed.",
+            "Nothing to do: if it has another name now, its next failing run starts an attempt.",
+        )
     return without_a_run(
         Outcome.SUPERSEDED,
         f"The newest commit of {head.branch} is now `{now[:10]}`, not `{head.sha[:10]}`.",
@@ -113,22 +118,30 @@ async def has_moved(head: HeadCommit, repository: Repository) -> NoRepair | None
     )
 
 
-async def wait_for_runs(
-    head: HeadCommit, repository: Repository, seconds: float, tell: Callable[[str], Awaitable[None]]
-) -> None:
-    """Wait until no workflow of the commit runs any more, so that one attempt repairs all their failures; at most `seconds`.
+async def wait_for_ci(head: HeadCommit, repository: Repository, seconds: float, tell: Callable[[str], Awaitable[None]]) -> None:
+    """Wait until nothing of the commit's CI runs any more, so that one attempt repairs all its failures; at most `seconds`.
 
     `tell` is called once, and only if there is something to wait for.
     """
     told, until = False, time.monotonic() + seconds
-    while pending := [run for run in await repository.runs(head.sha) if run.is_pending]:
+    while pending := await _pending(head, repository):
         left = until - time.monotonic()
         if left <= 0:
             return
         if not told:
-            await tell(f"Waiting for {words.counted(len(pending), 'other workflow')} of this commit")
+            await tell(f"Waiting for {words.counted(pending, 'other check')} of this commit")
             told = True
         await asyncio.sleep(min(_POLL, left))
+
+
+async def _pending(head: HeadCommit, repository: Repository) -> int:
+    """How many workflows still run; without a failed one also how much other CI, of which only then something is read."""
+    runs = await repository.runs(head.sha)
+    pending = sum(run.is_pending for run in runs)
+    if any(run.conclusion in FAILING for run in runs):
+        return pending
+    checks, statuses = await repository.other_checks(head.sha), await repository.statuses(head.sha) or ()
+    return pending + sum(check.is_pending for check in checks) + sum(status.is_pending for status in statuses)
 
 
 async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, secrets: Collection[str]) -> Gathered | NoRepair:
@@ -243,10 +256,11 @@ async def _other_failures(
     head: HeadCommit, repository: Repository
 ) -> tuple[tuple[CheckRun | CommitStatus, ...], tuple[str, ...]]:
     """What other CI services than GitHub Actions report as failing, and a note for people if GitHub tells only a part of it."""
-    checks, statuses = await repository.failing_checks(head.sha), await repository.statuses(head.sha)
+    checks, statuses = await repository.other_checks(head.sha), await repository.statuses(head.sha)
+    failing = tuple(check for check in checks if check.is_failing)
     if statuses is None:
-        return checks, ("Commit statuses were not read, because the installation does not grant `statuses: read`.",)
-    return (*checks, *(status for status in statuses if status.is_failing)), ()
+        return failing, ("Commit statuses were not read, because the installation does not grant `statuses: read`.",)
+    return (*failing, *(status for status in statuses if status.is_failing)), ()
 
 
 async def _different_merge(sha: str, head: HeadCommit, repository: Repository) -> str | None:

@@ -29,7 +29,7 @@ from agent.contract.question import Waiting
 from agent.engine import Engine
 from agent.models import tracing
 from app.attempt.archive import files_of
-from app.attempt.gather import Gathered, HeadCommit, gather, has_moved, resolve_head, wait_for_runs
+from app.attempt.gather import Gathered, HeadCommit, gather, has_moved, resolve_head, wait_for_ci
 from app.attempt.merges import on_head
 from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, publication_of, react, report_end, rerun
 from app.github.client import GitHub
@@ -80,7 +80,7 @@ class Deps:
     secrets: tuple[str, ...]  # exact texts that are never published
     rerun: Literal["never", "once"] = "never"  # failed jobs, if the repository does not configure it
     pages_url: str = ""  # where people reach the pages; "": nowhere
-    wait_for_runs: float = 0.0  # seconds that an automatic attempt waits for other workflows of its commit
+    wait_for_runs: float = 0.0  # seconds that an automatic attempt waits for the rest of its commit's CI
     branch_prefix: str = BRANCH_PREFIX  # of the repairs' branches
     without_automatic_suites: set[int] = field(default_factory=set)  # ids of repositories
     embedder: Embedder | None = None  # finds memories by meaning, in addition to words
@@ -255,7 +255,7 @@ async def _gather(work: Work, head: HeadCommit) -> Gathered | NoRepair:
         await lease.record(StepStarted(step="gather", text=text))
 
     if not attempt.by_command:
-        await wait_for_runs(head, work.reading, work.deps.wait_for_runs, tell)
+        await wait_for_ci(head, work.reading, work.deps.wait_for_runs, tell)
     await tell("Reading the failing jobs")
     while True:
         gathered = await gather(attempt, head, work.reading, work.deps.secrets)
@@ -293,6 +293,12 @@ def _ending_for(error: GitHubError, attempt: Attempt) -> NoRepair:
                 Outcome.CANCELLED,
                 f"{attempt.repository.full_name} or the failing commit is gone, or the App can no longer see it.",
                 "If that is unexpected, check the App's installation and its permissions.",
+            )
+        case Forbidden() if "has been suspended" in error.said:
+            return without_a_run(
+                Outcome.CANCELLED,
+                "The App is suspended on this account.",
+                "Unsuspend it in the account's settings, then comment `/heal`.",
             )
         case Forbidden():
             return without_a_run(

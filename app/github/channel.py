@@ -24,6 +24,7 @@ from githubkit import AppAuthStrategy, TokenAuthStrategy
 from githubkit import GitHub as Kit
 from githubkit.auth import BaseAuthStrategy
 from githubkit.cache import MemCacheStrategy
+from githubkit.core import GitHubCore
 from githubkit.exception import GitHubException, RateLimitExceeded, RequestError, RequestFailed, RequestTimeout
 
 from app.github.download_address import requests_for
@@ -39,6 +40,7 @@ from app.github.errors import (
     Unavailable,
 )
 from app.github.retries import Rate, RetryPolicy, WritePacer
+from app.github.types import Link
 from app.redaction import hide_token
 
 RENEW_BEFORE = timedelta(minutes=5)
@@ -60,6 +62,19 @@ class Token:
         return datetime.now(UTC) < self.expires_at - RENEW_BEFORE
 
 
+@dataclass(frozen=True, slots=True)
+class _Password(BaseAuthStrategy):
+    """The token for git over HTTP, where it is a password.
+
+    https://docs.github.com/apps/creating-github-apps/authenticating-with-a-github-app/authenticating-as-a-github-app-installation
+    """
+
+    token: str = field(repr=False)
+
+    def get_auth_flow(self, github: GitHubCore[Any]) -> httpx.Auth:
+        return httpx.BasicAuth("x-access-token", self.token)
+
+
 class SharedTransport(httpx.AsyncBaseTransport):
     """One connection pool (with the environment's proxies) shared by all of githubkit's short-lived clients.
 
@@ -76,9 +91,13 @@ class SharedTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         return await self._client.send(request, auth=None, stream=True, follow_redirects=False)
 
-    async def fetch(self, target: str) -> httpx.Response:
-        """Open a download without credentials. Raises `httpx.HTTPError`, and `GitHubError` for a target that is refused."""
-        requests = await requests_for(target, self.api_url, self.download_hosts, httpx.Timeout(self.retry_policy.timeout))
+    async def fetch(self, target: str, header: Mapping[str, str] | None = None) -> httpx.Response:
+        """Open a download without credentials. Raises `httpx.HTTPError`, and `GitHubError` for a target that is refused.
+
+        `header`: what the server says that has to be sent.
+        """
+        timeout = httpx.Timeout(self.retry_policy.timeout)
+        requests = await requests_for(target, self.api_url, self.download_hosts, timeout, header or {})
         for number, request in enumerate(requests, 1):
             # One that names an address must reach that address, and no proxy.
             client = self._direct if "sni_hostname" in request.extensions else self._client
@@ -101,7 +120,8 @@ class Channel:
         self._wire, self._pace = wire, pace
         self.api_url, self.retry_policy = wire.api_url, wire.retry_policy
 
-    async def _kit(self) -> Kit[Any]:
+    async def _kit(self, *, git: bool = False) -> Kit[Any]:
+        """`git`: for git over HTTP."""
         raise NotImplementedError
 
     def _refused(self, kit: Kit[Any]) -> bool:
@@ -166,6 +186,11 @@ class Channel:
         await self._pace.wait(0.0 if optional else self.retry_policy.longest_rate_limit)
         return _json(await self._send(method, path, body=body, repeatable=repeatable, fence=fence))
 
+    async def ask_git(self, url: str, body: Mapping[str, Any], media_type: str) -> Any:
+        """POST a question, which changes nothing, to an address of git over HTTP. Raises `GitHubError`."""
+        headers = {"Accept": media_type, "Content-Type": media_type}
+        return _json(await self._send("POST", url, body=body, repeatable=True, git=headers))
+
     async def _send(
         self,
         method: str,
@@ -175,19 +200,22 @@ class Channel:
         body: Mapping[str, Any] | None = None,
         repeatable: bool | None = None,
         fence: Callable[[], None] | None = None,
+        git: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        """Send a request, retrying under `RetryPolicy`; follows redirects of renamed repositories on the same host."""
+        """Send a request, retrying under `RetryPolicy`; follows redirects of renamed repositories on the same host.
+
+        `git`: the headers of a request to git over HTTP, instead of the API.
+        """
+        headers = {"X-GitHub-Api-Version": API_VERSION} if git is None else git
         repeatable = method == "GET" if repeatable is None else repeatable
         renewed, tried, redirects, url = False, 0, 0, path
         while True:
-            kit = await self._kit()
+            kit = await self._kit(git=git is not None)
             if fence is not None:
                 fence()
             try:
                 async with asyncio.timeout(self.retry_policy.timeout):
-                    answer = await kit.arequest(
-                        method, url, params=params, json=body, headers={"X-GitHub-Api-Version": API_VERSION}
-                    )
+                    answer = await kit.arequest(method, url, params=params, json=body, headers=headers)
             except (GitHubException, TimeoutError, ValueError) as error:
                 failure = _failure(error, f"{method} {path}")
                 if isinstance(failure, BadCredentials) and not renewed and self._refused(kit):
@@ -207,18 +235,18 @@ class Channel:
             redirects, url, params = redirects + 1, target, None
 
     @asynccontextmanager
-    async def download(self, path: str) -> AsyncIterator[httpx.Response]:
+    async def download(self, path: str, link: Link | None = None) -> AsyncIterator[httpx.Response]:
         """Open the download to which GitHub redirects `path`, without sending our token to it. Raises `GitHubError`; an
         `httpx.HTTPError` inside the block becomes `Unavailable`.
+
+        `link`: where it is, if that is known; `path` is only its name then.
         """
         tried = 0
         while True:
-            target = _redirect(await self._send("GET", path))
-            if target is None:
-                raise Unavailable(f"GitHub returned no download address for {path}")
+            target = link or _redirected(path, await self._send("GET", path))
             failure: GitHubError
             try:
-                response = await self._wire.fetch(target)
+                response = await self._wire.fetch(target.href, target.header)
             except httpx.HTTPError as error:
                 failure = Unavailable(f"GET {path}: the download failed: {type(error).__name__}")
             except Unavailable as error:  # the host cannot be resolved
@@ -261,7 +289,7 @@ class AppChannel(Channel):
         except (KeyError, ValueError):
             return None
 
-    async def _kit(self) -> Kit[Any]:
+    async def _kit(self, *, git: bool = False) -> Kit[Any]:
         return self._app
 
 
@@ -274,16 +302,17 @@ class InstallationChannel(Channel):
         self._minting = asyncio.Lock()
         self._current: tuple[Token, Kit[Any]] | None = None
 
-    async def _kit(self) -> Kit[Any]:
+    async def _kit(self, *, git: bool = False) -> Kit[Any]:
         async with self._minting:
             if self._current is None or not self._current[0].fresh:
                 token = await self._mint()
                 hide_token(token.token)
                 self._current = token, self._open(TokenAuthStrategy(token.token))
-            return self._current[1]
+            token, kit = self._current
+            return self._open(_Password(token.token)) if git else kit
 
     def _refused(self, kit: Kit[Any]) -> bool:
-        if self._current is not None and self._current[1] is kit:
+        if self._current is not None and self._current[0].token == kit.auth.token:
             self._current = None
         return True
 
@@ -301,6 +330,12 @@ def _redirect(response: httpx.Response) -> str | None:
     if response.status_code not in (301, 302, 303, 307, 308) or "location" not in response.headers:
         return None
     return urljoin(str(response.request.url), response.headers["location"])
+
+
+def _redirected(path: str, response: httpx.Response) -> Link:
+    if (target := _redirect(response)) is None:
+        raise Unavailable(f"GitHub returned no download address for {path}")
+    return Link(target)
 
 
 def _is_of_api(url: str, api_url: str) -> bool:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import urllib.request
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -20,10 +21,16 @@ from app.github.errors import Unavailable, UnsafeDownload
 
 Address = IPv4Address | IPv6Address
 _PUBLIC_V6, _NAT64 = IPv6Network("2000::/3"), IPv6Network("64:ff9b::/96")
+_OURS = (
+    "host", "connection", "user-agent", "accept-encoding", "content-length", "transfer-encoding", "upgrade", "expect",
+    "proxy-authorization",
+)  # fmt: skip
 _RELAYS = (IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"))  # public for `ipaddress`, but of the local network
 
 
-async def requests_for(target: str, api_url: str, hosts: Collection[str], timeout: httpx.Timeout) -> tuple[httpx.Request, ...]:
+async def requests_for(
+    target: str, api_url: str, hosts: Collection[str], timeout: httpx.Timeout, header: Mapping[str, str] = MappingProxyType({})
+) -> tuple[httpx.Request, ...]:
     """Requests for `target`, one for each checked address, to be tried in turn. Raises `UnsafeDownload`, `Unavailable`.
 
     A request for GitHub's host or one of `hosts`, or through a proxy, names the host. A proxy resolves the name itself: what it
@@ -37,7 +44,7 @@ async def requests_for(target: str, api_url: str, hosts: Collection[str], timeou
         raise UnsafeDownload(f"GitHub redirected a download from https to {url.scheme[:20]}, which is not followed")
     if url.userinfo:
         raise UnsafeDownload("GitHub redirected a download to an address with a password, which is not followed")
-    headers = {"User-Agent": "selfheal", "Accept-Encoding": "identity"}
+    headers = _foreign(header) | {"User-Agent": "selfheal", "Accept-Encoding": "identity"}
     extensions: dict[str, Any] = {"timeout": timeout.as_dict()}
     by_name = (httpx.Request("GET", url, headers=headers, extensions=extensions),)
     if url.raw_host == own.raw_host or url.host in hosts:
@@ -62,6 +69,11 @@ async def requests_for(target: str, api_url: str, hosts: Collection[str], timeou
     return tuple(
         httpx.Request("GET", url.copy_with(host=str(address)), headers=headers, extensions=extensions) for address in allowed
     )
+
+
+def _foreign(header: Mapping[str, str]) -> dict[str, str]:
+    """The headers that a server names, without those that decide where and how a request goes."""
+    return {name: value for name, value in header.items() if name.lower() not in _OURS and f"{name}{value}".isascii()}
 
 
 def is_public(address: Address) -> bool:

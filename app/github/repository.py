@@ -13,6 +13,7 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -32,6 +33,8 @@ from app.github.types import (
     Comparison,
     Encoded,
     Job,
+    LfsAnswer,
+    Link,
     Object,
     Permission,
     PullRequest,
@@ -133,12 +136,12 @@ class Repository:
         jobs = [parsed(Job, item) async for item in listing]
         return tuple(job for job in jobs if job.conclusion in FAILING)
 
-    async def failing_checks(self, head_sha: str) -> tuple[CheckRun, ...]:
-        """Failed check runs of a commit by other CI services: neither GitHub Actions (see its runs) nor Selfheal."""
+    async def other_checks(self, head_sha: str) -> tuple[CheckRun, ...]:
+        """The check runs of a commit by other CI services: neither GitHub Actions (see its runs) nor Selfheal."""
         listing = self._channel.listing(f"{self._path}/commits/{head_sha}/check-runs", "check_runs", filter="latest")
         checks = [parsed(CheckRun, item) async for item in listing]
-        failing = (check for check in checks if check.conclusion in FAILING and not self._is_ours(check.app))
-        return tuple(check for check in failing if check.app is None or check.app.slug != ACTIONS)
+        others = (check for check in checks if not self._is_ours(check.app))
+        return tuple(check for check in others if check.app is None or check.app.slug != ACTIONS)
 
     async def statuses(self, head_sha: str) -> tuple[CommitStatus, ...] | None:
         """The newest commit status of each name; None if the installation does not grant to read them."""
@@ -195,6 +198,32 @@ class Repository:
         """Everything below the top folder at `ref`; None if that is more than GitHub lists (100,000 entries or 7 MB)."""
         answer = parsed(Tree, await self._channel.get(f"{self._path}/git/trees/{quote(ref, safe='')}", recursive="1"))
         return None if answer.truncated else answer.tree
+
+    async def large_files(self, sizes: Mapping[str, int]) -> dict[str, Link]:
+        """Where the content of at most 100 Git LFS objects is, without those that GitHub does not have; `sizes` by their ids.
+
+        https://github.com/git-lfs/git-lfs/blob/main/docs/api/batch.md
+        """
+        url = f"{self.web_url}/{quote(self.ref.full_name)}.git/info/lfs/objects/batch"
+        objects = [{"oid": oid, "size": size} for oid, size in sizes.items()]
+        asked = {"operation": "download", "transfers": ["basic"], "objects": objects}
+        answer = parsed(LfsAnswer, await self._channel.ask_git(url, asked, "application/vnd.git-lfs+json"))
+        links = {each.oid: each.actions.download for each in answer.objects if each.oid in sizes}
+        return {oid: link for oid, link in links.items() if link is not None}
+
+    async def large_file(self, oid: str, size: int, link: Link) -> AsyncIterator[bytes]:
+        """The content of a Git LFS object. Raises `Unavailable` at its end, or before, if it is another one."""
+        read, what = 0, f"the Git LFS object {oid[:10]}"
+        digest = sha256()
+        async with self._channel.download(what, link) as response:
+            async for chunk in response.aiter_raw():
+                read += len(chunk)
+                if read > size:
+                    break
+                digest.update(chunk)
+                yield chunk
+        if (read, digest.hexdigest()) != (size, oid):
+            raise Unavailable(f"{what} has another content than the commit says")
 
     def neighbour(self, full_name: str) -> tuple[Repository, ...]:
         """Another repository, with each token that may read it: this one, if it is public; its own, if the installation has it.
@@ -291,6 +320,13 @@ class Repository:
                 return pull
         return None
 
+    async def pulls_into(self, base: str) -> AsyncIterator[PullRequest]:
+        """The open pull requests from this repository's branches into the branch `base`, newest first."""
+        async for item in self._channel.listing(f"{self._path}/pulls", base=base, state="open"):
+            pull = parsed(PullRequest, item)
+            if pull.base.ref == base and pull.head_repository == self.ref.full_name:
+                yield pull
+
     async def find_or_create_pull(self, head: str, base: str, title: str, body: str) -> PullRequest:
         """The pull request from our branch `head`: a draft, or an ordinary one if the repository's plan has no drafts.
 
@@ -335,7 +371,10 @@ class Repository:
             return parsed(Comment, answer)
 
         comment = await find_or_create(lambda: self._comment(number, marker), create, self._channel.retry_policy)
-        return await self._with_text(comment, text)
+        try:
+            return await self._with_text(comment, text)
+        except NotFound:  # somebody deleted it in this moment
+            return await create()
 
     async def edit_comment(self, number: int, marker: str, edit: Callable[[str], str]) -> None:
         """Edit the text of our comment with `marker`, if there is one."""
@@ -378,9 +417,12 @@ class Repository:
         run = await find_or_create(
             lambda: self.find_check(report.name, report.head_sha, report.external_id), create, self._channel.retry_policy
         )
-        if not created:
-            await self._write("PATCH", f"{self._path}/check-runs/{run.id}", update, repeatable=True)
-        return run
+        if created:
+            return run
+        try:
+            return parsed(CheckRun, await self._write("PATCH", f"{self._path}/check-runs/{run.id}", update, repeatable=True))
+        except NotFound:  # it was deleted in this moment
+            return await create()
 
     async def stop_automatic_suites(self) -> None:
         """Ask GitHub not to make a check suite of ours for every push: without a check run, it stays queued for ever.

@@ -219,12 +219,21 @@ class CheckRun(msgspec.Struct, frozen=True):
 
     id: int
     name: str
+    status: str | None = None
     conclusion: str | None = None
     external_id: str | None = None
     app: GitHubApp | None = None
     output: CheckOutput | None = None
     html_url: str | None = None
     details_url: str | None = None
+
+    @property
+    def is_pending(self) -> bool:
+        return self.status != "completed"
+
+    @property
+    def is_failing(self) -> bool:
+        return self.conclusion in FAILING
 
     @property
     def text(self) -> str:
@@ -247,6 +256,10 @@ class CommitStatus(msgspec.Struct, frozen=True, rename={"name": "context", "targ
     target: str | None = None  # URL for people
 
     @property
+    def is_pending(self) -> bool:
+        return self.state == "pending"
+
+    @property
     def is_failing(self) -> bool:
         return self.state in FAILING_STATES
 
@@ -258,6 +271,28 @@ class CommitStatus(msgspec.Struct, frozen=True, rename={"name": "context", "targ
     @property
     def url(self) -> str:
         return self.target or ""
+
+
+class Link(msgspec.Struct, frozen=True):
+    """Where a download is; `header`: what has to be sent for it, by the server's own word."""
+
+    href: str
+    header: dict[str, str] = {}
+
+
+class LfsActions(msgspec.Struct, frozen=True):
+    download: Link | None = None
+
+
+class LfsObject(msgspec.Struct, frozen=True):
+    oid: str
+    actions: LfsActions = LfsActions()  # none, if the object does not exist or was removed
+
+
+class LfsAnswer(msgspec.Struct, frozen=True):
+    """https://github.com/git-lfs/git-lfs/blob/main/docs/api/batch.md#successful-responses"""
+
+    objects: tuple[LfsObject, ...]
 
 
 class Object(msgspec.Struct, frozen=True):

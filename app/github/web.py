@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Self
@@ -38,9 +39,16 @@ async def pull_text(address: PullAddress, api_url: str) -> str | None:
         if httpx.URL(api_url).host.removeprefix("api.") != host:
             api_url = "https://api.github.com" if host == "github.com" else f"{address.web}/api/v3"
         path = f"{api_url.rstrip('/')}/repos/{address.repository}/pulls/{address.number}"
-        async with httpx.AsyncClient(timeout=_SECONDS, follow_redirects=False) as client:
-            answer = await client.get(path, headers={"Accept": "application/vnd.github+json", "User-Agent": "selfheal"})
-        text = answer.json().get("body") if answer.status_code == httpx.codes.OK and len(answer.content) <= _LARGEST else None
+        content, headers = bytearray(), {"Accept": "application/vnd.github+json", "User-Agent": "selfheal"}
+        async with (
+            httpx.AsyncClient(timeout=_SECONDS, follow_redirects=False) as client,
+            client.stream("GET", path, headers=headers) as answer,
+        ):
+            async for chunk in answer.aiter_bytes():
+                content += chunk
+                if len(content) > _LARGEST:
+                    return None
+        text = json.loads(content).get("body") if answer.status_code == httpx.codes.OK else None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, AttributeError):
         return None
     return text if isinstance(text, str) else None

@@ -23,7 +23,7 @@ _ROWS = 30  # checks in the evidence table
 def headline(repair: Repair) -> str:
     """The repair's title without the location at its end, which is shown separately. Still untrusted text."""
     paths = "|".join(re.escape(change.path) for change in repair.edits)
-    return re.sub(rf"\s*\((?:{paths})(?::\d+)?\)$", "", repair.title) if paths else repair.title
+    return re.sub(rf"\s*(?:\((?:{paths})(?::\d+)?\)|\bin (?:{paths}))$", "", repair.title) if paths else repair.title
 
 
 def failed(evidence: Evidence) -> str:
@@ -48,6 +48,8 @@ def sureness(repair: Repair) -> str:
         others = "proposed by a model; no search for alternatives"
     elif repair.alternatives == 0:
         others = "no other passing change was found"
+        if repair.signals.get("passing"):
+            others += ", except variants of this one"
     else:
         count = "one other change passes" if repair.alternatives == 1 else f"{repair.alternatives} other changes pass"
         others = f"{count} too{', so the tests alone do not decide; review carefully' if confidence < VERY_SURE else ''}"

@@ -162,13 +162,28 @@ def _leaking_path(publication: Publication, repair: Repair) -> str | None:
 
 
 async def _find_branch(publication: Publication, repository: Repository) -> _Branch:
-    """The branch for this attempt: the unnumbered one, or a numbered one if people changed the unnumbered one."""
+    """The branch for this attempt: the unnumbered one, or a numbered one if people changed the unnumbered one.
+
+    Before a new one is made, an open pull request of this head is looked for under other names.
+    """
     numbers = (1,) if publication.number == 1 else (1, publication.number)
     for number in numbers:
         branch = await _read_branch(branch_name(publication, number), repository)
-        if _is_free(branch) or _can_update(branch, publication) or _is_published(branch, publication):
+        if _is_free(branch):
+            return await _find_renamed(publication, repository) or branch
+        if _can_update(branch, publication) or _is_published(branch, publication):
             return branch
     raise BranchTaken(f"the branch {branch.name} contains other people's work; it was not changed")
+
+
+async def _find_renamed(publication: Publication, repository: Repository) -> _Branch | None:
+    """The branch of an open pull request of this head that has another number, or the prefix of an earlier setting."""
+    async for pull in repository.pulls_into(publication.head_branch):
+        if publication.head_sha[:8] in pull.head.ref:
+            branch = _Branch(pull.head.ref, await repository.commit(pull.head.sha), pull)
+            if _can_update(branch, publication) or _is_published(branch, publication):
+                return branch
+    return None
 
 
 async def _read_branch(name: str, repository: Repository) -> _Branch:

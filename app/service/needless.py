@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from random import uniform
 
 import structlog
@@ -24,48 +26,41 @@ from webhooks.triggers import FAILING
 _PAUSE = (540.0, 660.0)  # seconds between two looks; workers that start together spread out
 _WATCHED = timedelta(days=3)  # how long after its end an attempt's report is brought up to date
 
+Tidy = Callable[[Attempt, Repository, Repository], Awaitable[bool]]
+"""Takes an attempt, and its repository for reading and for writing; returns whether it did something."""
+
 log = structlog.get_logger()
 
 
 async def close_needless(github: GitHub, store: Store) -> int:
     """Close the open pull requests of ours that are needless; returns how many. Raises `SQLAlchemyError`."""
-    closed, limited = 0, set[int]()  # installations that GitHub wants to rest
-    for attempt in await store.attempts_with_open_pull_request():
-        if attempt.installation_id in limited:
-            continue
-        try:
-            closed += await _close_if_needless(attempt, *_repositories(attempt, github), store)
-        except RateLimited:
-            limited.add(attempt.installation_id)
-        except GitHubError as error:  # one repository says nothing about the others
-            log.warning("open pull request not looked at", attempt=attempt.id, error=str(error))
-    return closed
+    close = partial(_close_if_needless, store=store)
+    return await _each(await store.attempts_with_open_pull_request(), close, github, "open pull request not looked at")
 
 
 async def update_outdated(github: GitHub, store: Store) -> int:
     """Say on reports that nothing is left to do, once that is so; returns on how many attempts'. Raises `SQLAlchemyError`.
 
-    The outcome stays: the report is about the commit as it was. Each is edited first and recorded then, so a killed worker's
-    edit is found, and repeated without effect.
+    The outcome stays: the report is about the commit as it was.
     """
-    updated, limited = 0, set[int]()
-    for attempt in await store.attempts_to_outdate(store.clock.now() - _WATCHED):
+    update = partial(_update_if_outdated, store=store)
+    attempts = await store.attempts_to_outdate(store.clock.now() - _WATCHED)
+    return await _each(attempts, update, github, "report not brought up to date")
+
+
+async def _each(attempts: Iterable[Attempt], tidy: Tidy, github: GitHub, failed: str) -> int:
+    """How many of the attempts `tidy` did something about; `failed`: what is logged if GitHub refuses that."""
+    done, limited = 0, set[int]()  # installations that GitHub wants to rest
+    for attempt in attempts:
         if attempt.installation_id in limited:
             continue
-        reading, writing = _repositories(attempt, github)
         try:
-            if (why := await _why_outdated(attempt, reading)) is None:
-                continue
-            await publish.outdated(await _publication(attempt, reading), why, writing)
+            done += await tidy(attempt, *_repositories(attempt, github))
         except RateLimited:
             limited.add(attempt.installation_id)
-            continue
-        except GitHubError as error:
-            log.warning("report not brought up to date", attempt=attempt.id, error=str(error))
-            continue
-        await store.record_outdated(attempt.id)
-        updated += 1
-    return updated
+        except GitHubError as error:  # one repository says nothing about the others
+            log.warning(failed, attempt=attempt.id, error=str(error))
+    return done
 
 
 def _repositories(attempt: Attempt, github: GitHub) -> tuple[Repository, Repository]:
@@ -93,6 +88,15 @@ async def _close_if_needless(attempt: Attempt, reading: Repository, writing: Rep
     text = messages.needless_body(publication_of(attempt, ()), pull.body or "", head)
     await writing.close_pull(pull.number, text)
     log.info("needless pull request closed", attempt=attempt.id, repository=attempt.repository.full_name, number=pull.number)
+    return True
+
+
+async def _update_if_outdated(attempt: Attempt, reading: Repository, writing: Repository, store: Store) -> bool:
+    """Edits first and records then, so a killed worker's edit is found, and repeated without effect."""
+    if (why := await _why_outdated(attempt, reading)) is None:
+        return False
+    await publish.outdated(await _publication(attempt, reading), why, writing)
+    await store.record_outdated(attempt.id)
     return True
 
 
@@ -124,7 +128,8 @@ async def _is_green(attempt: Attempt, head: str, repository: Repository) -> bool
     passed: set[int | str] = {run.workflow_id for run in runs if run.conclusion == "success"}
     passed |= {status.name for status in statuses if status.state == "success"}
     is_red = any(run.is_pending or run.conclusion in FAILING for run in runs)
-    is_red = is_red or any(status.state != "success" for status in statuses) or bool(await repository.failing_checks(head))
+    is_red = is_red or any(status.state != "success" for status in statuses)
+    is_red = is_red or any(check.is_pending or check.is_failing for check in await repository.other_checks(head))
     return bool(passed) and not is_red and not failed - passed
 
 

@@ -11,16 +11,12 @@ from sandbox.base import MIB, InstallFailed, Limits, Packages, Sandbox, SandboxU
 from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
-from tests.agent import remembered
+from tests.agent.remembered import remembered_runs
+
+__all__ = ["remembered_runs"]
 
 RunCheck = Callable[..., Awaitable[CheckRun]]
 Repository = Callable[[Mapping[str, str]], Awaitable[Workspace]]
-
-
-@pytest.fixture
-def remembered_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """See `tests.agent.remembered`."""
-    remembered.remember(monkeypatch)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

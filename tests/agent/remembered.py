@@ -23,9 +23,10 @@ _ANSWERS: dict[object, Any] = {}
 _step, _ask = Runner.step, Runner.ask
 
 
-def remember(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Runner, "step", step)
-    patch.setattr(Runner, "ask", ask)
+@pytest.fixture
+def remembered_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Runner, "step", step)
+    monkeypatch.setattr(Runner, "ask", ask)
 
 
 async def step(
@@ -43,7 +44,7 @@ async def step(
     files = await _closed(workspace)
     if files is None or check.before or check.services:
         return await run()
-    key = (files, repr(check), only, tuple(path))
+    key = (files, repr(check), None if only is None else frozenset(only), tuple(path))
     if key not in _RANS:
         ran = await run()
         if ran.run.ending != "finished":
@@ -68,11 +69,11 @@ async def ask(
 
 
 async def _closed(workspace: Workspace) -> tuple[tuple[str, bytes, bool], ...] | None:
-    """The files, where none of them looks beyond them."""
+    """The files that a run can read, where none of them looks beyond them."""
     files = [
         (entry.path, await workspace.read(entry.path), entry.executable)
         for entry in await workspace.files()
-        if "__pycache__" not in entry.path and not entry.link
+        if "__pycache__" not in entry.path and not entry.link and not entry.path.startswith(".github/")
     ]
     own = {path.partition("/")[0].removesuffix(".py").encode() for path, _, _ in files} | {b"pytest", b"unittest", b""}
     for _, content, _ in files:

@@ -30,7 +30,9 @@ from webhooks.intake import RepairRequest, RepositoryRef
 
 HASTY = RetryPolicy(tries=2, first_delay=0.01, longest_delay=0.02, write_interval=0.0)
 NAME = "acme/boiler"
-TEST = "import unittest, calc\n\nclass Tests(unittest.TestCase):\n    def test(self):\n        assert calc.add(2, 3) == 5\n"
+TEST = (
+    "import unittest\nimport calc\n\nclass Tests(unittest.TestCase):\n    def test(self):\n        assert calc.add(2, 3) == 5\n"
+)
 
 
 def workflow(name: str = "CI", on: str = "push", run: str = "python -m unittest") -> str:
@@ -87,8 +89,11 @@ class Plant:
 
 
 @pytest.fixture
-async def plant(tmp_path: Path, database_url: str | None, migrated_sqlite: Path) -> AsyncIterator[Plant]:
-    """A store, a stand-in with one repository whose newest commit is asked to be healed, and what a worker holds open."""
+async def plant(tmp_path: Path, database_url: str | None, migrated_sqlite: Path, remembered_runs: None) -> AsyncIterator[Plant]:
+    """A store, a stand-in with one repository whose newest commit is asked to be healed, and what a worker holds open.
+
+    What surrounds the runs is looked at, and most repositories are the same: their runs are remembered.
+    """
     async with standin.GitHub() as github, AsyncExitStack() as stack:
         settings = load(
             data_dir=tmp_path,

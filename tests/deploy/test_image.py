@@ -1,6 +1,7 @@
 """What the Dockerfile's own commands make, without an engine: installed by them, started as it starts, checked as it checks.
 
-Left out is what only an engine or root on a machine of its own can do: the base image, Debian's packages, the user.
+Left out is what only an engine or root on a machine of its own can do: the base image, Debian's packages, the user. As
+`linked`, the locked packages are those that this environment has; as `installed`, pip fetches them, which takes minutes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from tests.story.service import free_port
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]  # the first one waits for the installation
 ROOT = Path(__file__).resolve().parents[2]
 BUILD_SECONDS = 600
+LOCKED = " -r requirements.lock"
 
 
 class Dockerfile:
@@ -43,8 +46,20 @@ class Dockerfile:
         return command
 
 
-@pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def link_locked(site: Path) -> None:
+    """Show the packages that requirements.lock names, and no others of this environment, in a `site-packages`."""
+    for name in re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE):
+        try:
+            found = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            continue  # it is for another platform
+        for top in {file.parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
+            if not (site / top).exists():  # a namespace of several, or pip
+                (site / top).symlink_to(str(found.locate_file(top)))
+
+
+@pytest.fixture(scope="module", params=["linked", "installed"])
+def image(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder in which the build stage's instructions were done, its root standing for the image's."""
     root = tmp_path_factory.mktemp("image")
     places = {path: str(root / path[1:]) for path in ("/opt/selfheal", "/opt/build", "/wheel", "/src")}
@@ -52,6 +67,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         Path(place).mkdir(parents=True)
     # Nothing of the environment that runs the tests; what says where packages come from is the machine's.
     kept = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_", "http", "HTTP"))}
+    # Bytecode of a hundred packages takes longer than all the rest, and only what is loaded is asked for below.
+    kept["PIP_NO_COMPILE"] = "1"
     environment = {**kept, "PATH": f"{Path(sys.executable).resolve().parent}:/usr/bin:/bin", "HOME": str(root)}
     for instruction, rest in Dockerfile().build:
         if instruction == "COPY":
@@ -65,6 +82,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             script = rest
             for path, place in places.items():
                 script = script.replace(path, place)
+            if linked := request.param == "linked" and LOCKED in script:
+                script = " && ".join(command for command in script.split(" && ") if LOCKED not in command)
             done = subprocess.run(
                 ["sh", "-e", "-c", script],
                 cwd=root / "src",
@@ -74,6 +93,9 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
                 timeout=BUILD_SECONDS,
             )
             assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-2000:]
+            if linked:
+                (site,) = (root / "opt/selfheal/lib").glob("python3.*/site-packages")
+                link_locked(site)
     yield root
     shutil.rmtree(root, ignore_errors=True)
 

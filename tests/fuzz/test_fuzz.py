@@ -51,5 +51,5 @@ def test_a_case_that_hangs_is_ended_and_the_next_ones_are_tried(monkeypatch: pyt
 
 @pytest.mark.long
 def test_no_target_fails_with_its_first_cases(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("sys.argv", ["fuzz", "--cases", "20", "--seed", "1", "--keep", str(tmp_path)])
+    monkeypatch.setattr("sys.argv", ["fuzz", "--cases", "8", "--seed", "1", "--keep", str(tmp_path)])
     assert fuzz.main() == 0

@@ -23,12 +23,14 @@ SUITES = (
 
 @pytest.mark.long
 @pytest.mark.optional(reason="only for root; for others, every run of these tests is unprivileged")
-async def test_the_suites_hold_for_a_worker_that_is_not_root() -> None:
+async def test_the_suites_hold_for_a_worker_that_is_not_root(request: pytest.FixtureRequest) -> None:
+    """As deep as the tests that root runs beside it; without a tier of its own, all of them."""
     if os.geteuid() != 0:
         pytest.skip("the other tests run unprivileged already")
     folder = Path("/tmp") / f"selfheal-unprivileged-suites-{os.getpid()}"
     folder.mkdir(mode=0o755)
-    options = ("-n0", "-q", "--tier", "all", "-p", "no:cacheprovider", "--basetemp", str(folder / "own" / "tests"))
+    tier = request.config.getoption("--tier")
+    options = ("-n0", "-q", "--tier", tier, "-p", "no:cacheprovider", "--basetemp", str(folder / "own" / "tests"))
     kinds = (
         "-k",
         "not e2b and not docker and not podman",

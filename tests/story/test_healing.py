@@ -119,13 +119,14 @@ jobs:
 
 @pytest.mark.long
 async def test_a_workflow_that_is_still_running_is_waited_for(story: Story) -> None:
-    await story.repository("acme/two", {**CALCULATOR, ".github/workflows/slow.yml": SLOW})
+    files = {**CALCULATOR, ".github/workflows/slow.yml": SLOW, ".github/selfheal.yml": "rungs: []\n"}
+    await story.repository("acme/two", files)
     await story.push("acme/two", {"broken.txt": "yes\n", **BROKEN})
 
     attempt = await story.ended("acme/two")
 
     steps = [stored.event.text for stored in await story.store.timeline(attempt.id) if isinstance(stored.event, StepStarted)]
-    assert "Waiting for 1 other workflow of this commit" in steps
+    assert "Waiting for 1 other check of this commit" in steps
     titles = {request.title for request in attempt.requests}
     assert titles == {"CI", "Slow"}, attempt.reason
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import doctest
+import importlib
 import os
 import sys
 import unittest
@@ -59,7 +61,7 @@ def collect(plan: dict[str, Any], root: str, ids: Iterable[str], serve: Serve) -
     else:
         patched: Any = unittest.TestSuite
         patched._cleanup = False  # a suite that has run drops its tests, but these run again
-        serve({name: _UnittestTest(name) for name in ids})
+        serve({name: _UnittestTest(_unittest_suite(name)) for name in ids})
 
 
 def _with_pytest(root: str, args: Sequence[str], wanted: set[str], serve: Serve) -> None:
@@ -231,14 +233,44 @@ def _warnings_of(item: Any) -> AbstractContextManager[Any]:
     return contextlib.nullcontext()
 
 
+def _unittest_suite(name: str) -> unittest.TestSuite:
+    """The test case, the tests of a class or a module, or the doctest with this name.
+
+    A module's `load_tests` often adds doctests, which are named after what they document. The loader would call that.
+    """
+    module, rest = name, ""
+    while module and not _is_loaded(module):
+        module, _, last = module.rpartition(".")
+        rest = last + "." + rest
+    first = rest.partition(".")[0]
+    documented = getattr(sys.modules.get(module), first, None) if first else sys.modules[module]
+    if documented is None or isinstance(documented, type) and issubclass(documented, unittest.TestCase):
+        return unittest.defaultTestLoader.loadTestsFromName(name)
+    suite = unittest.TestSuite()
+    if not first:
+        suite = unittest.defaultTestLoader.loadTestsFromName(name)
+    if not suite.countTestCases():
+        examples = doctest.DocTestFinder().find(documented, (module + "." + first).rstrip("."), sys.modules[module])
+        suite.addTests(case for case in map(doctest.DocTestCase, examples) if case.id() == name)
+    return suite
+
+
+def _is_loaded(module: str) -> bool:
+    try:
+        importlib.import_module(module)
+    except Exception:  # any code of the repository; the loader turns it into a failing test
+        return False
+    return True
+
+
 class _UnittestTest:
     """A test case, or all tests of a class or module; its fixtures are set up again for each run."""
 
     is_repeatable = True
     reached = None
 
-    def __init__(self, name: str) -> None:
-        self.suite = unittest.defaultTestLoader.loadTestsFromName(name)
+    def __init__(self, suite: unittest.TestSuite) -> None:
+        self.suite = suite
 
     def __call__(self) -> bool:
         result = unittest.TestResult()

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import copy
-import datetime
+import copyreg
 import itertools
 import json
-import pathlib
 import random
 import sys
 import time
@@ -220,13 +220,28 @@ def _shape(value: Any, deep: int) -> Any:
     if isinstance(value, dict):
         pairs = ([_shape(key, deep - 1), _shape(item, deep - 1)] for key, item in value.items())
         return {"dict": sorted(json.dumps(pair) for pair in pairs)[:ITEMS]}
-    if isinstance(value, (bytes, bytearray, complex, datetime.date, datetime.time, datetime.timedelta, pathlib.PurePath)):
+    if isinstance(value, (bytes, bytearray, complex)):
         return {type(value).__name__: repr(value)[:LONGEST]}
     if hasattr(value, "__next__"):
         return {"iterator": [_shape(item, deep - 1) for item in itertools.islice(value, ITEMS)]}
-    state = getattr(value, "__dict__", None)
-    inside = _shape(state, deep - 1) if isinstance(state, dict) and not callable(value) else None
-    return {"object": type(value).__name__, "state": inside}
+    return _shape_of_object(value, deep)
+
+
+def _shape_of_object(value: Any, deep: int) -> Any:
+    """Dates, ranges, errors and objects with slots have no attributes of their own: they are told by how they are copied."""
+    state: Any = getattr(value, "__dict__", None)
+    try:
+        if callable(value):
+            state = getattr(value, "__qualname__", None)
+        elif not isinstance(state, dict) or isinstance(value, BaseException):
+            with contextlib.suppress(AttributeError, OverflowError, ValueError):  # infinite or no number
+                whole, parts = value.as_integer_ratio()  # decimals and fractions
+                return _shape(whole if parts == 1 else whole / parts, deep)
+            copied = copyreg.dispatch_table.get(type(value))
+            state = copied(value) if copied is not None else value.__reduce_ex__(2)
+    except Exception:  # any code of the repository, and what cannot be copied
+        state = None
+    return {"object": type(value).__name__, "state": _shape(state, deep - 1)}
 
 
 def equals_others(value: Any, deep: int = 2) -> bool:

@@ -15,6 +15,8 @@ PROPERTIES = ("{} % 2 == 0", "{} % 2 != 0", "{} > 0", "{} >= 0", "{} != 0")
 EXCEPTIONS = (
     "ValueError", "TypeError", "KeyError", "AttributeError", "IndexError", "OSError", "UnicodeDecodeError", "LookupError",
 )  # fmt: skip
+MISTAKES = ("TypeError", "AttributeError")
+CONVERSION = ("ValueError", "TypeError", "KeyError", "IndexError", "LookupError")
 SAME_FORM = ("set({})", "sorted({})", "len({})", "{}.lower()", "str({})", "abs({})")
 
 
@@ -136,9 +138,18 @@ def handlers(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     before = source.segment(node)
     inner = before[1:-1].strip().rstrip(",") if isinstance(node, ast.Tuple) else before
+    caught = source.once(_caught, source.tree)
     for other in EXCEPTIONS:
-        if other not in before:
+        # Nobody catches a mistake of the code itself, but for input that a conversion refuses in several ways.
+        if other not in before and (other not in MISTAKES or other in caught or any(each in before for each in CONVERSION)):
             yield source.replaced(node, f"({inner}, {other})", 0.4, title=f"`except {short(before)}` catches {other} too")
+
+
+def _caught(source: Source, tree: ast.Module) -> set[str]:
+    """The names of the exceptions that the file catches."""
+    return {
+        name for node in source.parents if isinstance(node, ast.ExceptHandler) and node.type for name in names_in(node.type)
+    }
 
 
 def _owners(source: Source, test: ast.expr) -> list[str]:

@@ -6,7 +6,17 @@ import ast
 from collections.abc import Iterator
 
 from agent.proposers.patterns.names import scope
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, called_name, first_statement, names_in, quoted, short
+from agent.proposers.patterns.source import (
+    FunctionNode,
+    Rewrite,
+    Source,
+    called_name,
+    first_statement,
+    names_in,
+    quoted,
+    short,
+    unread,
+)
 
 MOST_KEYWORDS, MOST_NAMES = 6, 6
 
@@ -17,14 +27,14 @@ def keywords(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     given = {each.arg for each in node.keywords} | {each.id for each in node.args if isinstance(each, ast.Name)}
     parameters = source.once(_parameters, source.tree).get(called_name(node), frozenset())
-    unread = source.once(_unread, function)
+    forgotten = source.once(unread, function)
     known = [name for name in scope(source, node) if name not in given]
-    fitting = [name for name in known if name in parameters or name in unread]
-    fitting.sort(key=lambda name: (name not in unread, name not in parameters))
+    fitting = [name for name in known if name in parameters or name in forgotten]
+    fitting.sort(key=lambda name: (name not in forgotten, name not in parameters))
     last = max((source.span(each)[1] for each in [*node.args, *(k.value for k in node.keywords)]), default=None)
     starred = next((k for k in node.keywords if k.arg is None), None)
     for rank, name in enumerate(fitting[:MOST_KEYWORDS]):
-        prior = (0.65 if name in unread else 0.45) - 0.03 * rank
+        prior = (0.65 if name in forgotten else 0.45) - 0.03 * rank
         title = f"`{short(source.segment(node))}` gets `{name}={name}`"
         if starred is not None:
             at = source.span(starred.value)[0] - 2
@@ -47,13 +57,6 @@ def _parameters(source: Source, tree: ast.Module) -> dict[str, frozenset[str]]:
             name = owner.name if is_made and isinstance(owner, ast.ClassDef) else node.name
             found[name] = found.get(name, frozenset()) | names
     return found
-
-
-def _unread(source: Source, function: FunctionNode) -> frozenset[str]:
-    """Parameters that the body never reads."""
-    read = {name for statement in function.body for name in names_in(statement)}
-    arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-    return frozenset(each.arg for each in arguments) - read - {"self", "cls", "_"}
 
 
 def inherited(source: Source, node: ast.AST) -> Iterator[Rewrite]:

@@ -65,6 +65,7 @@ PATTERNS: tuple[Pattern, ...] = (
     statements.dropped,
     statements.flow,
     statements.moved,
+    statements.repeated,
     statements.alternatives,
     statements.guards,
     statements.answers,

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import difflib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
 from agent.proposers.patterns.operators import is_idle
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, assigned, is_compound, likeness, quoted
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, assigned, is_compound, likeness, quoted, unread
 
 MAX_NAMES = 14
 AWAITED = 0.8  # prior of a variable that was assigned and is not read anywhere
 QUESTIONS = frozenset({"hasattr", "isinstance", "issubclass", "callable", "any", "all", "startswith", "endswith", "isdigit"})
 MAX_EXPRESSIONS = 10
+ALIKE = 0.6  # likeness of an attribute and a variable that are taken for each other
 FORMS = (  # in which a forgotten argument might be used
     ("{}", 0.6), ("str({})", 0.45), ("len({})", 0.45), ("int({})", 0.4), ("abs({})", 0.4), ("bin({})", 0.36),
     ("sorted({})", 0.36), ("set({})", 0.36), ("-{}", 0.36),
 )  # fmt: skip
+TOGETHER = ("{0} + {1}", "{1} + {0}", "{0} - {1}", "{1} - {0}", "{0} * {1}")
+MOST_PARTS = 4
 
 
 def variables(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -32,7 +36,7 @@ def variables(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     called = isinstance(parent := source.parents[node], ast.Call) and node is parent.func
     names = [n for n in scope(source, node) if n != node.id] if not called else _functions(source, node.id)
     own, is_read = kinds.get(node.id), isinstance(node.ctx, ast.Load)
-    waiting = source.once(_never_read, function) if is_read else frozenset()
+    waiting = source.once(_never_read, function) if is_read else frozenset[str]()
     names.sort(key=lambda n: (n not in waiting, kinds.get(n) != own if own else False, -likeness(n, node.id)))
     base = 0.7 if is_read else 0.45
     for rank, name in enumerate(names[:MAX_NAMES]):
@@ -81,6 +85,9 @@ def _kinds(source: Source, function: FunctionNode) -> dict[str, str]:
                 kinds[name] = "number"
             case ast.arg(arg=name, annotation=ast.Name(id=kind)):
                 kinds[name] = {"int": "number", "float": "number", "str": "text"}.get(kind, kind)
+            case ast.arguments(posonlyargs=first, args=rest, defaults=[*defaults]) if defaults:
+                for each, default in zip([*first, *rest][-len(defaults) :], defaults, strict=True):
+                    kinds.setdefault(each.arg, _kind(default))
     return {name: kind for name, kind in kinds.items() if kind}
 
 
@@ -148,7 +155,7 @@ def sliced(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     kinds, before = source.once(_kinds, function), source.segment(node)
     if kinds.get(before, "list") not in ("list", "text"):
         return
-    unused = source.once(_unused, function)
+    unused = source.once(unread, function)
     for rank, name in enumerate(n for n in scope(source, function) if kinds.get(n, "number") == "number" and n != before):
         if rank < MAX_EXPRESSIONS:
             for text in (f"{before}[{name}:]", f"{before}[:{name}]"):
@@ -180,29 +187,38 @@ def offset(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def forgotten(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """Uses an unused argument instead of this name or constant."""
-    if not _is_value(node, source) or not isinstance(node, ast.Name | ast.Constant):
+    """Uses what nothing reads yet, an argument or a variable: instead of this name or constant, or together with this value."""
+    if not _is_value(node, source) or not isinstance(node, ast.Name | ast.Constant | ast.Attribute | ast.Subscript | ast.Call):
         return
     holder = next((n for n in source.above(node) if isinstance(n, FunctionNode | ast.Lambda)), None)
     if holder is None or any(part is node for part in ast.walk(holder.args)):
         return
-    for name in source.once(_unused, holder):
-        for form, prior in FORMS:
-            if (text := form.format(name)) != source.segment(node):
+    before = source.segment(node)
+    is_number = isinstance(holder, FunctionNode) and kind_of(source, holder, node) == "number"
+    together = [form for form in TOGETHER if not (is_number and form == "{1} + {0}")]
+    for name in source.once(unread, holder):
+        for form, prior in FORMS if isinstance(node, ast.Name | ast.Constant) else ():
+            if (text := form.format(name)) != before:
                 yield source.replaced(node, text, prior, compound=text.startswith("-"))
+        for part in _parts(source, holder, name):
+            for rank, form in enumerate(together):
+                yield source.replaced(node, form.format(before, part), 0.55 - 0.03 * rank, compound=True)
 
 
 def _never_read(source: Source, function: FunctionNode) -> frozenset[str]:
     """Variables that are assigned for nothing: where another name is read, they were perhaps meant."""
-    read = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-    return frozenset(name for name in assigned(function) if name not in read and not name.startswith("_"))
+    return frozenset(source.once(unread, function)) & assigned(function)
 
 
-def _unused(source: Source, holder: FunctionNode | ast.Lambda) -> list[str]:
-    """Arguments that the body never reads."""
-    read = {n.id for n in ast.walk(holder) if isinstance(n, ast.Name)}
-    arguments = (*holder.args.posonlyargs, *holder.args.args, *holder.args.kwonlyargs)
-    return [a.arg for a in arguments if a.arg not in read and a.arg not in ("self", "cls", "_")]
+def _parts(source: Source, holder: FunctionNode | ast.Lambda, name: str) -> list[str]:
+    """The name, or its items if a tuple, or a call with a tuple such as `known.get(key, (0, 0))`, is assigned to it."""
+    for node in ast.walk(holder):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
+                tuples = [value, *value.args] if isinstance(value, ast.Call) else [value]
+                sizes = [len(each.elts) for each in tuples if isinstance(each, ast.Tuple)]
+                return [f"{name}[{at}]" for at in range(min(max(sizes, default=0), MOST_PARTS))] or [name]
+    return [name]
 
 
 def _is_value(node: ast.AST, source: Source) -> TypeGuard[ast.expr]:
@@ -228,7 +244,8 @@ def expressions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     if isinstance(node, ast.Call | ast.BinOp | ast.Subscript | ast.Attribute | ast.Constant):
         for rank, name in enumerate(scope(source, function)[:MAX_NAMES]):
-            yield source.replaced(node, name, 0.42 - 0.01 * rank)
+            if _may_be_a_name(node, name):
+                yield source.replaced(node, name, 0.42 - 0.01 * rank)
     if isinstance(node, ast.Name | ast.Constant | ast.Subscript | ast.Call):
         donors = _donors(source, function, node)
         if _is_question(source.segment(node)):
@@ -236,6 +253,17 @@ def expressions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         for rank, (text, compound) in enumerate(donors):
             if not is_idle(source.parents[node], node, text):
                 yield source.replaced(node, text, 0.38 - 0.01 * rank, compound=compound)
+
+
+def _may_be_a_name(node: ast.expr, name: str) -> bool:
+    """Nobody computes a value from several others where a plain variable is meant, nor takes an attribute by accident, unless
+    they are called alike."""
+    if isinstance(node, ast.Attribute):
+        return likeness(node.attr, name) >= ALIKE
+    if isinstance(node, ast.Call | ast.BinOp):
+        read = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} - vars(builtins).keys()
+        return len(read | {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}) <= 1
+    return True
 
 
 def _is_question(text: str) -> bool:

@@ -13,7 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, assigned
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, assigned, parameters
 
 LONGEST = 2_000  # characters of a statement that is looked at
 ROUND = 1000  # smaller numbers are not called round
@@ -190,7 +190,8 @@ def _is_nearly_round(number: int) -> bool:
 
 
 def _forgets_a_name(source: Source, unit: _Unit, after: ast.AST) -> bool:
-    """Whether a parameter, or a local variable that is assigned by itself, was read here only, and is not read any more."""
+    """Whether a parameter, an inner function, or a local variable that is assigned by itself was read here only, and is not
+    read any more."""
     function = source.function(unit)
     if function is None or unit in function.decorator_list:
         return False
@@ -203,9 +204,8 @@ def _forgets_a_name(source: Source, unit: _Unit, after: ast.AST) -> bool:
 
 def _made_to_be_read(source: Source, function: FunctionNode) -> set[str]:
     """Loops, `with` and unpacking often make a variable that nobody reads; an assignment of one variable does not."""
-    arguments = function.args
-    parameters = {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)} - {"self", "cls"}
-    return parameters | assigned(function)
+    inner = {each.name for each in ast.walk(function) if isinstance(each, FunctionNode) and each is not function}
+    return {*parameters(function), *assigned(function), *inner}
 
 
 def _reads(source: Source, node: ast.stmt | ast.expr | FunctionNode) -> Counter[str]:

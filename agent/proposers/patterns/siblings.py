@@ -7,7 +7,18 @@ import builtins
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, called_name, first_statement, likeness, quoted, short
+from agent.proposers.patterns.source import (
+    FunctionNode,
+    Rewrite,
+    Source,
+    arguments,
+    called_name,
+    first_statement,
+    likeness,
+    parameters,
+    quoted,
+    short,
+)
 
 LOOKUPS = ("get", "pop", "setdefault")
 MOST_KEYS, MOST_EXCEPTIONS, MOST_GUARDS, MOST_RETURNED = 8, 6, 8, 4
@@ -156,7 +167,8 @@ def _module_names(source: Source, tree: ast.Module) -> set[str]:
 
 
 def returned(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A function ends without its result: returns what it assigned or changed last, or itself for calls in a chain."""
+    """A function ends without its result: returns what it assigned or changed last, a parameter of the type that it returns,
+    or itself for calls in a chain."""
     if not isinstance(node, FunctionNode) or not source.has_own_lines(last := node.body[-1]):
         return
     if isinstance(last, ast.Return | ast.Raise | ast.Pass) or node.name == "__init__" or source.once(_yields, node):
@@ -165,12 +177,20 @@ def returned(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     elsewhere = any(isinstance(each, ast.Return) and each.value is not None for each in ast.walk(node))
     used = node.name in source.once(_used_results, source.tree)
     prior = 0.7 if wanted or elsewhere else 0.55 if used else 0.35
-    bound = _bound_last(node)
     method = bool(node.args.args) and node.args.args[0].arg == "self"
-    for rank, name in enumerate([*bound[:MOST_RETURNED], *(["self"] if method else [])]):
+    names = [*_of_the_result(source, node), *_bound_last(node)[:MOST_RETURNED], *(["self"] if method else [])]
+    if elsewhere:
+        names += parameters(node)[::-1][:MOST_RETURNED]
+    for rank, name in enumerate(dict.fromkeys(names)):
         end = source.span(last)[1]
         text = source.laid_out(node.body[-1], "\n" + "return {}", name)
         yield Rewrite(end, end, text, f"`return {name}` is added at the end of `{node.name}`", prior - 0.05 * rank)
+
+
+def _of_the_result(source: Source, node: FunctionNode) -> list[str]:
+    """Parameters that are annotated like the result."""
+    wanted = source.segment(node.returns) if node.returns is not None else None
+    return [each.arg for each in arguments(node) if each.annotation is not None and source.segment(each.annotation) == wanted]
 
 
 def _bound_last(node: FunctionNode) -> list[str]:

@@ -225,6 +225,26 @@ def names_in(tree: ast.AST) -> list[str]:
     return list(dict.fromkeys(n.id for n in ast.walk(tree) if isinstance(n, ast.Name)))
 
 
+def parameters(function: FunctionNode | ast.Lambda) -> list[str]:
+    """Those with a name of their own that a caller gives, in order, without `self`, `cls` and `_`."""
+    return [each.arg for each in arguments(function) if each.arg not in ("self", "cls", "_")]
+
+
+def arguments(function: FunctionNode | ast.Lambda) -> list[ast.arg]:
+    """In order, without `*` and `**`."""
+    given = function.args
+    return [*given.posonlyargs, *given.args, *given.kwonlyargs]
+
+
+def unread(source: Source, function: FunctionNode | ast.Lambda) -> list[str]:
+    """Parameters, and variables assigned by themselves, that the body never reads: perhaps somebody forgot to."""
+    body = function.body if isinstance(function.body, list) else [function.body]
+    nodes = [node for part in body for node in ast.walk(part)]
+    read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    local = sorted(assigned(function)) if isinstance(function, FunctionNode) else []
+    return [name for name in dict.fromkeys([*parameters(function), *local]) if name not in read and not name.startswith("_")]
+
+
 def assigned(function: FunctionNode) -> set[str]:
     """The function's own variables that are assigned by themselves, as in `total = 0`."""
     found, outside = set[str](), set[str]()

@@ -7,8 +7,20 @@ import re
 from collections.abc import Iterator
 
 from agent.proposers.patterns.missing import filled
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, called_name, first_statement, names_in, quoted, short
+from agent.proposers.patterns.source import (
+    FunctionNode,
+    Rewrite,
+    Source,
+    called_name,
+    first_statement,
+    names_in,
+    plain,
+    quoted,
+    short,
+)
 
+TAKING = frozenset({"pop", "popleft", "remove", "discard", "popitem"})
+MOST_REPEATED = 4  # statements of a block that may have been a loop's
 Simple = ast.Assign | ast.AugAssign | ast.Expr
 Leaving = ast.Return | ast.Break | ast.Continue | ast.Raise
 Compound = ast.For | ast.While | ast.If | ast.With
@@ -106,6 +118,34 @@ def _elif(source: Source, node: ast.If) -> Iterator[Rewrite]:
         block, index = source.block(node)
         if index and isinstance(block[index - 1], ast.If) and block[index - 1].col_offset == node.col_offset:
             yield Rewrite(start, start + 2, "elif", f"`if {test}` becomes `elif`", 0.35)
+
+
+def repeated(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A loop that always ends in its first pass answers for one item only; an `if` that takes something away is a loop."""
+    if (
+        isinstance(node, ast.For | ast.While | ast.AsyncFor)
+        and not node.orelse
+        and isinstance(last := node.body[-1], ast.Return)
+    ):
+        block, index = source.block(node)
+        after = block[index + 1] if index + 1 < len(block) else None
+        if last.value is None or not source.has_own_line(last) or not isinstance(after, ast.Return) or after.value is None:
+            return
+        text = plain(source, last.value)
+        for default, test in (("False", text), ("True", f"not {text}")):
+            if source.segment(after.value) == default:
+                answer = "True" if default == "False" else "False"
+                new = source.laid_out(last, "if {}:\n\treturn {}", test, answer)
+                yield source.replaced(last, new, 0.8, title=f"the loop goes on unless `{short(test)}`")
+        new = source.laid_out(last, "if {}:\n\t{}", text, source.segment(last))
+        yield source.replaced(last, new, 0.5, title=f"the loop goes on unless there is `{short(text)}`")
+    elif isinstance(node, ast.If) and not node.orelse and not source.is_elif(node) and len(node.body) <= MOST_REPEATED:
+        calls = [each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Call)]
+        start, tested = source.span(node)[0], ast.unparse(node.test)
+        for call in calls:
+            if called_name(call) in TAKING and isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in tested:
+                yield Rewrite(start, start + 2, "while", f"`if {short(source.segment(node.test))}` becomes `while`", 0.6)
+                return
 
 
 def moved(source: Source, node: ast.AST) -> Iterator[Rewrite]:

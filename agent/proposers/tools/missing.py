@@ -170,7 +170,8 @@ def _for_name(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterator[
         wanted.append(Import(alias, alias=one.name))
     for made in dict.fromkeys(wanted):
         if made.module != here and (text := imports.add(source, _styled(made, here, source), known.own)) is not None:
-            yield Option(f"imports `{one.name}` ({made.text}) in {one.path}", one.path, text)
+            how = f" ({made.text})" if made.text != f"import {one.name}" else ""
+            yield Option(f"imports `{one.name}`{how} in {one.path}", one.path, text)
 
 
 def _for_import(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterator[Option]:

@@ -21,7 +21,7 @@ bench = typer.Typer(
     help="Measure on a benchmark: fix rate, correctness by held-out tests, time and cost.", no_args_is_help=True
 )
 
-DEFAULT_LEAST = 0.8  # as `agent.contract.task.Policy`
+DEFAULT_LEAST = 0.85  # as `agent.contract.task.Policy`
 
 Least = Annotated[
     float,

@@ -240,7 +240,7 @@ async def _compared(root: Path, commit: str, name: str, now: _Now) -> LastGood:
             (unread if old[0] == _LINK else known).append(path)
     if len(added) + len(known) > MOST_FILES:
         raise UnknownDifference(f"{len(added) + len(known):,} files differ, more than {MOST_FILES:,}")
-    contents = await _contents(root, [then[path][1] for path in known])
+    contents = await contents_of(root, [then[path][1] for path in known])
     files = [ChangedFile(path) for path in added]
     for path in known:
         mode, before = then[path][0], contents[then[path][1]]
@@ -256,8 +256,10 @@ def _differ(old: tuple[str, str], new: tuple[str, str], now: _Now) -> bool:
     return old[1] != new[1] or not is_same_kind
 
 
-async def _contents(root: Path, ids: Sequence[str]) -> dict[str, bytes]:
+async def contents_of(root: Path, ids: Sequence[str]) -> dict[str, bytes]:
     """The contents of these objects. Raises `UnknownDifference`."""
+    if not ids:
+        return {}
     asked = "".join(f"{id_}\n" for id_ in ids).encode()
     sizes = await git(root, "cat-file", "--batch-check=%(objectsize)", stdin=asked)
     try:

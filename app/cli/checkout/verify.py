@@ -30,6 +30,7 @@ from app.cli import terminal
 from app.cli.checkout import local_engine
 from app.cli.checkout.checkout import commit, git, root_of
 from app.cli.checkout.fix import evidence_table, say
+from app.cli.checkout.last_good import UnknownDifference, contents_of
 from app.cli.checkout.local_engine import Screen
 from app.cli.checkout.workflow_jobs import JobSelection, job_of
 from app.cli.terminal import plain
@@ -40,7 +41,6 @@ from app.publish.proof import in_one_line
 from app.publish.receipt import Receipt
 from app.settings import Settings
 from sandbox.host import git as host_git
-from sandbox.host.git import batch_contents
 
 _FILES = 200  # that a repair may change
 _SHA = re.compile(r"[0-9a-f]{40,64}")
@@ -129,10 +129,10 @@ async def _edits(root: Path, base: str, head: str) -> Edits:
         raise NotVerifiable(f"the commit {head[:10]} changes {len(changed):,} files; a repair changes at most {_FILES}")
     ids = [id_ for facts, _ in changed for id_ in facts[2:4] if id_.strip("0")]
     try:
-        told_contents = await git(root, "cat-file", "--batch", stdin="".join(f"{id_}\n" for id_ in ids).encode())
-        contents = dict(zip(ids, batch_contents(told_contents or b"", len(ids)), strict=True)) if ids else {}
-        texts = {id_: content.decode() for id_, content in contents.items()}
-    except ValueError as error:
+        texts = {id_: content.decode() for id_, content in (await contents_of(root, ids)).items()}
+    except UnknownDifference as error:
+        raise NotVerifiable(f"the commit {head[:10]} cannot be read: {error}") from error
+    except UnicodeDecodeError as error:
         raise NotVerifiable(f"the commit {head[:10]} changes a file that is not text") from error
     if odd := [path for (old, new, *_), path in changed if old.removeprefix(":") not in _REGULAR or new not in _REGULAR]:
         raise NotVerifiable(f"the commit {head[:10]} changes {odd[0]}, which is no regular file")

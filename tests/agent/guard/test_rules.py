@@ -761,3 +761,18 @@ def test_a_policy_can_refuse_what_is_asked_about() -> None:
     assert refused is not None
     assert refused.rule == "deleted"
     assert questions(replace(gone, rung="tools"), PLAIN) == ()
+
+
+@pytest.mark.parametrize(
+    ("rung", "before", "after", "doubted"),
+    [
+        ("patterns", "for key in reversed(keys):\n    go(key)\n", "for key in keys:\n    go(key)\n", True),
+        ("patterns", "old = found\nfound.clear()\n", "old = found\npass\n", True),
+        ("patterns", "total = a + b + 1\n", "total = a + b\n", False),
+        ("patterns", "total = size(a)\n", "total = len(a)\n", False),
+        ("model:m", "for key in reversed(keys):\n    go(key)\n", "for key in keys:\n    go(key)\n", False),
+    ],
+)
+def test_a_search_that_only_takes_a_call_away_is_doubted(rung: str, before: str, after: str, doubted: bool) -> None:
+    found = doubts(Candidate(rung, (FileChange("x.py", before, after),), "y"), PLAIN)
+    assert bool(found) is doubted

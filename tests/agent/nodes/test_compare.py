@@ -81,7 +81,7 @@ async def test_a_search_may_repair_that_part_where_the_author_changed_tests_too(
     result = await bench.heal(HistoryProposer(), PatternsProposer(), files=COMMIT, good=(BEFORE,))
     assert isinstance(result, Repair), result
     assert result.edits[0].after == FEATURE.replace("a - b", "a + b")
-    assert f"it takes back 2 of the 6 added or removed lines of code since {PARENT}" in result.doubts
+    assert f"it takes back 2 of the 6 lines of code that changed since {PARENT}" in result.doubts
 
 
 @pytest.mark.long

@@ -97,9 +97,11 @@ async def test_after_a_first_failed_change_no_diagnosis_is_asked_for(tmp_path: P
         result = await bench.heal_by_model()
     assert isinstance(result, Repair), result
     first, second = [asked.prompt for asked in bench.server.asked if "You review" not in asked.prompt]
-    assert "calc.py\n-    return a - b\n+    return a * b\n=> " in second.partition("# The last changes that failed")[2]
+    assert (
+        "calc.py\n-    return a - b\n+    return a * b\n=> " in second.partition("# The last changes that were not accepted")[2]
+    )
     assert "assert 6 == 5" in second
-    assert "The last changes that failed" not in first
+    assert "The last changes that were not accepted" not in first
 
 
 async def test_what_failed_twice_teaches_and_is_diagnosed_before_the_next_try(tmp_path: Path) -> None:
@@ -115,7 +117,7 @@ async def test_what_failed_twice_teaches_and_is_diagnosed_before_the_next_try(tm
     assert all("assert 6 == 5" in way.prompt and "add subtracts" in way.prompt for way in ways)
     assert all("while looking for the cause\n```text\n- it gives -1\n```" in way.prompt for way in ways)
     assert any("rewriting the one faulty function" in way.prompt for way in ways)
-    tried = [way.prompt.partition("# The last changes that failed")[2] for way in ways]
+    tried = [way.prompt.partition("# The last changes that were not accepted")[2] for way in ways]
     assert all("calc.py\n-    return a - b\n+    return a * b\n=> " in told for told in tried), "its own change, and its end"
     assert all(way.prompt.count("assert 6 == 5") == 1 for way in ways), "no lesson says it again"
     assert all(way.body["temperature"] > direct.body["temperature"] for way in ways)

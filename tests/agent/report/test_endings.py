@@ -33,6 +33,8 @@ def test_a_timeout_names_the_command_and_the_test_that_ran() -> None:
     ending = endings.inconclusive(silent, "go test")
     assert "It ran `go test`; the last line was: waiting for a lock" in ending.reason
     assert "`timeout:` of `test:` in `.github/selfheal.yml`" in ending.next_step
+    once = endings.inconclusive(silent, "go test", IDS[:1])
+    assert f"The failure of `{IDS[0]}` in another run could not be confirmed." in once.reason
 
 
 ENDINGS = [
@@ -46,6 +48,7 @@ ENDINGS = [
     (endings.inconclusive(run(ending="timeout"), "make test"), Outcome.OUT_OF_BUDGET),
     (endings.inconclusive(run(ending="out_of_memory"), "make test"), Outcome.INFRASTRUCTURE),
     (endings.inconclusive(run(ending="crashed"), "make test"), Outcome.INFRASTRUCTURE),
+    (endings.inconclusive(run(ending="crashed"), "make test", IDS[:1]), Outcome.INFRASTRUCTURE),
     (endings.could_not_start(run(exit_code=127)), Outcome.INFRASTRUCTURE),
     (endings.stopped_before(service("it exited\nstopped")), Outcome.NEEDS_SERVICES),
     (endings.stopped_before(run(stopped_at="Build", output="no compiler\nstopped")), Outcome.NOT_REPRODUCED),

@@ -36,7 +36,7 @@ NEXT = "\n    "
 STUB = "raise NotImplementedError"
 PLAIN = Options(blind_tests=False, adversarial=False, retry=False)
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures("remembered_runs")]
 
 
 def block(code: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.contract.outcome import NoRepair, Outcome
-from app.attempt.gather import Gathered, HeadCommit, gather
+from app.attempt.gather import Gathered, HeadCommit, gather, wait_for_ci
 from app.clock import SystemClock
 from app.github.client import GitHub
 from app.github.repository import Repository
@@ -169,6 +170,64 @@ async def test_a_status_that_the_owners_exclude_is_not_healed(red: Red) -> None:
     await red.github.push(NAME, "main", {".github/selfheal.yml": "workflows: {ignore: ['ci/*']}\n"})
     with pytest.raises(AssertionError, match="excludes the failing workflows: ci/jenkins"):
         await by_status(red)
+
+
+class OtherCi:
+    """Two services report on a commit: one by statuses, one by check runs. Each has failed in a part, and goes on with another.
+
+    https://docs.github.com/rest/commits/statuses#about-commit-statuses
+    https://docs.github.com/rest/guides/using-the-rest-api-to-interact-with-checks#about-check-runs
+    """
+
+    def __init__(self, red: Red, sha: str) -> None:
+        self.github, self.sha = red.github, sha
+        self.told: list[str] = []
+
+    async def begin(self) -> None:
+        await self.github.set_status(NAME, self.sha, "ci/tests", "failure")
+        await self.github.set_status(NAME, self.sha, "ci/docs", "pending")
+        self.github.set_check(NAME, self.sha, "lint")
+
+    async def end(self, text: str) -> None:
+        self.told.append(text)
+        await self.github.set_status(NAME, self.sha, "ci/docs", "failure")
+        self.github.set_check(NAME, self.sha, "lint", "failure")
+
+
+async def test_other_services_that_still_report_are_waited_for(red: Red, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their later failures start no further attempt, so they would never be worked on."""
+    monkeypatch.setattr("app.attempt.gather._POLL", 0.01)
+    sha = await red.github.push(NAME, "main", {".github/workflows/ci.yml": None})
+    other = OtherCi(red, sha)
+    await other.begin()
+    async with asyncio.timeout(20):
+        await wait_for_ci(HeadCommit(sha, "main"), red.repository, 60, other.end)
+    assert other.told == ["Waiting for 2 other checks of this commit"]
+
+
+async def test_other_services_are_not_waited_for_where_a_workflow_failed(red: Red) -> None:
+    """What they report is not read then."""
+    other = OtherCi(red, red.head.sha)
+    await other.begin()
+    await wait_for_ci(red.head, red.repository, 60, other.end)
+    assert other.told == []
+
+
+async def test_a_status_that_stays_pending_is_not_waited_for_longer_than_set(red: Red) -> None:
+    sha = await red.github.push(NAME, "main", {".github/workflows/ci.yml": None})
+    await red.github.set_status(NAME, sha, "license/cla", "pending")
+    told: list[str] = []
+
+    async def tell(text: str) -> None:
+        told.append(text)
+
+    async with asyncio.timeout(20):
+        await wait_for_ci(HeadCommit(sha, "main"), red.repository, 1, tell)
+        assert told == ["Waiting for 1 other check of this commit"]
+        del red.github.installation("acme").permissions["statuses"]
+        red.github.expire_tokens()
+        await wait_for_ci(HeadCommit(sha, "main"), red.repository, 60, tell)
+        assert len(told) == 1, "they cannot be read"
 
 
 async def test_an_installation_that_grants_no_statuses_still_works_and_is_told(red: Red) -> None:

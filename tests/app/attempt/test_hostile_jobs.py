@@ -28,7 +28,7 @@ PATH = ".github/workflows/ci.yml"
 LIMITS = Limits(memory=512 * MIB, processes=96, file_size=64 * MIB, open_files=512, disk=96 * MIB, cpu_seconds=20)
 SECONDS = 120.0  # of a whole reproduction; many times of what any of them needs
 GROWTH = 150  # MiB of this process that the worst of them may cost
-ASLEEP = "98981"  # seconds that nothing else on the machine sleeps
+ASLEEP = f"{10_000_000 + os.getpid()}"  # seconds that nothing else on the machine sleeps, also no other worker of these tests
 RED = b"import unittest\n\n\nclass Tests(unittest.TestCase):\n    def test_red(self):\n        self.assertEqual(1, 2)\n"
 TESTS = "      - name: tests\n        run: python -m unittest\n"
 RED_TEST = "test_a.Tests.test_red"
@@ -160,7 +160,7 @@ BEFORE = {
     "daemonises": (step(f"setsid sleep {ASLEEP} >/dev/null 2>&1 &\nsetsid -f sleep {ASLEEP}"), f"red {RED_TEST}"),
     "prints-1-GB": (step("head -c 1000000000 /dev/zero"), f"red {RED_TEST}"),
     "fills-the-disk": (step("for at in $(seq 100); do head -c 60M /dev/zero > big$at; done"), NOT_REACHED + "failed"),
-    # On a busy machine, what is left of it may spoil one of the two base runs.
+    # On a busy machine, the bomb may leave no room for the step's own `sleep` in one of the two base runs.
     "forks": (step("bomb() { bomb | bomb & }; bomb; sleep 0.5"), (f"red {RED_TEST}", "flaky: ")),
     "kills-all": (step("kill -9 -1"), CRASHED.format("tests")),
     "big-environment": (step(f"{BIG} $GITHUB_ENV"), NOT_REACHED + "failed"),

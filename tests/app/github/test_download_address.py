@@ -85,6 +85,14 @@ async def test_a_public_host_is_asked_at_the_addresses_that_were_checked(names: 
         assert "authorization" not in request.headers
 
 
+async def test_headers_that_a_server_names_decide_nothing_about_the_way(names: Names) -> None:
+    named = {"Authorization": "RemoteAuth x", "HOST": "inner", "Connection": "upgrade", "Content-Length": "9", "X-\u00e9": "y"}
+    (request,) = await requests_for("https://logs.example.com/a", API, (), TIMEOUT, named)
+    assert (request.headers["authorization"], request.headers["host"]) == ("RemoteAuth x", "logs.example.com")
+    assert request.headers.get_list("connection") == ["close"]
+    assert "content-length" not in request.headers
+
+
 @pytest.mark.parametrize("address", PRIVATE)
 async def test_a_name_that_leads_into_the_private_network_is_refused(names: Names, address: str) -> None:
     names["logs.example.com"] = [[address]]

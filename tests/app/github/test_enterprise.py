@@ -52,6 +52,16 @@ async def test_a_log_and_an_archive_come_from_beside_the_api_without_our_token(s
     assert standin.downloads.leaks == []
 
 
+async def test_large_files_are_asked_for_beside_the_api(standin: StandIn, reader: Repository) -> None:
+    standin.large(NAME, b"weights")
+    (oid,) = standin.repository(NAME).large
+    links = await reader.large_files({oid: 7, "0" * 64: 1})
+    assert list(links) == [oid], "GitHub does not have the other one"
+    assert b"".join([chunk async for chunk in reader.large_file(oid, 7, links[oid])]) == b"weights"
+    assert standin.downloads.served == [f"GET /alambic/media/{oid}"]
+    assert standin.downloads.leaks == []
+
+
 @pytest.mark.parametrize("location", ["{site}/_codeload/a", "/_services/a", "{site}/api/v3x/a", "{site}/"])
 async def test_a_read_that_is_redirected_beside_the_api_is_not_followed(
     standin: StandIn, reader: Repository, location: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tarfile
+import tracemalloc
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from time import monotonic
@@ -23,7 +24,6 @@ from tests.standins.github.faults import Fault
 from tests.standins.github.git import Signature
 from tests.standins.github.limits import LIMITS
 from tests.standins.github.routing import Refusal
-from tests.standins.github.state import App, CheckRun, CheckSuite
 from webhooks.intake import RepositoryRef
 
 NAME = "acme/sample"
@@ -110,6 +110,23 @@ async def test_a_long_log_keeps_its_head_and_its_tail(standin: StandIn, reader: 
     assert int(omitted) > 192_000
 
 
+@pytest.mark.parametrize("size", [pytest.param(1 << 30, marks=pytest.mark.long), 64 << 20])
+async def test_a_log_of_a_gigabyte_is_never_held_as_a_whole(standin: StandIn, reader: Repository, size: int) -> None:
+    sha = await standin.push(NAME, "main", {".github/workflows/ci.yml": WORKFLOW}, "Add CI")
+    await standin.settled()
+    [run] = await reader.failing_runs(sha)
+    [job] = await reader.failed_jobs(run)
+    standin.downloads.size = size
+    tracemalloc.start()
+    try:
+        log = await reader.job_log(job.id, limit=4 << 20)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert f"{size - (4 << 20)} bytes omitted" in log
+    assert most < 48 << 20
+
+
 async def test_the_archive_comes_from_the_other_host_without_our_token(standin: StandIn, reader: Repository) -> None:
     head = await reader.branch_head("main")
     assert head is not None
@@ -154,20 +171,18 @@ async def test_a_pull_request_tells_its_head_and_where_it_comes_from(standin: St
     assert (read.head.sha, read.head.ref, read.head_repository, read.state) == (sha, "topic", NAME, "open")
 
 
-async def test_red_checks_of_other_apps_only(standin: StandIn, reader: Repository, writer: Repository) -> None:
+async def test_check_runs_of_other_apps_only(standin: StandIn, reader: Repository, writer: Repository) -> None:
     sha = await standin.push(NAME, "main", {".github/workflows/ci.yml": WORKFLOW}, "Add CI")
     await standin.settled()
     await writer.report_check(CheckReport("Selfheal", sha, "a1", "completed", SHOWN, "failure"))
-    assert await reader.failing_checks(sha) == ()
-    world, of = standin.world, standin.repository(NAME)
-    other = App(world.next_id(), "other-ci", "Other CI", world.account("other"))
-    suite = CheckSuite(world.next_id(), other, sha, "main", status="completed", conclusion="failure")
-    of.suites[suite.id] = suite
-    for name, conclusion in (("lint", "failure"), ("docs", "success")):
-        run = CheckRun(world.next_id(), suite, name, sha, "completed", conclusion, completed=suite.created)
-        run.output = {"title": "2 findings", "summary": "pkg/a.py"}
-        of.check_runs[run.id] = run
-    [check] = await reader.failing_checks(sha)
+    assert await reader.other_checks(sha) == ()
+    for name, conclusion in (("lint", "failure"), ("docs", "success"), ("tests", None)):
+        standin.set_check(NAME, sha, name, conclusion, title="2 findings", summary="pkg/a.py")
+    checks = await reader.other_checks(sha)
+    assert {(check.name, check.is_failing, check.is_pending) for check in checks} == {
+        ("lint", True, False), ("docs", False, False), ("tests", False, True),
+    }  # fmt: skip
+    [check] = [check for check in checks if check.is_failing]
     assert check.text == "lint (other-ci): 2 findings\npkg/a.py"
 
 

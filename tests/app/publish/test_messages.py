@@ -214,6 +214,10 @@ def test_the_first_lines_tell_what_failed_why_what_was_changed_and_how_sure_and_
     assert cause == "- **Cause:** The upper bound was excluded."
     assert proof == "- **Proof:** 2 failing → 30 passing → 2 failing with the patch reverted."
     assert sure == "- **Confidence:** very sure (92%): no other passing change was found."
+    varied = messages.pull_body(publication(), repair(signals={"passing": 1.0}))
+    assert "very sure (92%): no other passing change was found, except variants of this one." in varied
+    imported = messages.pull_body(publication(), repair(title="imports `json` in calc/core.py"))
+    assert "- **Changed:** imports `json` (`calc/core.py`)." in imported, "the place is told once"
     assert body.index("```diff") < body.index("<details>")
 
 

@@ -213,6 +213,42 @@ async def test_a_further_attempt_renews_the_one_pull_request_of_the_head(
     assert messages.pull_marker("att-2") in (standin.repository(NAME).issues[second.number].body or "")
 
 
+@pytest.mark.parametrize("number", [1, 2])
+async def test_another_branch_prefix_makes_no_second_pull_request(
+    standin: StandIn, repository: Repository, publication: Publication, number: int
+) -> None:
+    first = await publish.pull_request(publication, repair(FileChange("calc.py", BROKEN, "other = 1\n")), repository)
+    later = replace(publication, attempt_id=f"att-{number}", number=number, branch_prefix="bot/")
+    second = await publish.pull_request(later, repair(), repository)
+    assert isinstance(first, Published)
+    assert isinstance(second, Published)
+    assert (second.number, second.branch) == (first.number, first.branch)
+    assert not [branch for branch in await standin.branches(NAME) if branch.startswith("bot/")]
+    assert await standin.file(NAME, "calc.py", second.branch) == FIXED.encode()
+
+
+async def test_another_branch_prefix_takes_no_pull_request_of_somebody_else(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    name = publish.branch_name(publication)
+    await standin.push(NAME, name, {"calc.py": FIXED}, base=publication.head_sha)
+    theirs = await standin.open_pull(NAME, name, base="topic")
+    result = await publish.pull_request(replace(publication, branch_prefix="bot/"), repair(), repository)
+    assert isinstance(result, Published)
+    assert (result.branch, result.number != theirs.number) == (f"bot/topic-{publication.head_sha[:8]}", True)
+
+
+async def test_a_third_attempt_renews_the_open_pull_request_of_the_second(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    first = await publish.pull_request(publication, repair(), repository)
+    assert isinstance(first, Published)
+    await standin.close_pull(NAME, first.number)
+    second = await publish.pull_request(replace(publication, attempt_id="att-2", number=2), repair(), repository)
+    third = await publish.pull_request(replace(publication, attempt_id="att-3", number=3), repair(), repository)
+    assert third == second
+
+
 async def test_a_closed_pull_request_stays_closed_and_a_further_attempt_gets_its_own(
     standin: StandIn, repository: Repository, publication: Publication
 ) -> None:
@@ -286,6 +322,25 @@ async def test_an_explanation_ends_the_check_and_answers_only_who_asked(
     assert "Forty changes were tried" in check.output["summary"]
     [comment] = standin.comments(NAME, publication.pull_number or 0)
     assert "Set a model" in comment.body
+
+
+@pytest.mark.parametrize("what", ["check-runs", "issues/comments"])
+async def test_what_somebody_deletes_right_before_it_is_renewed_is_made_anew(
+    standin: StandIn, repository: Repository, publication: Publication, what: str
+) -> None:
+    await publish.explanation(publication, no_repair(), repository)
+    shown, comments = standin.repository(NAME).check_runs, standin.repository(NAME).comments
+
+    def delete(_method: str, _path: str) -> None:
+        (shown if what == "check-runs" else comments).clear()
+        standin.faults.hooks.clear()
+
+    standin.faults.on("PATCH", f"/repos/{NAME}/{what}/*", delete, "before")
+    await publish.explanation(publication, no_repair(Outcome.FLAKY), repository)
+    [check] = standin.check_runs(NAME)
+    [comment] = standin.comments(NAME, publication.pull_number or 0)
+    assert check.output["title"] == OUTCOME_TEXTS[Outcome.FLAKY].sentence
+    assert "depends on chance" in comment.body
 
 
 async def test_nobody_is_bothered_who_did_not_ask(standin: StandIn, repository: Repository, publication: Publication) -> None:

@@ -84,6 +84,15 @@ async def test_a_status_that_is_not_green_keeps_it_open(plant: Plant, repair: Pu
     assert await looked(plant) == 1
 
 
+async def test_a_check_run_of_another_service_that_still_runs_keeps_it_open(plant: Plant, repair: PullRequest) -> None:
+    green = await plant.github.push(NAME, "topic", {"calc.py": FIXED})
+    await plant.github.settled()
+    plant.github.set_check(NAME, green, "lint")
+    assert await looked(plant) == 0
+    plant.github.set_check(NAME, green, "lint", "success")
+    assert await looked(plant) == 1
+
+
 @pytest.mark.long
 async def test_a_status_that_failed_has_to_turn_green_too(plant: Plant, repair: PullRequest) -> None:
     red = (await plant.github.commits(NAME, "topic"))[0].sha

@@ -1,4 +1,4 @@
-"""Short-lived links to archives and logs, which refuse a request that still carries a token."""
+"""Short-lived links to archives, logs and large files, which refuse a request that still carries a token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.standins.github.state import Repository
 from tests.standins.github.world import World
 
 LINK_LIFE = 60.0  # seconds
-DOWNLOADS = ("/_codeload/", "/_services/")  # where Enterprise Server has them, beside its API
+DOWNLOADS = ("/_codeload/", "/_services/", "/alambic/")  # where Enterprise Server has them, beside its API
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class Link:
     until: float
     archive: tuple[Repository, str] | None = None
     text: bytes = b""
+    authorization: str | None = None  # that the link demands: one of its own, no token of the API
 
 
 class Downloads:
@@ -34,10 +35,17 @@ class Downloads:
         self.links: dict[str, Link] = {}
         self.leaks: list[str] = []  # requests that brought an Authorization header
         self.served: list[str] = []
+        self.size: int | None = None  # bytes of every download from now on, instead of what is asked for
 
-    def _link(self, path: str, archive: tuple[Repository, str] | None = None, text: bytes = b"") -> str:
+    def _link(
+        self,
+        path: str,
+        archive: tuple[Repository, str] | None = None,
+        text: bytes = b"",
+        authorization: str | None = None,
+    ) -> str:
         token = secrets.token_hex(16)
-        self.links[token] = Link(path, time.monotonic() + LINK_LIFE, archive, text)
+        self.links[token] = Link(path, time.monotonic() + LINK_LIFE, archive, text, authorization)
         return f"{self.world.downloads_url}{path}?token={token}"
 
     def tarball(self, repository: Repository, sha: str) -> str:
@@ -49,6 +57,11 @@ class Downloads:
             return self._link(f"/_services/pipelines/{name}/signedlogcontent", text=text)
         return self._link(f"/logs/{name}.txt", text=text)
 
+    def large(self, oid: str, content: bytes) -> tuple[str, dict[str, str]]:
+        """A link to an object of Git LFS, and the headers that it demands."""
+        authorization = f"RemoteAuth {secrets.token_hex(16)}"
+        return self._link(f"/alambic/media/{oid}", text=content, authorization=authorization), {"Authorization": authorization}
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await self._answer(Request(scope, receive))
         await response(scope, receive, send)
@@ -56,18 +69,26 @@ class Downloads:
     async def _answer(self, request: Request) -> Response:
         path = request.url.path
         self.served.append(f"{request.method} {path}")
-        if "authorization" in request.headers:
+        link = self.links.get(request.query_params.get("token", ""))
+        if request.headers.get("authorization") != (link.authorization if link is not None else None):
             self.leaks.append(path)
             return PlainTextResponse("Only one auth mechanism allowed", 400)
-        link = self.links.get(request.query_params.get("token", ""))
         if link is None or link.path != path or link.until < time.monotonic():
             return PlainTextResponse("AuthenticationFailed", 403)
+        if self.size is not None:
+            return StreamingResponse(_noise(self.size))
         if link.archive is None:
             return Response(link.text, media_type="text/plain; charset=utf-8")
         repository, sha = link.archive
         name = f"{repository.owner.login}-{repository.name}-{sha[:7]}"  # GitHub shortens it
         headers = {"content-disposition": f"attachment; filename={name}.tar.gz"}
         return StreamingResponse(_archive(repository, sha, name), media_type="application/x-gzip", headers=headers)
+
+
+async def _noise(size: int) -> AsyncIterator[bytes]:
+    chunk = secrets.token_bytes(1 << 20)
+    for start in range(0, size, len(chunk)):
+        yield chunk[: size - start]
 
 
 async def _archive(repository: Repository, sha: str, name: str) -> AsyncIterator[bytes]:

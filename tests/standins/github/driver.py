@@ -13,6 +13,7 @@ async with GitHub() as github:
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import shutil
 import tempfile
 import warnings
@@ -33,6 +34,7 @@ from tests.standins.github.runs import Runs
 from tests.standins.github.serialise import Serialiser
 from tests.standins.github.server import PREFIX, Api, Enterprise, Judge
 from tests.standins.github.state import (
+    App,
     CheckRun,
     Comment,
     Installation,
@@ -104,7 +106,7 @@ class GitHub:
             repositories.commit_routes(show),
         ):
             table.table += part.table
-        self.api = Api(self.world, self.tokens, self.faults, table, judge)
+        self.api = Api(self.world, self.tokens, self.faults, self.downloads, table, judge)
         self.site = Enterprise(self.world, self.api, self.downloads) if enterprise else self.api
         self._open = contextlib.AsyncExitStack()
 
@@ -265,6 +267,12 @@ class GitHub:
         await of.git.set_ref(f"refs/heads/{branch}", sha, old)
         return sha
 
+    def large(self, repository: str, content: bytes) -> str:
+        """The pointer for a content that is in Git LFS."""
+        oid = hashlib.sha256(content).hexdigest()
+        self.repository(repository).large[oid] = content
+        return f"version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {len(content)}\n"
+
     async def tag(self, repository: str, name: str, revision: str = "HEAD") -> None:
         """A lightweight tag."""
         of = self.repository(repository)
@@ -274,6 +282,24 @@ class GitHub:
         """Branch name -> sha."""
         refs = await self.repository(repository).git.refs("refs/heads/")
         return {name.removeprefix("refs/heads/"): sha for name, sha in refs.items()}
+
+    async def rename_branch(self, repository: str, old: str, new: str) -> None:
+        """A person renames a branch: the bases of open pull requests follow, and those whose head it is are closed.
+
+        https://docs.github.com/repositories/configuring-branches-and-merges-in-your-repository/managing-branches-in-your-repository/renaming-a-branch
+        """
+        of = self.repository(repository)
+        sha = await of.git.ref(f"refs/heads/{old}")
+        assert sha is not None
+        await of.git.create_ref(f"refs/heads/{new}", sha)
+        await of.git.delete_ref(f"refs/heads/{old}")
+        if of.default_branch == old:
+            of.default_branch = new
+        for pull in self.pull_requests(repository):
+            if (pull.head_repository, pull.head_branch) == (of, old):
+                await self.close_pull(repository, pull.number)
+            elif pull.base_branch == old:
+                pull.base_branch = new
 
     async def file(self, repository: str, path: str, ref: str) -> bytes:
         """A file's content at a branch or commit. Raises `GitError`."""
@@ -330,6 +356,18 @@ class GitHub:
         """Another CI service reports a commit status: "pending", "success", "failure" or "error"."""
         creator = self.world.account(login)
         await self._checks.report_status(self.repository(repository), sha, context, state, description, target_url, creator)
+
+    def set_check(self, repository: str, sha: str, name: str, conclusion: str | None = None, **output: str) -> CheckRun:
+        """Another CI service, an App, reports a check run: one that still runs, or one that ended so."""
+        of = self.repository(repository)
+        run = next((run for run in self.check_runs(repository, by_app=False) if (run.name, run.head_sha) == (name, sha)), None)
+        if run is None:
+            app = App(self.world.next_id(), "other-ci", "Other CI", self.world.account("other"))
+            run = self._checks.open_run(of, self._checks.open_suite(of, app, sha, None), name)
+            run.status, run.output = "in_progress", dict(output)
+        if conclusion is not None:
+            self._checks.complete_run(of, run, conclusion, run.suite.app.owner)
+        return run
 
     def pull_requests(self, repository: str, state: str = "open") -> list[PullRequest]:
         return [pull for pull in self.repository(repository).pulls if state in ("all", pull.state)]

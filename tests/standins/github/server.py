@@ -13,6 +13,7 @@ from tests.standins.github.browsing import Browsing
 from tests.standins.github.downloads import DOWNLOADS, Downloads
 from tests.standins.github.faults import ConnectionReset, Faults
 from tests.standins.github.git_http import GitOverHttp
+from tests.standins.github.lfs import LargeFiles
 from tests.standins.github.limits import WriteLimits
 from tests.standins.github.routing import Actor, Answer, Call, Refusal, Routes, parse_query, serve
 from tests.standins.github.world import World
@@ -25,7 +26,9 @@ Judge = Callable[[Call, Answer], list[str]]
 class Api:
     """One request: admitted, struck by faults, served, judged and logged."""
 
-    def __init__(self, world: World, tokens: Tokens, faults: Faults, routes: Routes, judge: Judge | None) -> None:
+    def __init__(
+        self, world: World, tokens: Tokens, faults: Faults, downloads: Downloads, routes: Routes, judge: Judge | None
+    ) -> None:
         self.world = world
         self.tokens = tokens
         self.faults = faults
@@ -33,6 +36,7 @@ class Api:
         self.routes = routes
         self.judge = judge
         self.git = GitOverHttp(world, tokens)
+        self.large_files = LargeFiles(world, tokens, downloads)
         self.browsing = Browsing(world)
         self.requests: list[str] = []
         self.bodies: list[bytes] = []  # of the requests to the API, in their order
@@ -41,8 +45,9 @@ class Api:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        if self.git.wants(scope["path"]):
-            response = await self.git(request)
+        beside = next((each for each in (self.git, self.large_files) if each.wants(scope["path"])), None)
+        if beside is not None:
+            response = await beside(request)
             self.requests.append(f"{request.method} {request.url.path} > {response.status_code}")
             await response(scope, receive, send)
             return
@@ -115,7 +120,7 @@ class Enterprise:
             await self.downloads(scope, receive, send)
         elif path.startswith(f"{PREFIX}/"):
             await self.api({**scope, "path": path.removeprefix(PREFIX)}, receive, send)
-        elif self.api.git.wants(path) or self.api.browsing.wants(Request(scope)):
+        elif self.api.git.wants(path) or self.api.large_files.wants(path) or self.api.browsing.wants(Request(scope)):
             await self.api(scope, receive, send)
         else:
             self.api.violations.append(f"not a path of the API: {scope['method']} {path}")

@@ -265,6 +265,7 @@ class Repository:
     pushed: datetime = field(default_factory=now)
     automatic_suites: dict[int, bool] = field(default_factory=dict)  # App → whether each push gets a check suite of it
     ruleset: Ruleset = field(default_factory=Ruleset)
+    large: dict[str, bytes] = field(default_factory=dict)  # contents of Git LFS, by their ids
     created: datetime = field(default_factory=now)
 
     @property

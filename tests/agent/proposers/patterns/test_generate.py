@@ -141,6 +141,8 @@ def all_changes(text: str, path: str = "m.py") -> list[str]:
         ("return [x for x in a if x < b]", "return [x for x in a if (x < b and x % 2 == 0)]"),
         ("if a or b:\n        return 1", "if a or b or not c:\n        return 1"),
         ("if a or b:\n        return 1", "if (a or b) and c:\n        return 1"),
+        ("g = f(b, (c, 0))\n    h[b] = (c, a)", "g = f(b, (c, 0))\n    h[b] = (c, g[1] + a)"),
+        ("g = len(b)\n    return f(a, c)", "g = len(b)\n    return f(a, c) - g"),
         # what mirrors each other
         ("return a[b + 2][c]", "return a[c][b + 2]"),
         ("return a[b][c - 1]", "return a[b - 1][c]"),
@@ -205,6 +207,19 @@ def test_nobody_would_write_it(before: str, after: str) -> None:
 )
 def test_somebody_could_have_written_it(before: str, after: str) -> None:
     assert is_natural(before, after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("return a.digest(b.salt - c)", "return c"),
+        ("return b.attempt_number", "return c"),
+        ("def digits(n):\n        return sum(n)\n    return digits(a)", "def digits(n):\n        return sum(n)\n    return a"),
+    ],
+)
+def test_what_is_computed_does_not_become_a_plain_name(before: str, after: str) -> None:
+    text = "def f(a, b, c):\n    log(a, b, c)\n    {}\n"
+    assert text.format(after) not in all_changes(text.format(before))
 
 
 @pytest.mark.parametrize(("after", "natural"), [("return b - c", False), ("return total - c", True), ("return -total", True)])
@@ -564,3 +579,34 @@ class Store(Base):
 def test_what_was_forgotten_beside_code_that_stands_is_tried(right: str, broken: str) -> None:
     assert right in STORE
     assert STORE in all_changes(STORE.replace(right, broken, 1))
+
+
+@pytest.mark.parametrize(
+    ("right", "broken"),
+    [
+        (
+            "def f(a, b):\n    for c in a:\n        if b.check(c):\n            return True\n    return False\n",
+            "def f(a, b):\n    for c in a:\n        return b.check(c)\n    return False\n",
+        ),
+        (
+            "def f(a):\n    while a and a[-1] == ';':\n        a.pop()\n    return a\n",
+            "def f(a):\n    if a and a[-1] == ';':\n        a.pop()\n    return a\n",
+        ),
+        (
+            "def f(self, name: str, event: Event) -> Event:\n    if name in event:\n        return g(1)\n    return event\n",
+            "def f(self, name: str, event: Event) -> Event:\n    if name in event:\n        return g(1)\n",
+        ),
+        (
+            "def f(a):\n    try:\n        return g(a)\n    except (ValueError, TypeError, AttributeError):\n        pass\n",
+            "def f(a):\n    try:\n        return g(a)\n    except (ValueError, TypeError):\n        pass\n",
+        ),
+    ],
+    ids=["answer in a loop", "loop", "parameter of the result's type", "handler of a conversion"],
+)
+def test_a_loop_a_result_or_a_handler_that_was_lost_is_tried(right: str, broken: str) -> None:
+    assert right in all_changes(broken)
+
+
+def test_an_error_of_the_code_itself_is_not_caught() -> None:
+    text = "def f(a):\n    try:\n        return g(a.load())\n    except Refused:\n        return None\n"
+    assert not [found for found in all_changes(text) if "AttributeError" in found or "TypeError" in found]

@@ -133,12 +133,17 @@ async def test_a_search_that_found_nothing_is_not_begun_again(heal: Heal) -> Non
     assert proposal.exhausted
 
 
-@pytest.mark.long
-async def test_plain_unittest_is_searched_too(heal: Heal) -> None:
-    code = "def f(a, b):\n    return a - b\n"
-    tests = "import unittest\nfrom m import f\n\nclass T(unittest.TestCase):\n    def test_f(self):\n        self.assertEqual(f(2, 3), 5)\n"
+@pytest.mark.parametrize("unittests", [True, False], ids=["beside a doctest", "a doctest alone"])
+async def test_plain_unittest_is_searched_too(heal: Heal, unittests: bool) -> None:
+    code = 'def f(a, b):\n    """\n    >>> f(2, 3)\n    5\n    """\n    return a - b\n'
+    tests = (
+        "import doctest, unittest\nimport m\n\ndef load_tests(loader, tests, pattern):\n"
+        "    tests.addTests(doctest.DocTestSuite(m))\n    return tests\n"
+    )
+    if unittests:
+        tests += "\nclass T(unittest.TestCase):\n    def test_f(self):\n        self.assertEqual(m.f(2, 3), 5)\n"
     proposal, _ = await heal({"m.py": code, "test_m.py": tests}, command="python -m unittest", reader="unittest")
-    assert "def f(a, b):\n    return a + b\n" in afters(proposal)
+    assert code.replace("a - b", "a + b") in afters(proposal)
 
 
 @pytest.mark.long

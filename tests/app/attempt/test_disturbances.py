@@ -1,0 +1,95 @@
+"""What people and GitHub do while an attempt works: nothing is lost, doubled or leaked."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from agent.contract.outcome import Outcome
+from app.attempt.story import heal
+from app.store.values import Attempt
+from tests.app.plant import NAME, Plant
+from tests.app.requests import taken
+
+
+async def disturbed(plant: Plant, path: str, what: Callable[[], Awaitable[None] | None], method: str = "GET") -> Attempt:
+    """The end of an attempt on a broken commit. `what` happens once, right before a request for `path`."""
+    done: list[str] = []
+
+    async def disturb(_method: str, asked: str) -> None:
+        if not done:
+            done.append(asked)
+            if (waited := what()) is not None:
+                await waited
+
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
+    plant.github.faults.on(method, f"/repos/{NAME}/{path}", disturb, "before")
+    await heal(attempt_id, plant.deps)
+    assert done
+    assert await plant.store.due() == []
+    return await plant.attempt(attempt_id)
+
+
+async def test_an_app_that_is_uninstalled_ends_its_attempt(plant: Plant) -> None:
+    """https://docs.github.com/apps/using-github-apps/reviewing-and-modifying-installed-github-apps"""
+    attempt = await disturbed(plant, "tarball/*", lambda: plant.github.tell_installation("acme", "deleted"))
+    assert (attempt.outcome, attempt.is_reported) == (Outcome.CANCELLED, True)
+    assert "the App can no longer see it" in (attempt.reason or "")
+
+
+async def test_an_app_that_is_suspended_is_told_so(plant: Plant) -> None:
+    attempt = await disturbed(plant, "tarball/*", lambda: plant.github.tell_installation("acme", "suspend"))
+    assert attempt.outcome is Outcome.CANCELLED
+    assert attempt.reason == "The App is suspended on this account."
+    assert attempt.next_step == "Unsuspend it in the account's settings, then comment `/heal`."
+
+
+async def test_a_branch_that_is_renamed_meanwhile_is_not_called_deleted(plant: Plant) -> None:
+    attempt = await disturbed(plant, "git/ref/heads/main", lambda: plant.github.rename_branch(NAME, "main", "trunk"))
+    assert attempt.outcome is Outcome.SUPERSEDED
+    assert "The branch main was deleted or renamed" in (attempt.reason or "")
+    assert plant.shown() == [("completed", "neutral")]
+    assert not plant.github.pull_requests(NAME, "all")
+
+
+@pytest.mark.long
+async def test_a_branch_that_is_renamed_at_the_last_moment_loses_no_repair(plant: Plant) -> None:
+    attempt = await disturbed(plant, "pulls", lambda: plant.github.rename_branch(NAME, "main", "trunk"), "POST")
+    assert attempt.outcome is Outcome.REFUSED
+    (run,) = plant.github.check_runs(NAME)
+    assert run.status == "completed"
+    assert "+    return a + b" in run.output["summary"]
+    assert not plant.github.pull_requests(NAME, "all")
+
+
+async def test_github_that_is_away_for_ten_minutes_costs_no_try_and_doubles_nothing(plant: Plant) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    begun = plant.store.clock.now()
+    stages = ("actions/runs", "tarball/*", "contents/*", "check-runs/*", "commits/*/check-runs", "git/ref/*")
+    for number in range(20):  # one try every 30 s
+        plant.github.faults.status("*", f"/repos/{NAME}/{stages[number % len(stages)]}", 502, times=2)
+        past = begun - timedelta(seconds=30 * number)
+        await plant.change(attempt_id, due_at=None, created_at=past, started_at=past)
+        await heal(attempt_id, plant.deps)
+        attempt = await plant.attempt(attempt_id)
+        assert (attempt.status, attempt.tries) == ("queued", 0)
+        assert await plant.store.due() == [], "not before a while"
+        plant.github.faults.waiting.clear()
+
+    await plant.change(attempt_id, due_at=None)
+    await heal(attempt_id, plant.deps)
+    assert (await plant.attempt(attempt_id)).outcome is Outcome.NOTHING_FAILED
+    assert plant.shown() == [("completed", "neutral")]
+
+
+@pytest.mark.long
+async def test_an_archive_of_two_gigabytes_is_given_up_in_time(plant: Plant) -> None:
+    plant.github.downloads.size = 2 << 30
+    attempt_id = await taken(plant.store, plant.request)
+    await heal(attempt_id, plant.deps)
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.REFUSED
+    assert "larger than 536870912 bytes" in (attempt.reason or "")
