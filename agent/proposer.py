@@ -62,6 +62,7 @@ class Proposal:
     plausible: int = 0  # how many of those passed the failing checks there
     usage: Usage = Usage()
     note: str = ""
+    lesson: str = ""  # what the rung should know in its next round; an answer that did not arrive teaches nothing
     exhausted: bool = True
     culprit: Culprit | None = None  # what broke the tests, if the rung found that
 

@@ -229,8 +229,7 @@ class StrategyResult:
     fresh: int  # candidates that are new
     plausible: int
     exhausted: bool
-    repeated: bool  # it proposed only candidates that were judged before
-    note: str
+    lesson: str = ""  # for its next round
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,13 @@ several tools share, by key. `verify` covers everything that only a run can show
 from __future__ import annotations
 
 import ast
+import builtins
 import configparser
 import fnmatch
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -29,7 +31,7 @@ from agent.guard import Finding
 from agent.guard.deciding_files import deciding_file_findings
 from agent.guard.exits import exiting_may_pass, reports_only_an_exit_code, verdicts_are_printed
 from agent.guard.python import changes_only_requirements, code_findings, same_tree
-from agent.guard.questions import file_findings
+from agent.guard.questions import file_findings, functions
 from agent.guard.requirements import new_names, requirement_findings
 from agent.guard.reversals import REVERSAL
 from agent.source.ini import read_ini
@@ -46,6 +48,7 @@ ASKED = frozenset({
 })  # fmt: skip
 _UNREADABLE = "unreadable"  # refused; asked about if only the questions go too deep
 _LINTERS = re.compile(r"\b(?:mypy|pyright|pytype|pyre|ty|ruff|flake8|pylint|eslint|tsc|clippy|vet|golangci-lint|bandit)\b")
+_MAY_BE_NONE = frozenset({"None", "Optional", "Any", "object"})
 _MOST_ASKED = 4  # questions about one change
 
 
@@ -146,6 +149,10 @@ def doubts(candidate: Candidate, oracle: Oracle) -> tuple[str, ...]:
     weak = ["the check reports only an exit code"] if reports_only_an_exit_code(oracle) else []
     if candidate.rung == "patterns" and all(map(_takes_a_call_away, candidate.edits)):
         weak.append("it only takes a call away, and people forget code more often than they write too much")
+    if candidate.rung == "patterns" and (names := [name for edit in candidate.edits for name in _expected_none(edit)]):
+        weak.append(
+            f"it expects that `{names[0]}` may be None, which the annotation excludes: the None may come from elsewhere"
+        )
     return (*weak, *(f"it adds `{name}` as a new dependency" for name in new_names(candidate.edits)))
 
 
@@ -159,6 +166,25 @@ def _takes_a_call_away(edit: FileChange) -> bool:
     is_less = all(any(word == other for other in rest) for word in after if word != "pass")
     calls, left = (sum(isinstance(node, ast.Call) for node in ast.walk(tree)) for tree in trees if tree is not None)
     return is_less and left < calls
+
+
+def _expected_none(edit: FileChange) -> Iterator[str]:
+    """The parameters of a Python file that are newly compared with None, although their annotations name only other types."""
+    trees = [parse(text) if edit.path.endswith(".py") and text is not None else None for text in (edit.before, edit.after)]
+    before, after = (dict(functions(tree)) if tree is not None else {} for tree in trees)
+    for name, function in after.items():
+        new = _compared_with_none(function) - _compared_with_none(before.get(name, function))
+        for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs):
+            said = _WORD.findall(ast.unparse(argument.annotation)) if argument.annotation is not None else []
+            if argument.arg in new and any(hasattr(builtins, word) for word in said) and _MAY_BE_NONE.isdisjoint(said):
+                yield argument.arg
+
+
+def _compared_with_none(function: ast.AST) -> Counter[str]:
+    found = (
+        node for node in ast.walk(function) if isinstance(node, ast.Compare) and ast.unparse(node.comparators[0]) == "None"
+    )
+    return Counter(node.left.id for node in found if isinstance(node.left, ast.Name))
 
 
 def _path_refusal(edit: FileChange, candidate: Candidate, policy: Policy) -> Refusal | None:

@@ -77,10 +77,8 @@ def _after_the_round(state: State) -> tuple[int, int, list[str]]:
     if not rounds or state["strategies"] == [COLLECT]:
         return rung, fruitless, lessons
     for each in rounds:
-        if each.repeated:
-            lessons = remember(lessons, "This repeats an earlier change; propose something else.")
-        elif not each.fresh and not each.exhausted and each.note:
-            lessons = remember(lessons, each.note)
+        if each.lesson:
+            lessons = remember(lessons, each.lesson)
     fruitless = 0 if any(each.fresh for each in rounds) else fruitless + 1
     refused = state.get("refused", [])[state.get("refused_behind", 0) :]
     insists = refused[-2:] == [rules.TESTS] * 2

@@ -50,7 +50,7 @@ async def propose(state: State, work: Work) -> Proposals:
         work.background.since = context.monotonic()
         so_far = RungCost(proposer.rung, work.background.since - began, 0, 0, Usage(), "it goes on while a model is asked")
         await report_cost(work, so_far)
-        rounds = [pack(StrategyResult(0, 0, True, False, ""))]
+        rounds = [pack(StrategyResult(0, 0, True))]
         return {"searching": at + 1, "proposed": [], "rounds": rounds, "rungs": [pack(so_far)]}
     update = await _proposed(work, proposer.rung, found, context.monotonic() - (since if collects else began), situation)
     if collects:
@@ -90,11 +90,13 @@ async def _proposed(work: Work, rung: str, proposal: Proposal, seconds: float, s
     if proposal.culprit is not None:
         await context.emit(await asyncio.to_thread(culprits.event, proposal.culprit))
         update["culprit_ref"] = await context.keep(proposal.culprit)
-    repeated = bool(proposal.candidates) and not fresh
+    lesson = proposal.lesson
+    if proposal.candidates and not fresh:
+        lesson = f"{proposal.candidates[0].title[:160]}: this repeats an earlier change; propose something else."
     return {
         **update,
         "proposed": [await context.keep(candidate) for candidate in fresh],
-        "rounds": [pack(StrategyResult(len(fresh), proposal.plausible, proposal.exhausted, repeated, proposal.note))],
+        "rounds": [pack(StrategyResult(len(fresh), proposal.plausible, proposal.exhausted, lesson))],
         "rungs": [pack(cost)],
         "usage": [pack(proposal.usage)],
     }

@@ -20,6 +20,7 @@ MARGIN = 15  # lines shown around a location outside of functions, or in a long 
 CLASS = 40  # classes up to this many lines are shown whole
 LONGEST = 160  # lines of one location
 SHORT = 30  # functions up to this many lines are shown whole if they fit
+TEST = 60  # tests up to this many lines are shown whole
 HEAD, DOCUMENTED = 6, 8  # first lines of a long function; lines of later docstrings
 BEGINNING = 3  # first lines of a function that are always shown
 FEWEST = 8  # fewest lines of a cut location
@@ -145,14 +146,14 @@ class Passages:
         path = place.module.path
         seen, whole = self._seen.setdefault(path, set()), set(range(place.first, place.last + 1))
         is_long = len(whole) > SHORT
-        kept = _kept(place, SHORT if is_test(path) and place.lines else LONGEST)
+        kept = _kept(place, TEST if is_test(path) and place.lines else LONGEST)
         if self.places and not always:
             kept -= _lengthy(place)
         room = self.left if always or not is_long else self.left // 2
         if _tokens(place, kept - seen) > room and place.definition and place.lines:
             kept = _kept(place, SHORT)  # the suspicious lines, with context
         while cut and len(kept) > FEWEST and _tokens(place, kept - seen) > room:
-            kept.discard(max(kept))
+            kept.discard(max(kept - {place.last - 1, place.last}))  # how it ends tells what it returns
         cost = _tokens(place, kept - seen)
         if cost > room and not always:
             return False

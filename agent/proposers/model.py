@@ -86,7 +86,7 @@ class ModelProposer:
         edits, answer = await exchange.edits()
         if isinstance(edits, EditProblem):
             note = f"two unusable answers: {edits.sentence}"
-            return Proposal(usage=exchange.usage, note=note, exhausted=False)
+            return Proposal(usage=exchange.usage, note=note, lesson=note, exhausted=False)
         labelled = _labelled(answer)
         candidate = Candidate(
             self.rung,

@@ -776,3 +776,24 @@ def test_a_policy_can_refuse_what_is_asked_about() -> None:
 def test_a_search_that_only_takes_a_call_away_is_doubted(rung: str, before: str, after: str, doubted: bool) -> None:
     found = doubts(Candidate(rung, (FileChange("x.py", before, after),), "y"), PLAIN)
     assert bool(found) is doubted
+
+
+@pytest.mark.parametrize(
+    ("rung", "annotation", "after", "doubted"),
+    [
+        ("patterns", ": bytes", "if data is not None and data[0]:", True),
+        ("patterns", ': "list[str]"', "if data is None or data[0]:", True),
+        ("patterns", ": bytes | None", "if data is not None and data[0]:", False),
+        ("patterns", ": Optional[bytes]", "if data is not None and data[0]:", False),
+        ("patterns", ": Payload", "if data is not None and data[0]:", False),
+        ("patterns", "", "if data is not None and data[0]:", False),
+        ("patterns", ": bytes", "if data[1]:", False),
+        ("model:m", ": bytes", "if data is not None and data[0]:", False),
+    ],
+)
+def test_a_search_that_expects_none_where_the_annotation_excludes_it_is_doubted(
+    rung: str, annotation: str, after: str, doubted: bool
+) -> None:
+    before = f"class Reader:\n    def load(self, data{annotation}):\n        if data[0]:\n            return data\n"
+    change = FileChange("x.py", before, before.replace("if data[0]:", after))
+    assert any("`data` may be None" in doubt for doubt in doubts(Candidate(rung, (change,), "y"), PLAIN)) is doubted

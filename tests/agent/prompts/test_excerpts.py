@@ -10,9 +10,11 @@ from agent.models.router import Models
 from agent.models.values import ModelSettings
 from agent.prompts import diagnose, failures
 from agent.prompts.excerpts import failing_tests, view
+from agent.prompts.passages import Location, Passages
 from agent.prompts.ranking import similarities
 from agent.proposer import Situation
 from agent.proposers.model import DIRECT, ModelProposer
+from agent.source.outline import Module
 from sandbox.base import Sandbox
 from tests.agent.stage import situation
 from tests.agent.workbench import PYTEST, sandbox_with
@@ -248,3 +250,11 @@ async def test_what_runs_in_many_passing_tests_is_shown_only_where_shown_code_ca
     assert "`Counter.feed`" in told
     assert "elsewhere" not in told
     assert "`long`" not in told
+
+
+def test_a_failing_test_of_fifty_lines_is_shown_whole() -> None:
+    body = "\n".join(f"    step_{at}()" for at in range(48))
+    module = Module("tests/test_a.py", f"def test_a():\n{body}\n    assert False\n")
+    passages = Passages(4_000)
+    passages.add(Location(module, 1, 50, "the failing test", lines=(50,)), always=True)
+    assert "not shown" not in passages.excerpts()[0].text
