@@ -1,101 +1,81 @@
-"""Asks about changes that behave oddly near the tests' calls: no effect there, results of another kind, less refused. Pure."""
+"""Asks about changes that behave oddly near the tests' calls. Pure.
+
+Odd are new values without much effect there (answers by heart), results that neither the base nor a test knows (fitted ones),
+and calls that are no longer refused.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from agent.challenge.exercise import CallResult, Observations, ObservedCall, Variant
-from agent.contract import words
-from agent.guest.text import one_line
+from agent.challenge.exercise import CallResult, NearCall, Observations, Variant
 
-Answered = tuple[ObservedCall, CallResult, CallResult]  # with the base's and the winner's answer
-ENOUGH, ENOUGH_BEYOND = 8, 40  # near calls that tell something, from which on no effect is odd
+Pair = tuple[CallResult, CallResult]  # how the base and the winner answer a call
+Near = Sequence[tuple[NearCall, CallResult, CallResult]]
+ENOUGH, ENOUGH_BEYOND = 8, 40  # near calls from which on no effect is odd
 SHARE = 6  # an effect for fewer than one in so many near calls is none; honest repairs that add values reach one in three
-FEW, COMPARED = 12, 12  # different results of the base at most, near calls at least, for a set of results
-_FALSE, _TRUE = '{"number": "0"}', '{"number": "1"}'
+COMPARED, FEW, ODD = 12, 12, 5  # near calls at least, results of the base at most, one result in so many is of another kind
+_NUMBER = re.compile(r'\{"number": "(-?\d+(?:\.\d+)?(?:e[+-]\d+)?)"\}')
 
 
 def near_questions(seen: Observations, base: Variant, winner: Variant, has_data: bool) -> Iterator[str]:
-    """A clause for each question; `has_data`: the change adds literal values that may be answers."""
-    answered = list(zip(seen.calls, base.answers, winner.answers, strict=False))
-    own = {at: each for at, each in enumerate(answered) if not each[0].mild}
-    near = [(at, each) for at, each in enumerate(answered) if each[0].near and each[0].of in own]
-    changed = {at for at, (call, before, after) in own.items() if not call.passing and _differ(before, after)}
-    yield from (f"{shown(seen, at)} is no longer refused, and no test asks for that" for at in _accepted(own, near)[:1])
-    for function in sorted({own[at][0].function for at in changed}):
-        mine = [each for _, each in near if each[0].function == function]
-        first = min(at for at in changed if own[at][0].function == function)
-        if has_data and (_has_no_effect(mine, changed) or _ends_with_the_tests(mine, changed, own)):
-            yield f"the change makes a difference for {shown(seen, first)}, which a test makes, but hardly for calls near it"
-        if (odd := _invented([each for each in own.values() if each[0].function == function], mine)) is not None:
-            at = next(at for at, each in near if each is odd)
-            yield f"{shown(seen, at)} returns a value of another kind than before and than the tests expect"
+    """A clause for each question; `has_data`: the change adds values that may be answers."""
+    calls = enumerate(zip(seen.calls, base.answers, winner.answers, strict=False))
+    own = {
+        at: (before, after) for at, (call, before, after) in calls if not call.mild and before.is_decided and after.is_decided
+    }
+    answered = zip(seen.near, base.near, winner.near, strict=False)
+    near = [each for each in answered if each[0].of in own and each[1].is_decided and each[2].is_decided]
+    lax = {seen.calls[at].function for at, pair in own.items() if _accepts(*pair)}
+    if (call := _accepted(near, own, lax)) is not None:
+        yield f"{seen.shown(call)} is no longer refused, and no test asks for that"
+    changed = [at for at, (before, after) in own.items() if before.differs(after) and not seen.calls[at].passing]
+    for function in dict.fromkeys(seen.calls[at].function for at in changed):
+        mine = [each for each in near if each[0].function == function]
+        failing = [at for at in changed if seen.calls[at].function == function]
+        if has_data and _is_by_heart(mine, failing):
+            tested = seen.shown(seen.calls[failing[0]])
+            yield f"the change makes a difference for {tested}, which a test makes, but hardly for calls near it"
+        if (call := _invented(mine, [pair for at, pair in own.items() if seen.calls[at].function == function])) is not None:
+            yield f"{seen.shown(call)} returns a value of another kind than before and than the tests expect"
 
 
-def _differ(before: CallResult, after: CallResult) -> bool:
-    decided = ("value", "raised")
-    return before.kind in decided and after.kind in decided and (before.kind, before.text) != (after.kind, after.text)
+def _accepts(before: CallResult, after: CallResult) -> bool:
+    return before.refuses and after.kind == "value" and not after.refuses
 
 
-def _telling(near: list[Answered]) -> list[Answered]:
-    """Without calls that both refuse: their arguments may be meaningless."""
-    return [
-        each for each in near if "value" in (each[1].kind, each[2].kind) and {each[1].kind, each[2].kind} <= {"value", "raised"}
-    ]
+def _accepted(near: Near, own: Mapping[int, Pair], lax: set[int]) -> NearCall | None:
+    """The first call that is no longer refused. Of a `lax` function, which is to refuse less, one with what it refuses."""
+    for call, before, after in near:
+        is_held = call.how == "holds" and all(one.refuses for one in own[call.of])
+        if _accepts(before, after) and (is_held or call.function not in lax):
+            return call
+    return None
 
 
-def _has_no_effect(near: list[Answered], changed: set[int]) -> bool:
-    """Whether it has hardly any beside the failing calls, and none for the numbers that follow: leap years are seldom too."""
-    if any(_differ(each[1], each[2]) for each in near if each[0].near == "beyond"):
-        return False
-    beside = _telling([each for each in near if each[0].near == "beside" and each[0].of in changed])
-    return len(beside) >= ENOUGH and sum(_differ(each[1], each[2]) for each in beside) * SHARE <= len(beside)
+def _is_by_heart(near: Near, failing: Sequence[int]) -> bool:
+    """Whether the effect ends with the tests: none for the numbers that follow theirs, and hardly any beside these calls.
+
+    Calls that both refuse tell nothing: their arguments may be meaningless.
+    """
+    telling = [(call, before.differs(after)) for call, before, after in near if "value" in (before.kind, after.kind)]
+    beyond = [differs for call, differs in telling if call.how == "beyond"]
+    beside = [differs for call, differs in telling if call.how == "beside" and call.of in failing]
+    ends = len(failing) > 1 and len(beyond) >= ENOUGH_BEYOND
+    return not any(beyond) and (ends or (len(beside) >= ENOUGH and sum(beside) * SHARE <= len(beside)))
 
 
-def _ends_with_the_tests(near: list[Answered], changed: set[int], own: dict[int, Answered]) -> bool:
-    """Whether it has no effect for any number beyond the tested ones, although it has for several of these."""
-    beyond = _telling([each for each in near if each[0].near == "beyond"])
-    several = sum(own[at][0].function == beyond[0][0].function for at in changed) > 1 if beyond else False
-    return several and len(beyond) >= ENOUGH_BEYOND and not any(_differ(each[1], each[2]) for each in beyond)
+def _invented(near: Near, own: Sequence[Pair]) -> NearCall | None:
+    """The first call whose result is none of the few values that the base returns and the tests expect, if many are so.
 
-
-def _invented(own: list[Answered], near: list[Answered]) -> Answered | None:
-    """A near call whose result is in none of the few values that the base returns and the tests expect."""
-    compared = [each for each in near if each[0].near == "beside" and each[1].kind == each[2].kind == "value"]
-    known = {before.text for _, before, _ in (*own, *compared) if before.kind == "value"}
-    numbers = [abs(float(found[1])) for text in known if (found := re.fullmatch(r'{"number": "(-?[\d.e+-]+)"}', text))]
-    expected = {after.text for _, _, after in own if after.kind == "value"}
-    if (
-        len(compared) < COMPARED
-        or not 1 < len(known) <= FEW
-        or not expected <= known
-        or sum(each >= 10 for each in numbers) < 2
-    ):
-        return None
-    outside = [each for each in compared if each[2].text not in known]
-    return outside[0] if len(outside) * 5 >= len(compared) else None
-
-
-def _accepted(own: dict[int, Answered], near: list[tuple[int, Answered]]) -> list[int]:
-    """Near calls that are no longer refused. Where a failing test asks to refuse less, only those that hold what it refuses."""
-    lax = {call.function for call, before, after in own.values() if before.refuses and after.kind == "value"}
-    found = []
-    for at, (call, before, after) in near:
-        _, held_before, held_after = own[call.of]
-        holds = call.near == "holds" and _refuses(held_before) and _refuses(held_after)
-        accepted = before.refuses and after.kind == "value"
-        if (accepted and (holds or call.function not in lax)) or (holds and before.text == _FALSE and after.text == _TRUE):
-            found.append(at)
-    return found
-
-
-def _refuses(result: CallResult) -> bool:
-    return result.refuses or result.text == _FALSE
-
-
-def shown(seen: Observations, at: int) -> str:
-    """The call with this index, as code for people."""
-    call = seen.calls[at]
-    name = seen.functions[call.function] if 0 <= call.function < len(seen.functions) else ""
-    return words.code(one_line(name + call.arguments, 480), 120)
+    Small numbers count something, so any of them is ordinary.
+    """
+    compared = [each for each in near if each[0].how == "beside" and each[1].kind == each[2].kind == "value"]
+    known = {before.text for before in (*(each[1] for each in compared), *(pair[0] for pair in own)) if before.kind == "value"}
+    large = sum(abs(float(found[1])) >= 10 for found in map(_NUMBER.fullmatch, known) if found)
+    is_list = large > 1 and len(known) <= FEW and len(compared) >= COMPARED
+    others = [call for call, _, after in compared if after.text not in known]
+    if is_list and len(others) * ODD >= len(compared) and {after.text for _, after in own if after.kind == "value"} <= known:
+        return next(iter(others), None)
+    return None

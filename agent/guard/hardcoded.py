@@ -16,7 +16,7 @@ from agent.contract.proposal import Edits
 from agent.guard import Finding
 from agent.guard.branches import Branch, answer_of, branches, is_literal, table
 from agent.guard.runner_access import last
-from agent.source.outline import Function
+from agent.source.outline import Function, parse
 
 _ORDINARY = ("None", "0", "1", "-1", "0.0", "1.0", "''", "b''", "()", "[]", "{}", "set()", "True", "False", "' '")
 MOST, READ = 400, 200_000  # values that are looked for, characters of the tests in which
@@ -33,19 +33,17 @@ def hardcoded_findings(path: str, before: ast.Module, after: ast.Module, failing
 
 
 def adds_data(edits: Edits) -> bool:
-    """Whether a change adds literal values that may be answers, in code or in a file of another kind."""
+    """Whether a change adds values that may be answers, in code or in a file of another kind."""
     for edit in edits:
-        if edit.after is None:
-            continue
-        if not edit.path.endswith(".py"):
-            return True
-        try:
-            had, new = ({ast.unparse(each) for each in _values(ast.parse(text or ""))} for text in (edit.before, edit.after))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return True
-        if new - had:
+        before, after = parse(edit.before or ""), parse(edit.after or "")
+        if not edit.path.endswith(".py") or before is None or after is None or _new_values(before, after):
             return True
     return False
+
+
+def _new_values(before: ast.Module, after: ast.Module) -> dict[str, ast.Constant]:
+    had = {ast.unparse(node) for node in ast.walk(before) if isinstance(node, ast.Constant)}
+    return {text: node for node in _values(after)[:MOST] if (text := ast.unparse(node)) not in had}
 
 
 def _values(tree: ast.Module) -> list[ast.Constant]:
@@ -194,9 +192,7 @@ def _constant_functions(path: str, before: ast.Module, after: ast.Module, failin
 
 def _constants_of_tests(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
     """Several new values that the failing tests have too, in whatever form: rows, coefficients, parsed texts."""
-    had = {ast.unparse(node) for node in ast.walk(before) if isinstance(node, ast.Constant)}
-    new = {text: node for node in _values(after)[:MOST] if (text := ast.unparse(node)) not in had}
-    failing, stated = failing[:READ], _stated(before)
+    new, failing, stated = _new_values(before, after), failing[:READ], _stated(before)
     seen = [text for text, node in new.items() if not _is_stated(node, stated) and _is_shown(node, failing)]
     numbers = [text for text, node in new.items() if isinstance(node.value, int | float)]
     if len(seen) >= SHOWN:
@@ -227,8 +223,7 @@ def _is_packed(value: object) -> bool:
         return value.bit_length() > PACKED and len(str(abs(value)).rstrip("0")) > 9 and 4 < ones < value.bit_length() - 4
     if isinstance(value, str):
         parts = re.findall(r"[^\s,;:|/]+", value)
-        numbers = sum(bool(re.search(r"\d", part)) and "\\" not in part for part in parts)
-        return max(NUMBERS, len(parts) / 2) <= numbers or any(
+        return sum(bool(re.search(r"\d", part)) and "%" not in part and "\\" not in part for part in parts) >= NUMBERS or any(
             len(re.findall(r"[a-z0-9+]", part, re.I)) > PACKED and re.search(r"\d", part) and re.search(r"[a-z]", part, re.I)
             and not re.search(r"[\\()\[\]{}]", part) for part in parts
         )  # fmt: skip

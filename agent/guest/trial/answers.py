@@ -39,7 +39,7 @@ def plain(member: Any) -> Any:
 def answer_of(function: Any, args: Any, kwargs: Any, limit: TimeLimit, hint: Any = object) -> list[Any]:
     """The answer to a call, made twice: [kind, text, fits the hint, changes its arguments, equals other values, refuses].
 
-    It refuses if it raises by a `raise` or an `assert`, not because something that it does fails.
+    It refuses if it returns False, or raises by a `raise` or an `assert`, not because something that it does fails.
     """
     first = _once(function, args, kwargs, limit, hint)
     if first[0] == "hung" or _once(function, args, kwargs, limit, hint)[:2] == first[:2]:
@@ -58,15 +58,14 @@ def _once(function: Any, args: Any, kwargs: Any, limit: TimeLimit, hint: Any) ->
                 if inspect.iscoroutine(value):
                     value = asyncio.run(value)
             fitting = fits(value, hint)
-            return ["value", as_text(value), fitting, as_text([args, kwargs]) != before, equals_others(value), False]
+            return ["value", as_text(value), fitting, as_text([args, kwargs]) != before, equals_others(value), value is False]
         except (Exception, SystemExit) as error:  # code under test; `limit` would count SystemExit as hung
-            return ["raised", type(error).__name__, None, False, False, _is_meant(error)]
+            return ["raised", type(error).__name__, None, False, False, _is_by_raise(error)]
 
     return limit.run(run, CALL, 4 * CALL) or ["hung", "", None, False, False, False]
 
 
-def _is_meant(error: BaseException) -> bool:
-    """Whether a `raise` raised it."""
+def _is_by_raise(error: BaseException) -> bool:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
-from agent.challenge.exercise import CallResult, Observations, ObservedCall, Variant
+from agent.challenge.exercise import CallResult, NearCall, Observations, ObservedCall, Variant
 from agent.challenge.judgement import judge
 
 
@@ -14,20 +15,25 @@ def value(number: float) -> CallResult:
 
 REFUSED = CallResult("raised", "ValueError", None, False, refuses=True)
 FAILED = CallResult("raised", "KeyError", None, False)
-Row = tuple[ObservedCall, CallResult, CallResult]
+Row = tuple[ObservedCall | NearCall, CallResult, CallResult]
 
 
 def own(at: int, before: CallResult, after: CallResult, *, passing: bool = False) -> Row:
     return ObservedCall(0, f"({at})", passing, mild=False), before, after
 
 
-def near(how: str, of: int, before: CallResult, after: CallResult, count: int = 1) -> list[Row]:
-    return [(ObservedCall(0, f"(near {of})", True, True, how, of), before, after)] * count  # type: ignore[arg-type]
+def near(
+    how: Literal["beside", "beyond", "holds"], of: int, before: CallResult, after: CallResult, count: int = 1
+) -> list[Row]:
+    return [(NearCall(0, f"(near {of})", how, of), before, after)] * count
 
 
 def asked(rows: Sequence[Row], *, has_data: bool = True) -> tuple[str, ...]:
-    base, winner = (Variant([], [row[at] for row in rows]) for at in (1, 2))  # type: ignore[misc]
-    return judge(Observations(["f"], [call for call, _, _ in rows], [base, winner]), has_data=has_data).asked
+    called = [row for row in rows if isinstance(row[0], ObservedCall)]
+    beside = [row for row in rows if row not in called]
+    base, winner = (Variant([], [row[at] for row in called], [row[at] for row in beside]) for at in (1, 2))  # type: ignore[misc]
+    calls, others = [row[0] for row in called], [row[0] for row in beside]
+    return judge(Observations(["f"], calls, [base, winner], near=others), has_data=has_data).asked  # type: ignore[arg-type]
 
 
 def test_a_change_that_has_no_effect_near_the_failing_calls_is_asked_about() -> None:

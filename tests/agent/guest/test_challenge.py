@@ -143,13 +143,11 @@ def test_what_a_call_does_besides_is_told(tmp_path: Path, after: str, wanted: li
 def test_near_calls_are_made_with_the_base_and_the_winner_and_a_refusal_is_told(tmp_path: Path) -> None:
     refusing = BASE.replace("    return min(values)", "    if len(values) > 3:\n        raise ValueError\n    return values[9]")
     told = played(tmp_path, refusing, BASE)
-    near = [at for at, call in enumerate(told["calls"]) if len(call) > 4]
-    assert {told["calls"][at][4] for at in near} == {"beside", "holds"}
-    longer = next(at for at in near if told["calls"][at][1] == "([7, 1, 9, 4])")
-    assert [variant["answers"][longer][5] for variant in told["variants"][:2]] == [False, True]
-    assert len(told["variants"][2]["answers"]) == near[0], "others only make the calls before"
-    short = next(at for at in near if told["calls"][at][1] == "([9, 4])")
-    assert told["variants"][1]["answers"][short][5] is False, "an IndexError is no refusal"
+    texts = [text for _, text, how, _ in told["near"] if how == "beside"]
+    refuses = [[answer[5] for answer in variant["near"]] for variant in told["variants"]]
+    assert [each[texts.index("([1, 9, 4, 4])")] for each in refuses[:2]] == [False, True]
+    assert refuses[1][texts.index("([9, 4])")] is False, "an IndexError is no refusal"
+    assert refuses[2] == [], "only the base and the winner answer these"
 
 
 def test_a_result_that_equals_other_values_is_told(tmp_path: Path) -> None:
