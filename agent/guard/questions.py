@@ -54,6 +54,7 @@ _PROCESSES = re.compile(r"(?:os|posix|nt)\.(?:exec\w+|spawn\w+|posix_spawn\w*|fo
 _WARNINGS = re.compile(
     r"warnings\.(?:simplefilter|filterwarnings|catch_warnings|showwarning)|logging\.disable|logging\.captureWarnings"
 )
+_SERIOUS = ("warning", "warn", "error", "exception", "critical", "fatal")  # methods of loggers
 _WAITING = ("wait", "wait_for", "join", "sleep")
 _TELLING = ("handlers", "hasHandlers", "isatty", "fileno")  # attributes of objects that tell about the surroundings
 _ENVIRONMENT_KEYS = re.compile(r"^(CI|GITHUB_ACTIONS|GITLAB_CI|TRAVIS|CONTINUOUS_INTEGRATION|TOX_ENV_NAME)$")
@@ -372,6 +373,10 @@ def _less(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]
             yield "less", f"`{name}` in {path} would no longer raise in a case in which it did"
         if _looks(node) < _looks(had[name]):
             yield "less", f"`{name}` in {path} would no longer look through the whole value before it refuses one"
+        if _told(node) < _told(had[name]):
+            yield "less", f"`{name}` in {path} would no longer log an error or a warning that it logged"
+        if _open_types(node) > _open_types(had[name]):
+            yield "types", f"`{name}` in {path} would be typed as `Any` or `object`"
         for target in sorted(_emptied(node) - _emptied(had[name])):
             yield "less", f"`{name}` in {path} would forget all of `{target}`, which it also adds to"
     gone, new = sorted(set(had) - set(has)), set(has) - set(had)
@@ -392,6 +397,18 @@ def _is_constant(node: Function) -> bool:
 
 def _raises(node: Function) -> int:
     return sum(isinstance(inner, ast.Raise | ast.Assert) for inner in ast.walk(node))
+
+
+def _told(node: Function) -> int:
+    calls = (inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call))
+    return sum(isinstance(func, ast.Attribute) and func.attr in _SERIOUS for func in calls)
+
+
+def _open_types(node: Function) -> int:
+    """How many of its annotations accept everything."""
+    every = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+    said = [node.returns, *(each.annotation for each in every)]
+    return sum(each is not None and ast.unparse(each).rpartition(".")[2] in ("Any", "object") for each in said)
 
 
 def _looks(node: Function) -> int:

@@ -54,6 +54,7 @@ def garage(tmp_path: Path) -> Garage:
     return Garage(tmp_path)
 
 
+@pytest.mark.long
 async def test_a_fork_knows_what_was_before_its_round_and_goes_another_way(garage: Garage) -> None:
     model = Scripted([(WRONG,), (OTHER,)], rung="model:small")
     first = await garage.heal("t1", model)

@@ -184,6 +184,7 @@ async def attempted(tmp_path: Path, migrated_sqlite: Path, monkeypatch: pytest.M
         yield Attempted(github, model, store, attempt_id, pull.number, sha)
 
 
+@pytest.mark.long
 async def test_what_leaves_is_one_edit_and_no_secret(attempted: Attempted, capfd: pytest.CaptureFixture[str]) -> None:
     github, model = attempted.github, attempted.model
     attempt = await attempted.store.attempt(attempted.attempt_id)

@@ -15,6 +15,8 @@ import uvicorn
 from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+PATIENCE = 1.0  # seconds for requests that are being answered when the server ends
+
 
 class _Protocol(H11Protocol):
     """Remembers its transport, so that a connection can be cut in the middle of a request."""
@@ -42,9 +44,33 @@ def reset_connection(scope: Scope) -> None:
 
 
 class _Server(uvicorn.Server):
+    """Ends at once: uvicorn's own looks every tenth of a second whether it should, and waits as long for its connections."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ending = asyncio.Event()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Any:
         yield  # signals belong to the program that runs us
+
+    async def main_loop(self) -> None:
+        while not self.ending.is_set():
+            await self.on_tick(0)  # the time of the answers
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.ending.wait(), 1.0)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        loop = asyncio.get_running_loop()
+        latest = loop.time() + PATIENCE
+        while (self.server_state.connections or self.server_state.tasks) and loop.time() < latest:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+        for task in self.server_state.tasks:
+            task.cancel()
 
 
 @contextlib.asynccontextmanager
@@ -55,9 +81,7 @@ async def listening(app: ASGIApp, port: int = 0) -> AsyncIterator[int]:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", port))
         listener.listen(128)
-        config = uvicorn.Config(
-            app, http=_Protocol, lifespan="off", log_level="error", access_log=False, timeout_graceful_shutdown=1
-        )
+        config = uvicorn.Config(app, http=_Protocol, lifespan="off", log_level="error", access_log=False)
         server = _Server(config)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:
@@ -67,7 +91,7 @@ async def listening(app: ASGIApp, port: int = 0) -> AsyncIterator[int]:
                 await asyncio.sleep(0.005)
             yield listener.getsockname()[1]
         finally:
-            server.should_exit = True
+            server.ending.set()
             await serving
 
 

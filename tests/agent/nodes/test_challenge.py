@@ -56,6 +56,7 @@ async def test_the_next_candidate_comes_to_its_turn_after_an_objection(bench: Be
     assert [opinion.accepted for opinion in bench.of(events.Opined)] == [False, True]
 
 
+@pytest.mark.long
 async def test_rivals_that_break_the_same_promise_are_not_proven_first(bench: Bench) -> None:
     alike = (FileChange("clamped.py", PROMISED, PROMISED.replace("max(low, value)", "max(high, value - 4)")),)
     result = await bench.heal(Scripted([(SPECIAL, alike, MENDED)]), files=FILES)

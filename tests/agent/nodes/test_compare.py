@@ -92,6 +92,7 @@ async def test_a_reversal_is_proposed_if_the_policy_allows_it(bench: Bench) -> N
     assert result.log.rungs[0].rung == "history"
 
 
+@pytest.mark.long
 async def test_an_import_that_the_change_lost_was_not_taken_away_on_purpose(bench: Bench, tmp_path: Path) -> None:
     good = "import json\n\n\ndef read(text):\n    return json.loads(text)\n"
     now = good.removeprefix("import json\n\n\n")

@@ -96,6 +96,7 @@ async def test_a_model_learns_from_rejections_and_is_not_left_for_a_stronger_one
     assert not strong.seen
 
 
+@pytest.mark.long
 async def test_the_search_that_comes_after_one_that_was_rejected_has_its_own_chances(tmp_path: Path) -> None:
     searches, model = [Scripted([tuple(CHANGES)]), Scripted([(OTHER,)])], Scripted([(RIGHT,)], rung="model:scripted")
     async with ScriptedModel([*[REJECTED] * 2, Reply('{"accept": true}')]) as server:

@@ -65,6 +65,7 @@ async def test_a_branch_that_is_renamed_at_the_last_moment_loses_no_repair(plant
     assert not plant.github.pull_requests(NAME, "all")
 
 
+@pytest.mark.long
 async def test_github_that_is_away_for_ten_minutes_costs_no_try_and_doubles_nothing(plant: Plant) -> None:
     attempt_id = await taken(plant.store, plant.request)
     begun = plant.store.clock.now()

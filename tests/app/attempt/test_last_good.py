@@ -147,6 +147,7 @@ async def test_renamed_binary_and_cut_files_have_their_old_content(past: Past) -
     assert files["long.txt"] == ChangedFile("long.txt", b"x\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("files", "says"),
     [

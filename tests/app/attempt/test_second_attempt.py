@@ -36,6 +36,7 @@ class Tests(unittest.TestCase):
 """
 
 
+@pytest.mark.long
 async def test_a_second_attempt_with_the_same_lock_file_downloads_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

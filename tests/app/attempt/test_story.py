@@ -381,7 +381,8 @@ async def red_with_other_workflows(plant: Plant) -> str:
     return await taken(plant.store, replace(plant.request, head_sha=sha, head_branch="feature"))
 
 
-@pytest.mark.parametrize("is_private", long_but([False, True], False))
+@pytest.mark.long
+@pytest.mark.parametrize("is_private", [False, True])
 async def test_a_branch_with_other_workflow_files_needs_a_permission(plant: Plant, is_private: bool) -> None:
     plant.github.repository(NAME).private = is_private
     attempt_id = await red_with_other_workflows(plant)

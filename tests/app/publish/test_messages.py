@@ -325,6 +325,7 @@ def test_a_long_log_is_cut_and_the_evidence_is_not(iterations: int) -> None:
     assert f"**Iteration {iterations}**" in body  # the latest ones are kept
 
 
+@pytest.mark.long
 def test_very_many_verdicts_and_checks_still_fit() -> None:
     body = messages.pull_body(publication(), repair(evidence=evidence(60, 5000, "t" * 3000), log=log(500)))
     assert len(body.encode()) <= BODY_LIMIT

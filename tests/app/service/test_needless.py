@@ -13,6 +13,7 @@ from tests.app.plant import NAME, TEST, Plant, workflow
 from tests.app.requests import taken
 from tests.standins import github as standin
 from tests.standins.github.state import PullRequest
+from tests.tiers import long_but
 
 OURS = "selfheal/topic-1"
 BROKEN, FIXED = "def add(a, b):\n    return a - b\n", "def add(a, b):\n    return b + a\n"
@@ -74,7 +75,7 @@ async def test_it_stays_while(plant: Plant, repair: PullRequest, change: standin
     assert repair.state == "open"
 
 
-@pytest.mark.parametrize("state", ["pending", "failure", "error"])
+@pytest.mark.parametrize("state", long_but(["pending", "failure", "error"], "failure"))
 async def test_a_status_that_is_not_green_keeps_it_open(plant: Plant, repair: PullRequest, state: str) -> None:
     green = await plant.github.push(NAME, "topic", {"calc.py": FIXED})
     await plant.github.settled()

@@ -20,6 +20,7 @@ from tests.app.plant import NAME, Plant, workflow
 from tests.app.requests import MovableClock, taken
 from tests.standins.github.faults import ConnectionReset
 from tests.standins.github.state import CheckRun, Comment, WorkflowRun
+from tests.tiers import long_but
 
 ASKING = without_a_run(Outcome.FLAKY, "It depends on chance.", "Look at `test_clock`.")
 MARK = "<!-- selfheal:outdated -->"
@@ -145,7 +146,7 @@ async def test_it_is_not_green_while_another_workflow_is_not(
     assert await looked(plant) == 0
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", long_but(["before", "after"], "after"))
 @pytest.mark.parametrize("write", ["check-runs/*", "issues/comments/*"])
 async def test_killed_at_a_write_and_run_again_it_says_so_once(plant: Plant, red: Red, write: str, moment: str) -> None:
     sha = await pushed(plant, "x\n")

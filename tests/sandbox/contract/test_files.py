@@ -107,6 +107,7 @@ async def test_a_tool_is_at_the_same_path_everywhere_and_cannot_be_changed(sandb
             assert (await sh(one, f"echo x > {path} || rm {path}")).exit_code != 0
 
 
+@pytest.mark.long
 async def test_a_file_of_64_mib_goes_both_ways(backend: Backend) -> None:
     content = random.Random(1).randbytes(64 * MIB)
     async with backend.sandboxes.open("contract") as sandbox, sandbox.candidate() as workspace:

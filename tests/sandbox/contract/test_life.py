@@ -74,6 +74,7 @@ async def test_an_error_inside_still_leaves_nothing(backend: Backend) -> None:
     await until(lambda: sorted(backend.left()) == before)
 
 
+@pytest.mark.long
 async def test_what_a_killed_worker_left_is_swept_by_the_next(fresh: Backend) -> None:
     imports, expression = fresh.elsewhere
     program = f"""

@@ -27,7 +27,8 @@ if not os.path.exists(top):
 """
 
 
-@pytest.mark.parametrize("depth", [1200, pytest.param(3000, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("depth", [1200, 3000])
 async def test_others_install_after_it_and_workers_start(depth: int, index: Index, hostile_path: Path) -> None:
     index.add_wheel("hostile", **{"hostile.pth": f"import sys; exec({DEEP.format(depth)!r})\n"})
     index.add_wheel("answering", "value = 42")

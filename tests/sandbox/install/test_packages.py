@@ -30,7 +30,7 @@ async def python(sandbox: Sandbox, program: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["local", "process"])
-@pytest.mark.parametrize("client", ["uv", "pip"])
+@pytest.mark.parametrize("client", long_but(["uv", "pip"], "uv"))
 async def test_wheels_come_from_outside_once_and_then_from_the_cache(
     kind: str, client: str, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,6 @@ from sandbox.proof.findings import ATTACKS, DECISIVE, Finding
 from sandbox.proof.prove import HostAssets, prove
 from tests.sandbox.conftest import ENGINES, engine_of, make
 from tests.sandbox.contract import backends
-from tests.tiers import long_but
 
 INSTALLING = " (install step)"
 
@@ -71,7 +70,8 @@ class AllHosts(frozenset[str]):
         return True
 
 
-@pytest.mark.parametrize("hole", long_but(["proxy", "caches"], "proxy"))
+@pytest.mark.long
+@pytest.mark.parametrize("hole", ["proxy", "caches"])
 async def test_a_hole_in_the_install_step_alone_is_named(hole: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = AllHosts() if hole == "proxy" else frozenset()
     sandboxes = make("local", tmp_path, IndexAccess((), hosts))

@@ -282,7 +282,7 @@ async def test_the_whole_recipe_holds(tmp_path: Path) -> None:
     assert unmet == (set() if bounded else {"memory"}), [found[name].seen for name in unmet]
 
 
-@pytest.mark.parametrize("name", long_but(droppable(SEEN), "the group", "--nofile", "--size", "--as-pid-1"))
+@pytest.mark.parametrize("name", long_but(droppable(SEEN), "the group", "--size"))
 async def test_a_dropped_protection_is_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drop, expected = SEEN[name]
     drop(monkeypatch)

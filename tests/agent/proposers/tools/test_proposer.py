@@ -138,6 +138,7 @@ TEST_M = "from m import f\n\ndef test_f():\n    assert f() == 1\n"
             },
             {"m.py": "from pkg.things import helper\n\n\ndef f():\n    return helper()\n"},
             id="a function of the repository's own",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {"m.py": "def f():\n    return js.loads('1')\n", "n.py": "import json as js\n"},
@@ -205,6 +206,7 @@ TEST_M = "from m import f\n\ndef test_f():\n    assert f() == 1\n"
             },
             {"n.py": "def one():\n    from m import f\n    return 1 or f()\n"},
             id="a circle of imports",
+            marks=pytest.mark.long,
         ),
     ],
 )

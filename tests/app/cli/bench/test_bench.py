@@ -259,7 +259,8 @@ def test_people_get_a_table(cache: Path, tmp_path: Path) -> None:
     assert "\x1b" not in out + said
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_it_tells_what_is_done(number: signal.Signals, cache: Path, tmp_path: Path) -> None:
     data = tasks(tmp_path, GREEN, {**HOPELESS, "task_id": "T/5"}, HEALABLE)
     with start(cache, "humanevalfix", "--data", data, "--json", "--budget", "600") as process:
