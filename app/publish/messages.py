@@ -191,7 +191,7 @@ def _summary(publication: Publication, repair: Repair, quote: Quoter) -> str:
             f"- **Changed:** {what} ({proof.files(repair, quote)}).",
             f"- **Proof:** {proof.in_one_line(repair.evidence)}.",
             f"- **Confidence:** {proof.sureness(repair)}.{rival}",
-            *proof.doubts(repair, quote),
+            *(f"- {doubt}" for doubt in proof.doubts(repair, quote)),
             *_page(publication, "- "),
         ]
     )
@@ -305,6 +305,7 @@ def patch_comment(publication: Publication, repair: Repair, refusal: str) -> str
         f"{OUTCOME_TEXTS[Outcome.HEALED].sentence} GitHub refuses its pull request: {quote.prose(refusal, 600)}",
         quote.fence(diff(repair.edits), _PATCH, "diff"),
         f"**Confidence:** {proof.sureness(repair)}.",
+        *proof.doubts(repair, quote),
         f"**Next:** {by_hand(publication, refusal)}",
     ]
     return uncommanded("\n\n".join(parts))
@@ -393,11 +394,11 @@ def no_repair_comment(publication: Publication, result: NoRepair) -> str:
 
 def _suspect(suspect: Repair, quote: Quoter, limit: int) -> list[str]:
     """The diff of a change that is too unsure for a pull request, the doubts, and other changes that pass."""
-    parts = [quote.fence(diff(suspect.edits), limit, "diff"), "\n".join(proof.doubts(suspect, quote))]
+    parts = [quote.fence(diff(suspect.edits), limit, "diff"), *proof.doubts(suspect, quote)]
     if suspect.choices:
         titles = "\n".join(f"- {quote.prose(title, 200)}" for title in suspect.choices)
         parts.append(f"Other changes that pass the same tests:\n\n{titles}")
-    return [part for part in parts if part]
+    return parts
 
 
 def healed_comment(publication: Publication, repair: Repair, number: int, pull_url: str) -> str:
@@ -409,6 +410,7 @@ def healed_comment(publication: Publication, repair: Repair, number: int, pull_u
         f"{link(f'#{number}', pull_url)} contains a verified repair of {commit} ({proof.failed(repair.evidence)}).",
         f"**Cause:** {quote.prose(repair.diagnosis.cause, 600)}",
         f"**Confidence:** {proof.sureness(repair)}.",
+        *proof.doubts(repair, quote),
         f"**Next:** Review {link(f'#{number}', pull_url)}, which merges into this branch. Selfheal never merges by itself.",
         *_page(publication),
     ]

@@ -57,11 +57,11 @@ def sureness(repair: Repair) -> str:
 
 
 def doubts(repair: Repair, quote: Quoter) -> list[str]:
-    """List items: why the confidence is not higher, and a warning if it is low."""
-    lines = [f"- **Doubts:** {quote.prose('; '.join(repair.doubts), 1000)}."] if repair.doubts else []
+    """Why the confidence is not higher, and a warning if it is low: a paragraph each."""
+    lines = [f"**Doubts:** {quote.prose('; '.join(repair.doubts), 1000)}."] if repair.doubts else []
     if repair.confidence < SURE:
         lines.append(
-            "- **Selfheal is not sure about this change.** Treat it as a suggestion and review every line before you use it."
+            "**Selfheal is not sure about this change.** Treat it as a suggestion and review every line before you use it."
         )
     return lines
 

@@ -223,7 +223,12 @@ def test_the_first_lines_tell_what_failed_why_what_was_changed_and_how_sure_and_
 
 def test_doubts_are_told_and_below_sure_a_plain_sentence_is_said() -> None:
     doubted = repair(confidence=0.59, doubts=("it changes 40 lines", "the step `localize` was degraded to <b>less</b>"))
-    for text in (messages.pull_body(publication(), doubted), messages.healed_summary(publication(), doubted, "https://x/4")):
+    for text in (
+        messages.pull_body(publication(), doubted),
+        messages.healed_summary(publication(), doubted, "https://x/4"),
+        messages.healed_comment(publication(), doubted, 4, "https://x/4"),
+        messages.patch_comment(publication(), doubted, "no"),
+    ):
         assert "**Doubts:** it changes 40 lines; the step" in text
         assert "**Selfheal is not sure about this change.**" in text
         assert "<b>" not in text
