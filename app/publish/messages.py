@@ -15,10 +15,9 @@ from agent.contract.proposal import Diagnosis
 from agent.contract.question import Question
 from agent.diagnosis.evidence import BY_VERDICTS
 from agent.edits.changes import diff
-from agent.report.endings import ON_REQUEST
 from app.publish import culprit, proof, receipt
-from app.publish.markdown import Quoter, link, shortened, uncommanded
-from app.publish.outcomes import OUTCOME_TEXTS, said
+from app.publish.markdown import ZWSP, Quoter, link, shortened, uncommanded
+from app.publish.outcomes import OUTCOME_TEXTS, label, said
 from app.publish.proof import headline, log_markdown, size, spent, tried_markdown
 from app.publish.receipt import FailedJob, Receipt
 from webhooks.triggers import BRANCH_PREFIX
@@ -147,7 +146,7 @@ def _body(publication: Publication, repair: Repair, quote: Quoter, ids: int) -> 
         proof.table(repair.evidence, quote),
         (
             "Each run used a new process in a sandbox. Reverting the patch makes the tests fail again, so the patch is what "
-            "fixes them. `selfheal verify` and the address of this pull request repeat this proof on another machine."
+            "fixes them. To repeat this proof on another machine, run `selfheal verify` with the address of this pull request."
         ),
         *_environment(repair.evidence, quote),
         "These failed before the patch and pass with it:",
@@ -273,7 +272,9 @@ def receipt_summary(publication: Publication, repair: Repair, pull_url: str) -> 
         proof.table(repair.evidence, quote),
         f"**Repeat this proof** on another machine:\n\n```\nselfheal verify {pull_url}\n```",
         *_page(publication),
+        "<details>\n<summary>Receipt, for programs</summary>",
         quote.fence(receipt.readable(receipt_of(publication, repair, quote)), _PATCH),
+        "</details>",
     ]
     return "\n\n".join(parts)
 
@@ -316,8 +317,15 @@ def _next_step(publication: Publication, quote: Quoter, result: NoRepair, limit:
     step = result.next_step.strip() or OUTCOME_TEXTS[result.outcome].next_step
     if publication.pull_number is None:
         step = step.replace("comment `/heal`", f"re-run the check `{CHECK}`")
-    # Our own sentence is trusted, and people copy the command in it.
-    return quote.prose(step, limit).replace(quote.prose(ON_REQUEST), ON_REQUEST)
+    # People copy this command. Only Selfheal obeys it, at the start of a comment's line, and not in comments of Apps.
+    return quote.prose(step, limit).replace(f"`/{ZWSP}heal", "`/heal")
+
+
+def no_repair_title(publication: Publication, result: NoRepair) -> str:
+    """The title of the check run: how the attempt ended, and what fails or why, with the place and the error if known."""
+    diagnosis, is_out = result.log.diagnosis, result.outcome is Outcome.OUT_OF_BUDGET
+    what = diagnosis.cause if diagnosis is not None and (is_out or _is_about_efforts(result)) else result.reason
+    return f"{label(result)}. {quoter(publication).line(what, 200)}"
 
 
 def no_repair_summary(publication: Publication, result: NoRepair) -> str:
@@ -379,9 +387,9 @@ def no_repair_comment(publication: Publication, result: NoRepair) -> str:
     """The comment on the pull request that broke."""
     quote = quoter(publication)
     why = "" if _is_about_efforts(result) else f" {quote.prose(result.reason, 600)}"
-    parts = [publication.comment_head, f"{said(result)}{why}"]
+    parts = [f"{said(result)}{why}"]
     if (diagnosis := result.log.diagnosis) is not None and (result.culprit is None or diagnosis.by != BY_VERDICTS):
-        parts.append(_cause(diagnosis, quote))  # else, the reason says it
+        parts.insert(0 if _is_about_efforts(result) else 1, _cause(diagnosis, quote))  # else, the reason says it
     if result.culprit is not None:
         _, *shown = culprit.markdown(result.culprit, quote, _BROKEN[1])
         parts += shown
@@ -389,7 +397,7 @@ def no_repair_comment(publication: Publication, result: NoRepair) -> str:
         parts += ["**The suspect change:**", *_suspect(result.suspects[0], quote, _BROKEN[1])]
     parts += [f"**Next:** {_next_step(publication, quote, result, 600)}", *_page(publication)]
     parts += _efforts(result, quote) if _is_about_efforts(result) else []
-    return uncommanded("\n\n".join(parts))
+    return uncommanded("\n\n".join([publication.comment_head, *parts]))
 
 
 def _suspect(suspect: Repair, quote: Quoter, limit: int) -> list[str]:

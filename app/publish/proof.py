@@ -97,7 +97,7 @@ def failing_ids(evidence: Evidence, quote: Quoter, ids: int) -> list[str]:
 
 
 def _check_ids(check: CheckEvidence, quote: Quoter, ids: int) -> str:
-    listed = quote.fence("\n".join(" ".join(quote.clean(words.verdict(i), 240).split()) for i in check.target[:ids]), 8000)
+    listed = "\n".join(f"- {quote.span(words.verdict(i), 240)}" for i in check.target[:ids])
     rest = len(check.target) - ids
     text = f"{quote.span(check.check, 80)}, run by {quote.span(check.command, 300)}:\n\n{listed}"
     return text + (f"\n\n… and {rest} more." if rest > 0 else "")
