@@ -29,6 +29,7 @@ CHECK = "Selfheal"  # the name of our check run
 _TRAILER = "Selfheal-Attempt: "  # begins the last line of Selfheal's commit messages
 _SUBJECT = 72  # characters of a pull request's title and of a commit's first line
 _ASKED_DIFF = 12_000  # characters of a diff to approve; the command line shows all of it
+_VISIBLE_AGAIN = r"sed 's/\xe2\x80\x8b//g'"  # of U+200B
 _PATCH = 30_000  # characters of a diff that people apply by hand
 _REMEDIES = (  # words in a refusal by GitHub, and what has to be changed then
     (
@@ -279,10 +280,16 @@ def receipt_summary(publication: Publication, repair: Repair, pull_url: str) -> 
     return "\n\n".join(parts)
 
 
-def by_hand(publication: Publication, refusal: str) -> str:
-    """The next step if GitHub refuses the pull request of a verified repair: what to change in rules or settings."""
+def by_hand(publication: Publication, refusal: str, shown: str = "") -> str:
+    """The next step if GitHub refuses the pull request of a verified repair: what to change in rules or settings.
+
+    `shown` is the diff as the text quotes it.
+    """
     remedy = next(remedy for said, remedy in _REMEDIES if re.search(said, refusal, re.IGNORECASE))
-    return f"Review the diff, and apply it with `git apply`. To get pull requests, {remedy.format(publication.branch_prefix)}."
+    apply = "and apply it with `git apply`"
+    if ZWSP in shown:
+        apply = f"remove the invisible characters that keep bots from obeying it (`{_VISIBLE_AGAIN}`), {apply}"
+    return f"Review the diff, {apply}. To get pull requests, {remedy.format(publication.branch_prefix)}."
 
 
 def patch_summary(publication: Publication, repair: Repair, refusal: str) -> str:
@@ -291,9 +298,9 @@ def patch_summary(publication: Publication, repair: Repair, refusal: str) -> str
     parts = [
         f"{OUTCOME_TEXTS[Outcome.HEALED].sentence} GitHub refuses its pull request: {quote.prose(refusal, 600)}",
         _summary(publication, repair, quote),
-        quote.fence(diff(repair.edits), _PATCH, "diff"),
+        shown := quote.fence(diff(repair.edits), _PATCH, "diff"),
         proof.table(repair.evidence, quote),
-        f"**Next:** {by_hand(publication, refusal)}",
+        f"**Next:** {by_hand(publication, refusal, shown)}",
     ]
     return "\n\n".join(parts)
 
@@ -304,10 +311,10 @@ def patch_comment(publication: Publication, repair: Repair, refusal: str) -> str
     parts = [
         publication.comment_head,
         f"{OUTCOME_TEXTS[Outcome.HEALED].sentence} GitHub refuses its pull request: {quote.prose(refusal, 600)}",
-        quote.fence(diff(repair.edits), _PATCH, "diff"),
+        shown := quote.fence(diff(repair.edits), _PATCH, "diff"),
         f"**Confidence:** {proof.sureness(repair)}.",
         *proof.doubts(repair, quote),
-        f"**Next:** {by_hand(publication, refusal)}",
+        f"**Next:** {by_hand(publication, refusal, shown)}",
     ]
     return uncommanded("\n\n".join(parts))
 

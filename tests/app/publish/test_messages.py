@@ -1,7 +1,10 @@
 """What people read: complete, bounded, and harmless whatever the code under test and the model wrote."""
 
 import re
+import shlex
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
@@ -238,6 +241,24 @@ def test_doubts_are_told_and_below_sure_a_plain_sentence_is_said() -> None:
     sure = messages.pull_body(publication(), repair(confidence=0.6))
     assert "not sure about this change" not in sure
     assert "Doubts" not in sure
+
+
+def test_a_diff_to_apply_by_hand_can_be_applied(tmp_path: Path) -> None:
+    """Bots obey commands in code, too. What keeps them from it can be removed as the text says."""
+    before = "@cached\ndef f():\n    return 1\n"
+    decorated = repair(edits=(FileChange("a.py", before, before.replace("1", "2")),))
+    for text in (
+        messages.patch_summary(publication(), decorated, "no"),
+        messages.patch_comment(publication(), decorated, "no"),
+    ):
+        assert "@cached" not in text
+        patch = text.partition("```diff\n")[2].partition("\n```")[0] + "\n"
+        (command,) = re.findall(r"`(sed .+?)`", text)
+        (tmp_path / "a.py").write_text(before)
+        again = subprocess.run(shlex.split(command), input=patch.encode(), capture_output=True, check=True).stdout
+        subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=again, check=True)
+        assert (tmp_path / "a.py").read_text() == before.replace("1", "2")
+    assert "sed " not in messages.patch_comment(publication(), repair(), "no")
 
 
 def test_a_question_shows_the_change_and_how_it_is_answered() -> None:
