@@ -20,6 +20,7 @@ _STEPS = {
     "challenge": "Testing the patch beyond the suite",
     "reflect": "Recording why the patch failed",
 }
+HUNG = "did not finish in "  # starts the message of a test that ran at a timeout: the guest's words
 
 
 def counted(count: int, noun: str) -> str:

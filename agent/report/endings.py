@@ -158,12 +158,9 @@ def limited(ids: Sequence[VerdictId], what: str, sign: str) -> Ending:
     )
 
 
-HUNG = "did not finish in "  # starts the message of a test that ran at a timeout: the guest's words
-
-
 def stopped(run: CheckRun, command: str) -> str:
     """What a timeout stopped, as a sentence. `command` is the line of the check that tests."""
-    hung = [failure.id for failure in run.failures if failure.message.startswith(HUNG)]
+    hung = [failure.id for failure in run.failures if failure.message.startswith(words.HUNG)]
     during = f" while {named(hung, 1)} ran" if hung else f"; it last printed {words.code(last_line(run.output), 100)}"
     return f"{words.code(command, 100)} was stopped after {words.took(run.seconds)}{during}."
 
@@ -264,7 +261,7 @@ def broken_by_change(culprit: Culprit, failure: Failure, *, may_be_intended: boo
     places = culprits.locations(culprit)
     broke += f": {places}." if places else "."
     side, if_intended = "", " If it is intended, update the test."
-    if failure.message.startswith(HUNG):
+    if failure.message.startswith(words.HUNG):
         side = f" The test {failure.message}."
     elif is_slip(failure):
         side, if_intended = f" The code fails with {words.code(failure.message)}.", ""

@@ -186,7 +186,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     merge = await _different_merge(merge_sha, head, repository) if merge_sha else None
     if merge:
         jobs = [replace(job, run=replace(job.run, sha=merge)) for job in jobs]
-        notes = (*notes, f"CI tested the merge of the pull request into {base} ({merge[:10]}), so this is repaired.")
+        notes = (*notes, f"CI tested the merge of the pull request into {base} (`{merge[:10]}`), so this is repaired.")
     return Gathered(
         configuration,
         tuple(jobs),

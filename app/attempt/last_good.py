@@ -80,7 +80,7 @@ async def _passed_ancestor(sha: str, branch: str, runs: Collection[WorkflowRun],
         except NotFound:
             continue  # a force push removed it
         if comparison.merge_base.sha == candidate:
-            return _Base(candidate, f"the last commit that passed CI ({candidate[:10]})", True, comparison)
+            return _Base(candidate, f"the last commit that passed CI (`{candidate[:10]}`)", True, comparison)
     return None
 
 
@@ -93,7 +93,7 @@ async def _fork_point(sha: str, branch: str, base_branch: str, repository: Repos
     if point == sha:
         return None  # the base contains the commit
     base = "default branch" if base_branch == repository.ref.default_branch else "pull request's base"
-    return _Base(point, f"the merge base with the {base} ({point[:10]})", False, comparison)
+    return _Base(point, f"the merge base with the {base} (`{point[:10]}`)", False, comparison)
 
 
 async def _changed_files(base: _Base, repository: Repository) -> tuple[tuple[ChangedFile, ...], tuple[str, ...]]:

@@ -54,7 +54,9 @@ StepName = Annotated[
     str | None,
     typer.Option("--step", metavar="NAME", help="The failing step, as GitHub shows it. Default: try each step in turn."),
 ]
-
+Test = Annotated[
+    str | None, typer.Option("--test", metavar="CMD", help="Command that runs the tests, instead of a job's steps.")
+]
 Good = Annotated[
     str | None,
     typer.Option(
@@ -148,9 +150,7 @@ def reproduce(
     job: JobName = None,
     matrix: Matrix = None,
     step: StepName = None,
-    test: Annotated[
-        str | None, typer.Option("--test", metavar="CMD", help="Command that runs the tests, instead of a job's steps.")
-    ] = None,
+    test: Test = None,
     good: Good = None,
     json: Json = False,
 ) -> None:
@@ -178,9 +178,7 @@ def verify(
     job: JobName = None,
     matrix: Matrix = None,
     step: StepName = None,
-    test: Annotated[
-        str | None, typer.Option("--test", metavar="CMD", help="Command that runs the tests, instead of a job's steps.")
-    ] = None,
+    test: Test = None,
     good: Good = None,
     json: Json = False,
 ) -> None:

@@ -157,15 +157,16 @@ class Channel:
             if len(items) < _PAGE:
                 return
 
-    async def pages(self, path: str) -> AsyncIterator[list[Any]]:
-        """The pages of a listing that is continued by a cursor, in the `Link` header. Raises `GitHubError`."""
+    async def continued(self, path: str) -> AsyncIterator[Any]:
+        """The items of a listing that is continued by a cursor, in the `Link` header. Raises `GitHubError`."""
         cursor: str | None = ""
         while cursor is not None:
             response = await self._send("GET", path, params={"per_page": _PAGE} | ({"cursor": cursor} if cursor else {}))
             items = _json(response)
             if not isinstance(items, list):
                 raise Unavailable(f"GitHub's response to {path} is not a list")
-            yield items
+            for item in items:
+                yield item
             following = response.links.get("next", {}).get("url")
             cursor = httpx.URL(following).params.get("cursor") if following else None
 

@@ -83,12 +83,11 @@ class GitHub:
 
     async def deliveries(self, since: datetime) -> AsyncIterator[HookDelivery]:
         """Every try to deliver a webhook of the App since then, newest first. Raises `GitHubError`."""
-        async for page in self._app.pages("/app/hook/deliveries"):
-            for item in page:
-                delivery = parsed(HookDelivery, item)
-                if delivery.delivered_at < since:
-                    return
-                yield delivery
+        async for item in self._app.continued("/app/hook/deliveries"):
+            delivery = parsed(HookDelivery, item)
+            if delivery.delivered_at < since:
+                return
+            yield delivery
 
     async def redeliver(self, delivery_id: int) -> None:
         """Ask GitHub to try a delivery once more, under the same GUID. Raises `GitHubError`."""

@@ -54,7 +54,7 @@ _REFERENCES = re.compile(  # what GitHub links or replaces in rendered text
 )
 # Lines of code that start with an ordinary word ("LGTM") or like a commit's trailer ("Co-authored-by: …"): not test ids.
 _WORDS = re.compile(r"^(?=[A-Za-z]++(?![\w/:\[(-]|\.\w)|[A-Za-z][\w-]*+(?:\([^)\n]*\))?!?:[ \t])", re.MULTILINE)
-_TAGS = re.compile(r"[\[+](?=\w)")  # "[major]", "+semver: major": in titles and commits, tools read these
+_TAGS = re.compile(r"[\[+](?=[^\W\d])")  # "[major]", "+semver: major": in titles and commits, tools read these
 _CODE = re.compile(r"(?<!`)(`+)(?!`)(.*?[^`])\1(?!`)")
 # Lines of a whole message that start as a command or a trailer does. Our own start with a capital letter or a mark.
 _LINES = re.compile(

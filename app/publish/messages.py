@@ -15,10 +15,9 @@ from agent.contract.proposal import Diagnosis
 from agent.contract.question import Question
 from agent.diagnosis.evidence import BY_VERDICTS
 from agent.edits.changes import diff
-from agent.report.endings import ON_REQUEST
 from app.publish import culprit, proof, receipt
-from app.publish.markdown import Quoter, link, shortened, uncommanded
-from app.publish.outcomes import OUTCOME_TEXTS, said
+from app.publish.markdown import ZWSP, Quoter, link, shortened, uncommanded
+from app.publish.outcomes import OUTCOME_TEXTS, label, said
 from app.publish.proof import headline, log_markdown, size, spent, tried_markdown
 from app.publish.receipt import FailedJob, Receipt
 from webhooks.triggers import BRANCH_PREFIX
@@ -30,6 +29,7 @@ CHECK = "Selfheal"  # the name of our check run
 _TRAILER = "Selfheal-Attempt: "  # begins the last line of Selfheal's commit messages
 _SUBJECT = 72  # characters of a pull request's title and of a commit's first line
 _ASKED_DIFF = 12_000  # characters of a diff to approve; the command line shows all of it
+_VISIBLE_AGAIN = r"sed 's/\xe2\x80\x8b//g'"  # of U+200B
 _PATCH = 30_000  # characters of a diff that people apply by hand
 _REMEDIES = (  # words in a refusal by GitHub, and what has to be changed then
     (
@@ -147,7 +147,7 @@ def _body(publication: Publication, repair: Repair, quote: Quoter, ids: int) -> 
         proof.table(repair.evidence, quote),
         (
             "Each run used a new process in a sandbox. Reverting the patch makes the tests fail again, so the patch is what "
-            "fixes them. `selfheal verify` and the address of this pull request repeat this proof on another machine."
+            "fixes them. To repeat this proof on another machine, run `selfheal verify` with the address of this pull request."
         ),
         *_environment(repair.evidence, quote),
         "These failed before the patch and pass with it:",
@@ -191,7 +191,7 @@ def _summary(publication: Publication, repair: Repair, quote: Quoter) -> str:
             f"- **Changed:** {what} ({proof.files(repair, quote)}).",
             f"- **Proof:** {proof.in_one_line(repair.evidence)}.",
             f"- **Confidence:** {proof.sureness(repair)}.{rival}",
-            *proof.doubts(repair, quote),
+            *(f"- {doubt}" for doubt in proof.doubts(repair, quote)),
             *_page(publication, "- "),
         ]
     )
@@ -273,15 +273,23 @@ def receipt_summary(publication: Publication, repair: Repair, pull_url: str) -> 
         proof.table(repair.evidence, quote),
         f"**Repeat this proof** on another machine:\n\n```\nselfheal verify {pull_url}\n```",
         *_page(publication),
+        "<details>\n<summary>Receipt, for programs</summary>",
         quote.fence(receipt.readable(receipt_of(publication, repair, quote)), _PATCH),
+        "</details>",
     ]
     return "\n\n".join(parts)
 
 
-def by_hand(publication: Publication, refusal: str) -> str:
-    """The next step if GitHub refuses the pull request of a verified repair: what to change in rules or settings."""
+def by_hand(publication: Publication, refusal: str, shown: str = "") -> str:
+    """The next step if GitHub refuses the pull request of a verified repair: what to change in rules or settings.
+
+    `shown` is the diff as the text quotes it.
+    """
     remedy = next(remedy for said, remedy in _REMEDIES if re.search(said, refusal, re.IGNORECASE))
-    return f"Review the diff, and apply it with `git apply`. To get pull requests, {remedy.format(publication.branch_prefix)}."
+    apply = "and apply it with `git apply`"
+    if ZWSP in shown:
+        apply = f"remove the invisible characters that keep bots from obeying it (`{_VISIBLE_AGAIN}`), {apply}"
+    return f"Review the diff, {apply}. To get pull requests, {remedy.format(publication.branch_prefix)}."
 
 
 def patch_summary(publication: Publication, repair: Repair, refusal: str) -> str:
@@ -290,9 +298,9 @@ def patch_summary(publication: Publication, repair: Repair, refusal: str) -> str
     parts = [
         f"{OUTCOME_TEXTS[Outcome.HEALED].sentence} GitHub refuses its pull request: {quote.prose(refusal, 600)}",
         _summary(publication, repair, quote),
-        quote.fence(diff(repair.edits), _PATCH, "diff"),
+        shown := quote.fence(diff(repair.edits), _PATCH, "diff"),
         proof.table(repair.evidence, quote),
-        f"**Next:** {by_hand(publication, refusal)}",
+        f"**Next:** {by_hand(publication, refusal, shown)}",
     ]
     return "\n\n".join(parts)
 
@@ -303,9 +311,10 @@ def patch_comment(publication: Publication, repair: Repair, refusal: str) -> str
     parts = [
         publication.comment_head,
         f"{OUTCOME_TEXTS[Outcome.HEALED].sentence} GitHub refuses its pull request: {quote.prose(refusal, 600)}",
-        quote.fence(diff(repair.edits), _PATCH, "diff"),
+        shown := quote.fence(diff(repair.edits), _PATCH, "diff"),
         f"**Confidence:** {proof.sureness(repair)}.",
-        f"**Next:** {by_hand(publication, refusal)}",
+        *proof.doubts(repair, quote),
+        f"**Next:** {by_hand(publication, refusal, shown)}",
     ]
     return uncommanded("\n\n".join(parts))
 
@@ -315,8 +324,15 @@ def _next_step(publication: Publication, quote: Quoter, result: NoRepair, limit:
     step = result.next_step.strip() or OUTCOME_TEXTS[result.outcome].next_step
     if publication.pull_number is None:
         step = step.replace("comment `/heal`", f"re-run the check `{CHECK}`")
-    # Our own sentence is trusted, and people copy the command in it.
-    return quote.prose(step, limit).replace(quote.prose(ON_REQUEST), ON_REQUEST)
+    # People copy this command. Only Selfheal obeys it, at the start of a comment's line, and not in comments of Apps.
+    return quote.prose(step, limit).replace(f"`/{ZWSP}heal", "`/heal")
+
+
+def no_repair_title(publication: Publication, result: NoRepair) -> str:
+    """The title of the check run: how the attempt ended, and what fails or why, with the place and the error if known."""
+    diagnosis, is_out = result.log.diagnosis, result.outcome is Outcome.OUT_OF_BUDGET
+    what = diagnosis.cause if diagnosis is not None and (is_out or _is_about_efforts(result)) else result.reason
+    return f"{label(result)}. {quoter(publication).line(what, 200)}"
 
 
 def no_repair_summary(publication: Publication, result: NoRepair) -> str:
@@ -378,9 +394,9 @@ def no_repair_comment(publication: Publication, result: NoRepair) -> str:
     """The comment on the pull request that broke."""
     quote = quoter(publication)
     why = "" if _is_about_efforts(result) else f" {quote.prose(result.reason, 600)}"
-    parts = [publication.comment_head, f"{said(result)}{why}"]
+    parts = [f"{said(result)}{why}"]
     if (diagnosis := result.log.diagnosis) is not None and (result.culprit is None or diagnosis.by != BY_VERDICTS):
-        parts.append(_cause(diagnosis, quote))  # else, the reason says it
+        parts.insert(0 if _is_about_efforts(result) else 1, _cause(diagnosis, quote))  # else, the reason says it
     if result.culprit is not None:
         _, *shown = culprit.markdown(result.culprit, quote, _BROKEN[1])
         parts += shown
@@ -388,16 +404,16 @@ def no_repair_comment(publication: Publication, result: NoRepair) -> str:
         parts += ["**The suspect change:**", *_suspect(result.suspects[0], quote, _BROKEN[1])]
     parts += [f"**Next:** {_next_step(publication, quote, result, 600)}", *_page(publication)]
     parts += _efforts(result, quote) if _is_about_efforts(result) else []
-    return uncommanded("\n\n".join(parts))
+    return uncommanded("\n\n".join([publication.comment_head, *parts]))
 
 
 def _suspect(suspect: Repair, quote: Quoter, limit: int) -> list[str]:
     """The diff of a change that is too unsure for a pull request, the doubts, and other changes that pass."""
-    parts = [quote.fence(diff(suspect.edits), limit, "diff"), "\n".join(proof.doubts(suspect, quote))]
+    parts = [quote.fence(diff(suspect.edits), limit, "diff"), *proof.doubts(suspect, quote)]
     if suspect.choices:
         titles = "\n".join(f"- {quote.prose(title, 200)}" for title in suspect.choices)
         parts.append(f"Other changes that pass the same tests:\n\n{titles}")
-    return [part for part in parts if part]
+    return parts
 
 
 def healed_comment(publication: Publication, repair: Repair, number: int, pull_url: str) -> str:
@@ -409,6 +425,7 @@ def healed_comment(publication: Publication, repair: Repair, number: int, pull_u
         f"{link(f'#{number}', pull_url)} contains a verified repair of {commit} ({proof.failed(repair.evidence)}).",
         f"**Cause:** {quote.prose(repair.diagnosis.cause, 600)}",
         f"**Confidence:** {proof.sureness(repair)}.",
+        *proof.doubts(repair, quote),
         f"**Next:** Review {link(f'#{number}', pull_url)}, which merges into this branch. Selfheal never merges by itself.",
         *_page(publication),
     ]

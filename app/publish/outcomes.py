@@ -75,6 +75,13 @@ OUTCOME_TEXTS: Mapping[Outcome, OutcomeText] = MappingProxyType(
 )
 
 
+def label(result: NoRepair) -> str:
+    """How an attempt without a repair ended, in a few words."""
+    if result.culprit is not None:
+        return "Cause found"
+    return "Unsure" if result.suspects else result.outcome.replace("_", " ").capitalize()
+
+
 def said(result: NoRepair) -> str:
     """What an attempt without a repair found, in one sentence."""
     if result.culprit is not None:

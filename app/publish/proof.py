@@ -57,11 +57,11 @@ def sureness(repair: Repair) -> str:
 
 
 def doubts(repair: Repair, quote: Quoter) -> list[str]:
-    """List items: why the confidence is not higher, and a warning if it is low."""
-    lines = [f"- **Doubts:** {quote.prose('; '.join(repair.doubts), 1000)}."] if repair.doubts else []
+    """Why the confidence is not higher, and a warning if it is low: a paragraph each."""
+    lines = [f"**Doubts:** {quote.prose('; '.join(repair.doubts), 1000)}."] if repair.doubts else []
     if repair.confidence < SURE:
         lines.append(
-            "- **Selfheal is not sure about this change.** Treat it as a suggestion and review every line before you use it."
+            "**Selfheal is not sure about this change.** Treat it as a suggestion and review every line before you use it."
         )
     return lines
 
@@ -97,7 +97,7 @@ def failing_ids(evidence: Evidence, quote: Quoter, ids: int) -> list[str]:
 
 
 def _check_ids(check: CheckEvidence, quote: Quoter, ids: int) -> str:
-    listed = quote.fence("\n".join(" ".join(quote.clean(words.verdict(i), 240).split()) for i in check.target[:ids]), 8000)
+    listed = "\n".join(f"- {quote.span(words.verdict(i), 240)}" for i in check.target[:ids])
     rest = len(check.target) - ids
     text = f"{quote.span(check.check, 80)}, run by {quote.span(check.command, 300)}:\n\n{listed}"
     return text + (f"\n\n… and {rest} more." if rest > 0 else "")

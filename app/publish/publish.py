@@ -100,7 +100,7 @@ async def pull_request(publication: Publication, repair: Repair, repository: Rep
         summary = messages.receipt_summary(publication, repair, pull.url)
         await _report(own, repository, "completed", in_one_line(repair.evidence), summary)
     summary = messages.healed_summary(publication, repair, pull.url)
-    await _conclude(publication, repository, Outcome.HEALED, summary)
+    await _report(publication, repository, "completed", OUTCOME_TEXTS[Outcome.HEALED].sentence, summary)
     await _tell(publication, repository, messages.healed_comment(publication, repair, pull.number, pull.url))
     return Published(pull.number, pull.url, branch.name, "merged" if pull.merged_at else pull.state)
 
@@ -110,7 +110,8 @@ async def patch(publication: Publication, repair: Repair, refusal: str, reposito
 
     Raises `GitHubError`.
     """
-    await _conclude(publication, repository, Outcome.HEALED, messages.patch_summary(publication, repair, refusal))
+    summary = messages.patch_summary(publication, repair, refusal)
+    await _report(publication, repository, "completed", OUTCOME_TEXTS[Outcome.HEALED].sentence, summary)
     await _tell(publication, repository, messages.patch_comment(publication, repair, refusal))
 
 
@@ -119,7 +120,8 @@ async def explanation(publication: Publication, result: NoRepair, repository: Re
 
     Without one, the author of the pull request is told only what is worth a notification. Raises `GitHubError`.
     """
-    await _conclude(publication, repository, result.outcome, messages.no_repair_summary(publication, result))
+    title, summary = messages.no_repair_title(publication, result), messages.no_repair_summary(publication, result)
+    await _report(publication, repository, "completed", title, summary)
     text = messages.no_repair_comment(publication, result)
     await _tell(publication, repository, text, notify=messages.helps_the_author(result))
 
@@ -252,10 +254,6 @@ async def _new_text(change: FileChange, head_sha: str, repository: Repository) -
 
 def _unix(text: str) -> str:
     return text.replace("\r\n", "\n")
-
-
-async def _conclude(publication: Publication, repository: Repository, outcome: Outcome, summary: str) -> None:
-    await _report(publication, repository, "completed", OUTCOME_TEXTS[outcome].sentence, summary)
 
 
 async def _report(

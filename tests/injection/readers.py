@@ -57,7 +57,7 @@ def effects_of_plain(source: str) -> list[str]:
     """What a title or a commit message would do."""
     found = [f"GitHub {what}: {hit}" for what, hit in _hits(_BY_GITHUB, source)]
     first = source.split("\n")[0]
-    if re.match(r"\w+(?:\([^)]*\))?!?: ", first) or re.search(r"\+semver|\[\w|(?:fixup|squash|amend)!", source):
+    if re.match(r"\w+(?:\([^)]*\))?!?: ", first) or re.search(r"\+semver|\[[^\W\d]|(?:fixup|squash|amend)!", source):
         found.append(f"releases: {first}")
     return found + _by_bots(source)
 

@@ -75,7 +75,11 @@ def effects(texts: Iterator[str]) -> list[str]:
         messages.needless_body(where, messages.pull_body(where, repair), "f" * 40),
         messages.progress_summary(where, next(texts)),
     ]
-    plain = [messages.title(where, repair), messages.commit_message(where, repair)]
+    plain = [
+        messages.title(where, repair),
+        messages.commit_message(where, repair),
+        messages.no_repair_title(where, failed),
+    ]
     found = [effect for body in bodies for effect in effects_of_markdown(body)]
     found += [effect for text in plain for effect in effects_of_plain(text)]
     for name in (publish.branch_name(where), publish.branch_name(where, 2)):

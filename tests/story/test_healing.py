@@ -196,5 +196,5 @@ async def test_a_push_that_breaks_a_green_branch_is_told_which_lines_broke_it(st
     assert not story.github.pull_requests("acme/regression"), "the author's own change is not taken back"
     (run,) = story.github.check_runs("acme/regression")
     summary = run.output["summary"].replace("\u200b", "")
-    assert f"The only line changed since the last commit that passed CI ({green[:10]}): `calculator.py:3`." in summary
+    assert f"The only line changed since the last commit that passed CI (`{green[:10]}`): `calculator.py:3`." in summary
     assert "-    return wanted <= count\n+    return wanted < count" in summary

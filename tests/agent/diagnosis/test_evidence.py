@@ -29,6 +29,7 @@ def cases(count: int) -> list[Failure]:
         (cases(12), "12 cases of `test_rate` fail with `AssertionError: assert 550 == 390`."),
         ([failure("t.py::a", "E: 1"), failure("t.py::b", "E: 2")], "2 tests fail, the first with `E: 1`."),
         ([failure("t.py::a", "")], "`a` fails."),
+        ([failure("t.py::a", "did not finish in 5 s")], "`a` fails with a timeout: it did not finish in 5 s."),
         ([failure("t.py::a", "got `x`\nand more")], "`a` fails with `got 'x' and more`."),
         ([failure("a.py: F401 `os` unused", "F401 `os` unused")], "1 finding: `F401 'os' unused`."),
         ([failure("exit", "exit code 2: no")], "The whole command fails with `exit code 2: no`."),

