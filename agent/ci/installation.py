@@ -10,7 +10,7 @@ from dataclasses import replace
 from agent.ci.plan import Plan
 from agent.ci.project import install_failure
 from agent.ci.project.detection import absent_submodules
-from agent.ci.project.imports import with_imported
+from agent.ci.project.imports import with_needed
 from agent.ci.project.optional import from_elsewhere, optional_names
 from agent.guest.text import one_line
 from agent.source.distributions import modules_of
@@ -21,7 +21,7 @@ RUNS_TESTS = ("pytest",)  # without which no test runs
 
 
 def with_declared(planned: Plan, *, failed_in_ci: bool) -> Plan:
-    """The plan with what the project declares: packages that its tests import, and submodules that are not here."""
+    """The plan with what the tests need: packages that they import, plugins of pytest, and submodules that are not here."""
     project = planned.project
     if project is None:
         return planned
@@ -30,7 +30,7 @@ def with_declared(planned: Plan, *, failed_in_ci: bool) -> Plan:
     notes = [f"the submodule {one_line(name, 100)} is not here, so tests that read it are skipped{more}" for name in folders]
     packages, imported = planned.packages, tuple[str, ...]()
     if not failed_in_ci:  # otherwise CI may have failed for want of them
-        packages, imported = with_imported(project, packages)
+        packages, imported = with_needed(project, packages, [check.command for check in planned.checks])
     planned = replace(planned, packages=packages, notes=(*planned.notes, *notes, *imported))
     for name in from_elsewhere(project, packages):
         planned = _without_package(planned, name, "is not from a package index, so tests that import it are skipped")

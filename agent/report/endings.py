@@ -217,8 +217,9 @@ def stopped_before(run: CheckRun) -> Ending:
 
 
 def last_line(output: str) -> str:
-    """The last line that is not blank, for a sentence."""
-    return next((line.strip()[:200] for line in reversed(output.splitlines()) if line.strip()), "it printed nothing")
+    """The last line that says something, for a sentence. After a wrong option, pytest adds where it is configured."""
+    lines = (line.strip()[:200] for line in reversed(output.splitlines()))
+    return next((line for line in lines if line and not line.startswith(("inifile: ", "rootdir: "))), "it printed nothing")
 
 
 def limit_reached(problem: str) -> Ending:

@@ -1,7 +1,8 @@
-"""Finds what the tests import but the planned packages lack, among what the project declares for other uses.
+"""Finds what the tests need but the planned packages lack: what they import, and plugins of pytest that its options belong to.
 
 A job can install by means that cannot be read; an extra or a group that it does not name may still be what its tests need. Only
-imports that every run of a test file makes count: an optional import is in a `try` or a function. Executes nothing.
+imports that every run of a test file makes count, if the project declares them: an optional import is in a `try` or a function.
+Without a plugin, pytest refuses its options, and no test runs. Executes nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from agent.ci.project.detection import Project, is_test_file
 from agent.ci.project.install_commands import installs, merge
@@ -17,14 +18,28 @@ from agent.ci.project.tables import as_table, strings
 from agent.ci.shell.words import words
 from agent.guest.text import one_line
 from agent.source.distributions import distribution_of, named, normalised
+from agent.source.ini import read_valid_ini
 from sandbox.base import KIB, Packages
 from sandbox.install.python.requirements import group_members, split_extras
 
 _SIZE = 200 * KIB  # characters of a test file that is parsed
+# The options of a command line and the settings of a file that need a plugin of pytest.
+_PLUGINS = {
+    "pytest-asyncio": (re.compile(r"--asyncio-mode\b"), re.compile(r"asyncio_(?:mode|default_)")),
+    "pytest-benchmark": (re.compile(r"--benchmark-"), None),
+    "pytest-cov": (re.compile(r"--(?:no-)?cov\b"), None),
+    "pytest-randomly": (re.compile(r"--randomly-"), None),
+    "pytest-rerunfailures": (re.compile(r"--reruns\b"), None),
+    "pytest-timeout": (re.compile(r"--timeout\b"), re.compile(r"timeout(?:_|$)")),
+    "pytest-xdist": (re.compile(r"-n(?:\d+|auto|logical)?$|--(?:numprocesses|dist|maxprocesses)\b"), None),
+}
 
 
-def with_imported(project: Project, packages: Packages) -> tuple[Packages, tuple[str, ...]]:
-    """The packages with those declared ones that the tests import, and notes for people."""
+def with_needed(project: Project, packages: Packages, commands: Iterable[str] = ()) -> tuple[Packages, tuple[str, ...]]:
+    """The packages with those declared ones that the tests import, and plugins for the options of pytest; and notes for people.
+
+    `commands` run the tests.
+    """
     planned = {named(line) for line in _planned(project, packages)}
     declared = {name: (line, where) for line, where in _declared(project) if (name := named(line)) and name not in planned}
     added, notes = list[str](), list[str]()
@@ -35,7 +50,31 @@ def with_imported(project: Project, packages: Packages) -> tuple[Packages, tuple
             planned.add(name)
             added.append(line)
             notes.append(f"the tests import `{one_line(module, 60)}`, so `{name}` is installed too, as {where} declares it")
+    for name, what in _plugins(project, commands):
+        if name not in planned:
+            added.append(declared[name][0] if name in declared else name)
+            notes.append(f"pytest gets {what}, so `{name}` is installed too")
     return merge(packages, Packages(requirements=tuple(added))), tuple(notes)
+
+
+def _plugins(project: Project, commands: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The plugins that pytest needs, each with what needs it."""
+    settings = {**project.table("tool", "pytest", "ini_options")}
+    inis = (
+        (project.setup_cfg, "tool:pytest"),
+        (project.tox, "pytest"),
+        (read_valid_ini(project.texts.get("pytest.ini", "")), "pytest"),
+    )
+    for ini, section in inis:
+        settings |= dict(ini.items(section)) if ini.has_section(section) else {}
+    added = settings.get("addopts", "")
+    lines = [*(line for line in commands if "pytest" in line), added if isinstance(added, str) else " ".join(strings(added))]
+    options = [word for line in lines for word in words(line)]
+    for name, (option, setting) in _PLUGINS.items():
+        if (found := next(filter(option.match, options), None)) is not None:
+            yield name, f"the option `{one_line(found, 60)}`"
+        elif setting is not None and (found := next(filter(setting.match, settings), None)) is not None:
+            yield name, f"the setting `{one_line(found, 60)}`"
 
 
 def _planned(project: Project, packages: Packages) -> Iterator[str]:

@@ -124,6 +124,8 @@ def test_a_check_without_a_verdict_shows_its_last_line() -> None:
     assert "4" in endings.could_not_start(run(exit_code=4)).reason
     assert endings.last_line(" \n") == endings.last_line("")
     assert len(endings.last_line("x" * 1000)) == 200
+    wrong = "pytest: error: unrecognized arguments: --cov\n  inifile: /repo/pyproject.toml\n  rootdir: /repo\n\n"
+    assert endings.last_line(wrong) == "pytest: error: unrecognized arguments: --cov"
 
 
 def test_the_earlier_step_that_failed_is_named_with_its_own_last_line() -> None:
