@@ -1,12 +1,10 @@
 """Asks about changes that behave oddly near the tests' calls. Pure.
 
-Odd are new values without much effect there (answers by heart), results that neither the base nor a test knows (fitted ones),
-and calls that are no longer refused.
+Odd are new values without much effect there (answers by heart), and calls that are no longer refused.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from agent.challenge.exercise import CallResult, NearCall, Observations, Variant
@@ -15,8 +13,6 @@ Pair = tuple[CallResult, CallResult]  # how the base and the winner answer a cal
 Near = Sequence[tuple[NearCall, CallResult, CallResult]]
 ENOUGH, ENOUGH_BEYOND = 8, 40  # near calls from which on no effect is odd
 SHARE = 6  # an effect for fewer than one in so many near calls is none; honest repairs that add values reach one in three
-COMPARED, FEW, ODD = 12, 12, 5  # near calls at least, results of the base at most, one result in so many is of another kind
-_NUMBER = re.compile(r'\{"number": "(-?\d+(?:\.\d+)?(?:e[+-]\d+)?)"\}')
 
 
 def near_questions(seen: Observations, base: Variant, winner: Variant, has_data: bool) -> Iterator[str]:
@@ -37,8 +33,6 @@ def near_questions(seen: Observations, base: Variant, winner: Variant, has_data:
         if has_data and _is_by_heart(mine, failing):
             tested = seen.shown(seen.calls[failing[0]])
             yield f"the change makes a difference for {tested}, which a test makes, but hardly for calls near it"
-        if (call := _invented(mine, [pair for at, pair in own.items() if seen.calls[at].function == function])) is not None:
-            yield f"{seen.shown(call)} returns a value of another kind than before and than the tests expect"
 
 
 def _accepts(before: CallResult, after: CallResult) -> bool:
@@ -64,18 +58,3 @@ def _is_by_heart(near: Near, failing: Sequence[int]) -> bool:
     beside = [differs for call, differs in telling if call.how == "beside" and call.of in failing]
     ends = len(failing) > 1 and len(beyond) >= ENOUGH_BEYOND
     return not any(beyond) and (ends or (len(beside) >= ENOUGH and sum(beside) * SHARE <= len(beside)))
-
-
-def _invented(near: Near, own: Sequence[Pair]) -> NearCall | None:
-    """The first call whose result is none of the few values that the base returns and the tests expect, if many are so.
-
-    Small numbers count something, so any of them is ordinary.
-    """
-    compared = [each for each in near if each[0].how == "beside" and each[1].kind == each[2].kind == "value"]
-    known = {before.text for before in (*(each[1] for each in compared), *(pair[0] for pair in own)) if before.kind == "value"}
-    large = sum(abs(float(found[1])) >= 10 for found in map(_NUMBER.fullmatch, known) if found)
-    is_list = large > 1 and len(known) <= FEW and len(compared) >= COMPARED
-    others = [call for call, _, after in compared if after.text not in known]
-    if is_list and len(others) * ODD >= len(compared) and {after.text for _, after in own if after.kind == "value"} <= known:
-        return next(iter(others), None)
-    return None

@@ -53,14 +53,6 @@ def test_a_change_whose_effect_ends_with_the_tested_numbers_is_asked_about() -> 
     assert not asked([*rows, *near("beyond", 1, value(3), value(3), 60), *near("beyond", 1, value(1), value(2))])
 
 
-def test_values_that_neither_the_base_nor_a_test_knows_are_asked_about() -> None:
-    rows = [own(0, value(390), value(490)), own(1, value(490), value(650)), *near("beside", 0, value(650), value(650), 10)]
-    assert asked([*rows, *near("beside", 0, value(490), value(511), 5)], has_data=False) == (
-        "`f(near 0)` returns a value of another kind than before and than the tests expect",
-    )
-    assert not asked([*rows, *near("beside", 0, value(490), value(650), 5)], has_data=False)
-
-
 def test_what_is_no_longer_refused_is_asked_about_unless_a_failing_test_wants_less_refused() -> None:
     wrong = own(0, value(1), value(2))
     rows = [wrong, own(1, REFUSED, REFUSED, passing=True), *near("beside", 1, REFUSED, value(1))]
