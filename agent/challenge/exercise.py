@@ -15,8 +15,10 @@ import msgspec
 from agent.challenge.touched import Touched
 from agent.checks.runner import Runner
 from agent.checks.sampling import guest_request, red_check, run_of
+from agent.contract import words
 from agent.contract.proposal import Edits
 from agent.contract.verdicts import CheckRun, Oracle
+from agent.guest.text import one_line
 from sandbox.base import Sandbox
 
 SECONDS = 8.0  # in total
@@ -46,6 +48,16 @@ class ObservedCall(msgspec.Struct, frozen=True, array_like=True):
     mild: bool
 
 
+class NearCall(msgspec.Struct, frozen=True, array_like=True):
+    """A call made from the one with the index `of`. An argument is changed: to a value beside it, or beyond those of all tests;
+    "holds": to one that holds it, or is empty."""
+
+    function: int
+    arguments: str
+    how: Literal["beside", "beyond", "holds"]
+    of: int
+
+
 class CallResult(msgspec.Struct, frozen=True, array_like=True):
     """The result of a call. `fits`: does it match the return type hint, if known?"""
 
@@ -54,13 +66,25 @@ class CallResult(msgspec.Struct, frozen=True, array_like=True):
     fits: bool | None
     mutates: bool
     agrees: bool = False  # it equals values that it should differ from
+    refuses: bool = False  # False, or raised by a `raise`
+
+    @property
+    def is_decided(self) -> bool:
+        return self.kind in ("value", "raised")
+
+    def differs(self, other: CallResult) -> bool:
+        return self.is_decided and other.is_decided and (self.kind, self.text) != (other.kind, other.text)
 
 
 class Variant(msgspec.Struct, frozen=True):
-    """The results with one change. `answers` parallels the calls, but ends early if time is up."""
+    """The results with one change. `answers` and `near` parallel the calls, but end early if time is up.
+
+    Only the base and the winner answer the near calls.
+    """
 
     examples: list[Example] = []
     answers: list[CallResult] = []
+    near: list[CallResult] = []
 
 
 class Observations(msgspec.Struct, frozen=True):
@@ -71,6 +95,12 @@ class Observations(msgspec.Struct, frozen=True):
     variants: list[Variant | None] = []
     elsewhere: list[int] = []  # calls that the winner, but not the base, answers differently outside of the test runner
     unavailable: str = ""
+    near: list[NearCall] = []
+
+    def shown(self, call: ObservedCall | NearCall) -> str:
+        """The call as a code span; it may be hostile."""
+        name = self.functions[call.function] if 0 <= call.function < len(self.functions) else ""
+        return words.code(one_line(name + call.arguments, 480), 120)
 
 
 async def exercise(

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from agent.challenge.beyond import near_questions
 from agent.challenge.exercise import CallResult, Example, Observations, ObservedCall, Variant
 from agent.contract import words
 from agent.guest.text import one_line
@@ -36,8 +37,8 @@ class Challenged:
     asked: tuple[str, ...] = ()  # what people have to look at, a clause each
 
 
-def judge(seen: Observations, rivals: int | None = None) -> Challenged:
-    """The first change is the winner, the next ones are its `rivals` (None: all others)."""
+def judge(seen: Observations, rivals: int | None = None, *, has_data: bool = False) -> Challenged:
+    """The first change is the winner, the next ones are its `rivals` (None: all others). `has_data`: it adds literal values."""
     base, winner = [*seen.variants, None, None][:2]
     if base is None or winner is None:
         return Challenged()
@@ -51,29 +52,24 @@ def judge(seen: Observations, rivals: int | None = None) -> Challenged:
         *_disagreement(seen.calls, winner, known),
     ]
     unlike = sum(_unlike(winner, variant) is not None for variant in known)
-    compared = sum(answer.kind in ("value", "raised") for answer in winner.answers)
+    compared = sum(answer.is_decided for answer in winner.answers)
     against = next(iter([*_described(objecting), *_agreeing(seen, base, winner)]), "")
-    return Challenged(against, tuple(doubts), kept, compared, unlike, asked=tuple(_elsewhere(seen)))
+    asked = (*_elsewhere(seen), *near_questions(seen, base, winner, has_data))
+    return Challenged(against, tuple(doubts), kept, compared, unlike, asked=asked)
 
 
 def _agreeing(seen: Observations, base: Variant, winner: Variant) -> list[str]:
     """Results that equal other values too, as those of the base do not; the first of them."""
     for at, (before, after) in enumerate(itertools.zip_longest(base.answers, winner.answers)):
         if after is not None and after.agrees and not (before is not None and before.agrees):
-            return [f"{_shown(seen, at)} returns something that also equals other values"]
+            return [f"{seen.shown(seen.calls[at])} returns something that also equals other values"]
     return []
 
 
 def _elsewhere(seen: Observations) -> list[str]:
     """Calls that are answered differently outside of a test run; the first of them."""
     known = [at for at in seen.elsewhere if 0 <= at < len(seen.calls)]
-    return [f"{_shown(seen, known[0])} returns something else outside of a test run"] if known else []
-
-
-def _shown(seen: Observations, at: int) -> str:
-    call = seen.calls[at]
-    name = seen.functions[call.function] if 0 <= call.function < len(seen.functions) else ""
-    return _code(name + call.arguments, 120)
+    return [f"{seen.shown(seen.calls[known[0]])} returns something else outside of a test run"] if known else []
 
 
 def with_neighbours(found: Challenged, seen: Observations, first: int, tried: int, titles: Sequence[str]) -> Challenged:
@@ -90,7 +86,9 @@ def with_neighbours(found: Challenged, seen: Observations, first: int, tried: in
     loose = ""
     if unlike:
         title, at = unlike[0]
-        loose = f"the tests do not decide it: they also pass if {title}, which makes a difference for {_shown(seen, at)}"
+        loose = (
+            f"the tests do not decide it: they also pass if {title}, which makes a difference for {seen.shown(seen.calls[at])}"
+        )
     elif titles and not found.compared:
         loose = f"the tests do not decide it: they also pass if {titles[0]}"
     return replace(found, neighbours=tried, passing=len(titles), undecided=len(unlike), loose=loose)
@@ -99,15 +97,7 @@ def with_neighbours(found: Challenged, seen: Observations, first: int, tried: in
 def _unlike(winner: Variant, other: Variant) -> int | None:
     """The index of the first call that gives another result; None if there is none."""
     pairs = enumerate(zip(winner.answers, other.answers, strict=False))
-    decided = ("value", "raised")
-    return next(
-        (
-            at
-            for at, (one, two) in pairs
-            if one.kind in decided and two.kind in decided and (one.kind, one.text) != (two.kind, two.text)
-        ),
-        None,
-    )
+    return next((at for at, (one, two) in pairs if one.differs(two)), None)
 
 
 def objections(seen: Observations) -> list[str]:
@@ -158,12 +148,10 @@ def _differences(seen: Observations, base: Variant, winner: Variant) -> Iterator
     for call, before, after in zip(seen.calls, base.answers, winner.answers, strict=False):
         if not call.passing or before.kind != "value":
             continue
-        name = seen.functions[call.function] if 0 <= call.function < len(seen.functions) else ""
-        shown = _code(name + call.arguments, 120)
         kind, clause = _difference(call, before, after)
         if kind and kind not in kinds:
             kinds.add(kind)
-            yield f"{shown} {clause}"
+            yield f"{seen.shown(call)} {clause}"
 
 
 def _difference(call: ObservedCall, before: CallResult, after: CallResult) -> tuple[str, str]:

@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TypeGuard
 
+from agent.contract.proposal import Edits
 from agent.guard import Finding
 from agent.guard.branches import Branch, answer_of, branches, is_literal, table
 from agent.guard.runner_access import last
-from agent.source.outline import Function
+from agent.source.outline import Function, parse
 
 _ORDINARY = ("None", "0", "1", "-1", "0.0", "1.0", "''", "b''", "()", "[]", "{}", "set()", "True", "False", "' '")
 MOST, READ = 400, 200_000  # values that are looked for, characters of the tests in which
@@ -29,6 +30,20 @@ def hardcoded_findings(path: str, before: ast.Module, after: ast.Module, failing
     yield from _branches_for_the_test(path, before, after, failing)
     yield from _constant_functions(path, before, after, failing)
     yield from _constants_of_tests(path, before, after, failing)
+
+
+def adds_data(edits: Edits) -> bool:
+    """Whether a change adds values that may be answers, in code or in a file of another kind."""
+    for edit in edits:
+        before, after = parse(edit.before or ""), parse(edit.after or "")
+        if not edit.path.endswith(".py") or before is None or after is None or _new_values(before, after):
+            return True
+    return False
+
+
+def _new_values(before: ast.Module, after: ast.Module) -> dict[str, ast.Constant]:
+    had = {ast.unparse(node) for node in ast.walk(before) if isinstance(node, ast.Constant)}
+    return {text: node for node in _values(after)[:MOST] if (text := ast.unparse(node)) not in had}
 
 
 def _values(tree: ast.Module) -> list[ast.Constant]:
@@ -177,9 +192,7 @@ def _constant_functions(path: str, before: ast.Module, after: ast.Module, failin
 
 def _constants_of_tests(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
     """Several new values that the failing tests have too, in whatever form: rows, coefficients, parsed texts."""
-    had = {ast.unparse(node) for node in ast.walk(before) if isinstance(node, ast.Constant)}
-    new = {text: node for node in _values(after)[:MOST] if (text := ast.unparse(node)) not in had}
-    failing, stated = failing[:READ], _stated(before)
+    new, failing, stated = _new_values(before, after), failing[:READ], _stated(before)
     seen = [text for text, node in new.items() if not _is_stated(node, stated) and _is_shown(node, failing)]
     numbers = [text for text, node in new.items() if isinstance(node.value, int | float)]
     if len(seen) >= SHOWN:

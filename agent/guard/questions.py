@@ -473,7 +473,8 @@ def _containers(tree: ast.Module | ast.ClassDef) -> Iterator[tuple[str, int]]:
 def _unused(node: Function) -> set[str]:
     """Local names that get the result of a call and are never read; not those that say so themselves (`_name`)."""
     calling = {name for name, value in _assignments(node) if any(_is_own_call(inner) for inner in ast.walk(value))}
-    return {name for name in calling if not name.startswith("_")} - _read(node)
+    deleted = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Del)}
+    return {name for name in calling if not name.startswith("_")} - _read(node) - deleted
 
 
 def _forgets(before: Function, after: Function, unused: Iterable[str]) -> bool:

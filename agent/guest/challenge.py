@@ -2,10 +2,11 @@
 
 stdin: one JSON request {reader, args, cwd, red, green, seconds, functions: [[path, qualified name, first line]], documented:
 [[path, qualified name]], variants: [{path: text}]}; the first variant is the unchanged code. stdout: one JSON line {functions,
-calls: [[function, text, passing, is a variation]], variants: [{examples: [[function, source, outcome, got, withdrawn]],
-answers: [[kind, text, fits the hint, changes its arguments, equals other values]]} or null], elsewhere: [index of a call that
-only the first change answers differently outside of the test runner], repeated: how many calls could be compared there}, or
-{unavailable: why}. The examples are those of the unchanged code; one is withdrawn if the variant's docstring no longer
+calls: [[function, text, passing, is a variation]], near: [[function, text, how, index of the call that it is made from]],
+variants: [{examples: [[function, source, outcome, got, withdrawn]], answers: [[kind, text, fits the hint, changes its
+arguments, equals other values, refuses]], near: the same, for the first two variants} or null], elsewhere: [index of a call
+that only the first change answers differently outside of the test runner], repeated: how many calls could be compared there},
+or {unavailable: why}. The examples are those of the unchanged code; one is withdrawn if the variant's docstring no longer
 contains it.
 
 The tests run once, in the process that has collected them, to record the calls; each variant runs in a fork of that process.
@@ -28,12 +29,14 @@ from .trial import collection, elsewhere, examples
 from .trial.answers import answer_of, function_in, plain
 from .trial.forks import Fork, TimeLimit, bound_memory
 from .trial.inputs import CallRecorder, RecordedCall, as_text, variations
+from .trial.near import near_calls
 
 TESTS = 30  # tests that are run to record their calls
 VARIATIONS = 60
 OUTSIDE = 15.0  # seconds of a process outside of the test runner: on a busy machine its start alone takes several
 _RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # they return to their caller in between
-_GONE = ["gone", "", None, False, False]
+_GONE = ["gone", "", None, False, False, False]
+NEAR = 0.25  # seconds for the near calls of a variant
 SHOWN = 300  # characters of a value or a call that people see
 
 
@@ -54,18 +57,24 @@ def _challenge(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dic
             limit.run(lambda: recorder.record(tests[name]), 1.0, 2.0)  # noqa: B023 - used at once
             sys.setprofile(None)
     calls = recorder.calls + variations(recorder.calls, VARIATIONS)
+    near = near_calls(recorder.calls)
     tested = {(functions[index][:2], call) for index, call in recorder.known}
     variants, each = [], (until - time.monotonic()) / max(1, len(request["variants"]))
     for at, texts in enumerate(request["variants"]):
         again = [tests[name] for name in names if name in request["red"]] if at == 1 else []  # with the winner
-        fork = Fork(lambda write: write(_variant(request, root, texts, calls, tested, again, each * 0.6)))  # noqa: B023 - used at once
+        beside = [call for call, _, _ in near] if at < 2 else []  # with the base and the winner
+        fork = Fork(lambda write: write(_variant(request, root, texts, calls, beside, tested, again, each * 0.6)))  # noqa: B023 - used at once
         variants.append(fork.receive(min(until, time.monotonic() + each)))
         fork.end()
-    shown = [[c.function, _call_text(c), c.passing, c.is_variation] for c in calls]
+    shown = {
+        "functions": [name for _, name, _ in request["functions"]],
+        "calls": [[c.function, _call_text(c), c.passing, c.is_variation] for c in calls],
+        "near": [[c.function, _call_text(c), how, of] for c, how, of in near],
+    }
     outside = _elsewhere(request, root, calls, variants[:2], until)
     for variant in filter(None, variants):
         del variant["returned"]  # only compared here
-    return {"functions": [name for _, name, _ in request["functions"]], "calls": shown, "variants": variants, **outside}
+    return {**shown, "variants": variants, **outside}
 
 
 def _elsewhere(
@@ -110,6 +119,7 @@ def _variant(
     root: str,
     texts: dict[str, str],
     calls: Sequence[RecordedCall],
+    near: Sequence[RecordedCall],
     tested: set[tuple[Any, str]],
     again: Sequence[Callable[[], Any]],
     seconds: float,
@@ -127,16 +137,25 @@ def _variant(
                 outcome = "overruled"
             tried.append([name, source.strip()[:SHOWN], outcome, got, (source, want) not in remaining])
     functions = [function_in(modules.get(path), name) for path, name, _ in request["functions"]]
-    hints = [_hint(function) for function in functions]
     returned = _returned(root, functions, again, limit, time.monotonic() + seconds / 2)
-    answers = []
+    return {
+        "examples": tried,
+        "answers": _answers(functions, calls, limit, until),
+        "near": _answers(functions, near, limit, min(until, time.monotonic() + NEAR)),
+        "returned": [returned.get(_key(call)) for call in calls],
+    }
+
+
+def _answers(functions: Sequence[Any], calls: Sequence[RecordedCall], limit: TimeLimit, until: float) -> list[Any]:
+    """The answers until the time is up."""
+    hints = [_hint(function) for function in functions]
+    answers: list[Any] = []
     for call in calls:
         if time.monotonic() > until:
             break
-        function = functions[call.function]
-        args, kwargs = call.args, call.kwargs
-        answers.append(_GONE if function is None else answer_of(function, args, kwargs, limit, hints[call.function]))
-    return {"examples": tried, "answers": answers, "returned": [returned.get(_key(call)) for call in calls]}
+        function, hint = functions[call.function], hints[call.function]
+        answers.append(_GONE if function is None else answer_of(function, call.args, call.kwargs, limit, hint))
+    return answers
 
 
 def _key(call: RecordedCall) -> tuple[int, str]:

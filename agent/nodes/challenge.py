@@ -20,6 +20,7 @@ from agent.checks.sampling import red_check
 from agent.contract.events import Opined
 from agent.contract.proposal import Candidate, Edits
 from agent.contract.verdicts import Check, CheckRun, Oracle
+from agent.guard.hardcoded import adds_data
 from agent.models.values import ModelError
 from agent.nodes.guard import failing_test_files
 from agent.nodes.propose import situation_of
@@ -48,7 +49,8 @@ async def challenge(state: State, work: Work) -> Contest:
         if seen.unavailable:
             update = await fell_back(work, "challenge", f"The patch could not be tested beyond the suite: {seen.unavailable}.")
         titles = [each.title for each in pinned.passing]
-        found = with_neighbours(judge(seen, len(rivals)), seen, len(changes) - len(near) + 1, pinned.tried, titles)
+        judged = judge(seen, len(rivals), has_data=adds_data(candidate.edits))
+        found = with_neighbours(judged, seen, len(changes) - len(near) + 1, pinned.tried, titles)
         if found.objection:
             update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(seen)[1:], strict=False) if why})
         if not found.objection and (found.doubts or not found.kept) and check.reader == "pytest":

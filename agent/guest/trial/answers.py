@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import dis
 import inspect
 import io
 import types
@@ -13,6 +14,7 @@ from typing import Any
 from .forks import TimeLimit
 from .inputs import as_text, equals_others, fits
 
+_RAISE = dis.opmap["RAISE_VARARGS"]
 CALL = 0.15  # CPU seconds of one call
 
 
@@ -35,11 +37,14 @@ def plain(member: Any) -> Any:
 
 
 def answer_of(function: Any, args: Any, kwargs: Any, limit: TimeLimit, hint: Any = object) -> list[Any]:
-    """The answer to a call, which is made twice: [kind, text, fits the hint, changes its arguments, equals other values]."""
+    """The answer to a call, made twice: [kind, text, fits the hint, changes its arguments, equals other values, refuses].
+
+    It refuses if it returns False, or raises by a `raise` or an `assert`, not because something that it does fails.
+    """
     first = _once(function, args, kwargs, limit, hint)
     if first[0] == "hung" or _once(function, args, kwargs, limit, hint)[:2] == first[:2]:
         return first
-    return ["unsteady", "", None, False, False]
+    return ["unsteady", "", None, False, False, False]
 
 
 def _once(function: Any, args: Any, kwargs: Any, limit: TimeLimit, hint: Any) -> list[Any]:
@@ -53,8 +58,15 @@ def _once(function: Any, args: Any, kwargs: Any, limit: TimeLimit, hint: Any) ->
                 if inspect.iscoroutine(value):
                     value = asyncio.run(value)
             fitting = fits(value, hint)
-            return ["value", as_text(value), fitting, as_text([args, kwargs]) != before, equals_others(value)]
+            return ["value", as_text(value), fitting, as_text([args, kwargs]) != before, equals_others(value), value is False]
         except (Exception, SystemExit) as error:  # code under test; `limit` would count SystemExit as hung
-            return ["raised", type(error).__name__, None, False, False]
+            return ["raised", type(error).__name__, None, False, False, _is_by_raise(error)]
 
-    return limit.run(run, CALL, 4 * CALL) or ["hung", "", None, False, False]
+    return limit.run(run, CALL, 4 * CALL) or ["hung", "", None, False, False, False]
+
+
+def _is_by_raise(error: BaseException) -> bool:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE

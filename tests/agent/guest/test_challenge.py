@@ -136,8 +136,18 @@ def test_objects_keep_their_classes_when_their_code_changes(tmp_path: Path) -> N
 def test_what_a_call_does_besides_is_told(tmp_path: Path, after: str, wanted: list[object]) -> None:
     told = played(tmp_path, BASE.replace("min(values)", after))
     at = [call[1] for call in told["calls"]].index("([1, 9, 4])")
-    kind, _, fits, mutates, _ = told["variants"][1]["answers"][at]
+    kind, _, fits, mutates, *_ = told["variants"][1]["answers"][at]
     assert [kind, fits, mutates] == wanted
+
+
+def test_near_calls_are_made_with_the_base_and_the_winner_and_a_refusal_is_told(tmp_path: Path) -> None:
+    refusing = BASE.replace("    return min(values)", "    if len(values) > 3:\n        raise ValueError\n    return values[9]")
+    told = played(tmp_path, refusing, BASE)
+    texts = [text for _, text, how, _ in told["near"] if how == "beside"]
+    refuses = [[answer[5] for answer in variant["near"]] for variant in told["variants"]]
+    assert [each[texts.index("([1, 9, 4, 4])")] for each in refuses[:2]] == [False, True]
+    assert refuses[1][texts.index("([9, 4])")] is False, "an IndexError is no refusal"
+    assert refuses[2] == [], "only the base and the winner answer these"
 
 
 def test_a_result_that_equals_other_values_is_told(tmp_path: Path) -> None:
