@@ -52,6 +52,9 @@ async def install(
         except InstallFailed as error:
             if is_strict or planned.project is None or time.monotonic() > until:
                 raise
+            if planned.pins:
+                planned = _without_pins(planned, install_failure.in_words(error))
+                continue
             optional = await asyncio.to_thread(optional_names, planned.project, planned.packages)
             optional = optional.difference(planned.packages.without, RUNS_TESTS)
             name = install_failure.unavailable(error, optional, states=bool(planned.legs) and not failed_in_ci)
@@ -60,6 +63,12 @@ async def install(
             why = f"cannot be installed here, so tests that import it are skipped: {install_failure.in_words(error)}"
             planned = _without_package(planned, name, why)
     return planned, await sandbox.install(planned.packages)
+
+
+def _without_pins(planned: Plan, why: str) -> Plan:
+    left = tuple(line for line in planned.packages.requirements if line not in planned.pins)
+    note = f"what the lock file pins cannot be installed here, so the project's own version ranges are used: {why}"
+    return replace(planned, packages=replace(planned.packages, requirements=left), pins=(), notes=(*planned.notes, note))
 
 
 def _without_package(planned: Plan, name: str, why: str) -> Plan:

@@ -35,6 +35,7 @@ from agent.guest.text import one_line
 from agent.report.endings import Ending
 from sandbox.base import Packages, Sandbox, Workspace
 
+_LOCKED = {"uv.lock": "uv sync", "poetry.lock": "poetry install", "pdm.lock": "pdm install"}  # what installs from a lock file
 READING = 20.0  # seconds for reading the workflows of all jobs; an ordinary one takes milliseconds
 NO_CHECKS = Ending(
     Outcome.NOTHING_FAILED,
@@ -63,6 +64,7 @@ class Plan:
     project: Project | None = None
     seen: tuple[CheckRun, ...] = ()  # runs of checks, from a replay
     absent: tuple[str, ...] = ()  # as in `Check`
+    pins: tuple[str, ...] = ()  # those of the `packages` that a lock file adds although no job asks for it
 
     def other(self, jobs: tuple[RequestedJob, ...], ending: Ending) -> tuple[RequestedJob, ...]:
         """The request for another job than the planned one, which was refused; empty if this job was asked for by name."""
@@ -172,6 +174,7 @@ class _Planner:
         self.legs: list[PlannedLeg] = []
         self.seen: list[CheckRun] = []
         self.packages = Packages()
+        self.pins: tuple[str, ...] = ()
         self.notes: list[str] = []
         self.refused: Ending | None = None
         self.until = time.monotonic() + READING
@@ -262,7 +265,7 @@ class _Planner:
             detected = detection.detect_packages(self.project)
             packages = merge(packages, Packages(projects=() if packages.projects else detected.projects))
         elif not (packages.requirement_files or packages.groups or packages.projects):
-            packages = merge(packages, self._detected_packages())
+            packages = merge(packages, self._locked(configuration), self._detected_packages())
         if not packages.node:
             packages = merge(
                 packages, Packages(node=tuple(c.cwd for c in self.checks if runtimes.needed((c,), {}) == ("Node.js",)))
@@ -278,7 +281,19 @@ class _Planner:
             ending or NO_CHECKS,
             tuple(self.legs),
             self.project,
+            pins=self.pins,
         )
+
+    def _locked(self, configuration: Configuration) -> Packages:
+        """What the project's lock file pins, for a command that no job prepares."""
+        for lock, command in _LOCKED.items():
+            if lock in self.project.paths:
+                python = configuration.python or detection.detect_python(self.project)
+                followed = follow_script(command, self.project, {}, python=python)
+                self.pins = followed.packages.requirements
+                self.notes += [f"no job says what to install, so the versions are those of {lock}", *followed.notes]
+                return followed.packages
+        return Packages()
 
     def _detected_packages(self) -> Packages:
         self.notes += detection.contradictions(self.project)

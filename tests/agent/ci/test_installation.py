@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from agent.ci.installation import with_declared
+import math
+from typing import cast
+
+import pytest
+
+from agent.ci.installation import install, with_declared
 from agent.ci.plan import Plan
 from agent.ci.project.detection import Project
-from sandbox.base import Packages
+from sandbox.base import Installed, InstallFailed, Packages, Sandbox
 
 
 def test_only_a_module_of_the_left_out_distribution_excuses_a_test_and_none_of_the_repository() -> None:
@@ -22,3 +27,29 @@ def test_only_a_module_of_the_left_out_distribution_excuses_a_test_and_none_of_t
     project = Project.of_texts({"requirements-dev.txt": lines, **dict.fromkeys(files, "")})
     plan = Plan((), Packages(requirement_files=("requirements-dev.txt",)), project=project)
     assert with_declared(plan, failed_in_ci=False).absent == ("pyutils", "python_config", "yaml", "pyyaml", "two_words", "bson")
+
+
+class Index:
+    """Installs all but one requirement."""
+
+    def __init__(self, missing: str) -> None:
+        self.missing = missing
+
+    async def install(self, packages: Packages) -> Installed:
+        if self.missing in packages.requirements:
+            raise InstallFailed(f"no wheel of {self.missing} fits this Python")
+        return Installed("3.11", 0.0)
+
+
+@pytest.mark.parametrize("missing", ["pygments==1.0", "pytest"])
+async def test_pins_that_cannot_be_installed_give_way_to_the_projects_own_ranges(missing: str) -> None:
+    project = Project.of_texts({"pyproject.toml": "", "poetry.lock": ""})
+    planned = Plan((), Packages(("pytest", "pygments==1.0", "pygments>=1")), project=project, pins=("pygments==1.0",))
+    asked = install(planned, cast(Sandbox, Index(missing)), failed_in_ci=False, was_met=True, until=math.inf)
+    if missing == "pytest":
+        with pytest.raises(InstallFailed):
+            await asked
+    else:
+        found, _ = await asked
+        assert found.packages.requirements == ("pytest", "pygments>=1")
+        assert "the project's own version ranges are used: " in found.notes[-1]

@@ -274,3 +274,23 @@ async def test_a_mirror_of_the_registry_is_named(repository: Repository) -> None
     planned = await plan(await repository({"Cargo.toml": "", "Cargo.lock": "", ".cargo/config.toml": mirror}))
     assert planned.packages.crates == ()
     assert any("the crates are not fetched" in note for note in planned.notes)
+
+
+async def test_without_a_job_that_installs_the_versions_are_those_of_the_lock_file(repository: Repository) -> None:
+    poetry = (
+        "[tool.poetry]\nname = 'x'\n[tool.poetry.dependencies]\npygments = '^2.13'\n"
+        "[tool.poetry.group.dev.dependencies]\npytest = '*'\n"
+    )
+    lock = "".join(
+        f'[[package]]\nname = "{name}"\nversion = "{version}"\n'
+        for name, version in (("pygments", "2.19.2"), ("pytest", "8.4.2"))
+    )
+    files = {**TESTS, "pyproject.toml": poetry, "poetry.lock": lock}
+    found = await plan(await repository(files), command="python -m pytest -q")
+    assert set(found.pins) == {"pygments==2.19.2", "pytest==8.4.2"}
+    assert set(found.pins) <= set(found.packages.requirements)
+    assert "no job says what to install, so the versions are those of poetry.lock" in found.notes
+    asked = await plan(
+        await repository({**files, "requirements.txt": ""}), jobs=(job("pip install -r requirements.txt\npytest"),)
+    )
+    assert asked.pins == ()
