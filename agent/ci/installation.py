@@ -50,12 +50,13 @@ async def install(
         try:
             return planned, await sandbox.install(planned.packages)
         except InstallFailed as error:
-            if is_strict or planned.project is None or time.monotonic() > until:
+            project = planned.project
+            if is_strict or project is None or time.monotonic() > until:
                 raise
             if planned.pins:
                 planned = _without_pins(planned, install_failure.in_words(error))
                 continue
-            optional = await asyncio.to_thread(optional_names, planned.project, planned.packages)
+            optional = await asyncio.to_thread(optional_names, project, planned.packages)
             optional = optional.difference(planned.packages.without, RUNS_TESTS)
             name = install_failure.unavailable(error, optional, states=bool(planned.legs) and not failed_in_ci)
             if not name:
