@@ -25,6 +25,9 @@ CANCELLING = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.BitXor, ast.BitAnd, a
 ASKING = frozenset({"get", "keys", "values", "items", "copy", "lower", "upper", "strip", "lstrip", "rstrip", "split", "rsplit",
                     "startswith", "endswith", "find", "rfind", "index", "count", "join", "replace", "format", "encode",
                     "decode", "title", "partition", "union", "intersection", "difference"})  # fmt: skip
+# A comparison with an operand that is shifted by one has another operator instead.
+SHIFTS = {ast.Gt: ast.Sub, ast.GtE: ast.Add, ast.Lt: ast.Add, ast.LtE: ast.Sub}
+SHIFTS_LEFT = {ast.Gt: ast.Add, ast.GtE: ast.Sub, ast.Lt: ast.Sub, ast.LtE: ast.Add}
 ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _Unit = ast.expr | ast.stmt
 
@@ -139,11 +142,18 @@ def _in_comparison(one: ast.expr, op: ast.cmpop, other: ast.expr) -> Iterator[st
         yield "always the same"
     elif ast.dump(one) == ast.dump(other) and not isinstance(op, ast.Eq | ast.NotEq):  # `x != x` asks for NaN
         yield "an operand with itself"
+    if _is_shift(other, SHIFTS.get(type(op))) or _is_shift(one, SHIFTS_LEFT.get(type(op))):
+        yield "another operator, written as a shift by one"
     if isinstance(op, ast.Lt | ast.LtE | ast.GtE) and _is_negative(other) and ast.unparse(other) == "-1":
         yield "an order around -1"  # `> -1` is how some ask for an index
     for size, number, ways in ((one, other, (ast.Lt, ast.GtE)), (other, one, (ast.Gt, ast.LtE))):
         if _is_size(size) and ((isinstance(op, ways) and _is_number(number, 0)) or _is_negative(number)):
             yield "always the same"
+
+
+def _is_shift(node: ast.expr, sign: type[ast.operator] | None) -> bool:
+    """`a > b - 1` is `a >= b`, for whole numbers."""
+    return sign is not None and isinstance(node, ast.BinOp) and isinstance(node.op, sign) and _is_number(node.right, 1)
 
 
 def _is_made_text(node: ast.expr) -> bool:

@@ -178,6 +178,9 @@ def test_each_family_lists_its_change(before: str, after: str) -> None:
         ("raise ValueError(a)", "raise abs(ValueError(a))"),
         ("raise ValueError('no')", "raise 'no'"),
         ("b = self.read(c)", "b = self"),
+        ("if a > b:\n        return c", "if a > b - 1:\n        return c"),
+        ("return a < b", "return a < (b + 1)"),
+        ("return a < b", "return a + 1 <= b"),
     ],
 )
 def test_nobody_would_write_it(before: str, after: str) -> None:
@@ -203,6 +206,8 @@ def test_nobody_would_write_it(before: str, after: str) -> None:
         ("raise ValueError(a)", "raise KeyError(a)"),
         ("raise ValueError(a)", "raise a"),
         ("raise b.Missing(a)", "raise b.Other(a)"),
+        ("return a < b", "return a < b - 1"),
+        ("return a > b - 1", "return a >= b"),
     ],
 )
 def test_somebody_could_have_written_it(before: str, after: str) -> None:
