@@ -63,7 +63,7 @@ def updates(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     for name, other in ((name, other) for name in stale for other in fresh if other != name):
         for statement in node.body:
             if source.has_own_lines(statement):
-                yield _inserted(source, statement, f"{name} = {other}", 0.34)
+                yield inserted(source, statement, f"{name} = {other}", 0.34)
         yield from _appended(source, node, f"{name} = {other}", 0.34)
 
 
@@ -76,7 +76,7 @@ def filling(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         names = [n for n in scope(source, node) if n != container]
         for rank, name in enumerate(names[:MOST_NAMES]):
             text = f"{container}.{method}({name})"
-            yield _inserted(source, node, text, 0.4 - 0.01 * rank)
+            yield inserted(source, node, text, 0.4 - 0.01 * rank)
             yield from _after(source, node, text, 0.38 - 0.01 * rank)
 
 
@@ -109,13 +109,13 @@ def donors(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     here = source.segment(node)
     for rank, (text, names) in enumerate(source.once(_simple_statements, function)):
         if text != here:
-            yield _inserted(source, node, text, 0.3 - 0.01 * rank)
+            yield inserted(source, node, text, 0.3 - 0.01 * rank)
             yield from _after(source, node, text, 0.26 - 0.01 * rank)
         for before in names:
             for other in scope(source, function)[:MOST_NAMES]:
                 if other not in names:
                     changed = _renamed(text, before, other)
-                    yield _inserted(source, node, changed, 0.22 - 0.01 * rank)
+                    yield inserted(source, node, changed, 0.22 - 0.01 * rank)
 
 
 def _simple_statements(source: Source, function: FunctionNode) -> list[tuple[str, list[str]]]:
@@ -147,7 +147,7 @@ def arguments_taken_raw(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     for argument in [*node.args.args, *node.args.kwonlyargs][:5]:
         if argument.arg not in ("self", "cls"):
             for form, prior, types in NORMAL:
-                change = _inserted(source, first, f"{argument.arg} = {form.format(argument.arg)}", prior)
+                change = inserted(source, first, f"{argument.arg} = {form.format(argument.arg)}", prior)
                 yield replace(change, wants=(argument.arg, types))
 
 
@@ -194,7 +194,7 @@ def _assigned(body: list[ast.stmt]) -> set[str]:
     return found
 
 
-def _inserted(source: Source, node: ast.stmt, text: str, prior: float) -> Rewrite:
+def inserted(source: Source, node: ast.stmt, text: str, prior: float) -> Rewrite:
     start, _ = source.span(node)
     return Rewrite(start, start, source.laid_out(node, "{}\n", text), f"`{short(text)}` is added", prior)
 

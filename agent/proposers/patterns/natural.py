@@ -121,6 +121,9 @@ def _in_node(node: ast.AST) -> Iterator[str]:
             yield "a constant condition"
         case ast.IfExp(body=body, orelse=orelse) if ast.dump(body) == ast.dump(orelse):
             yield "both branches alike"
+        case ast.For(body=[_, *_, ast.Break()]) | ast.While(body=[_, *_, ast.Break()]) | ast.For(body=[ast.Break()]):
+            if not any(isinstance(each, ast.Continue) for each in ast.walk(node)):
+                yield "a loop that never loops"
         case ast.Assign(targets=[target], value=value) if ast.unparse(target) == ast.unparse(value):
             yield "an assignment to itself"
         case ast.Assign(value=ast.Name(id="self" | "cls")):

@@ -181,6 +181,10 @@ def test_each_family_lists_its_change(before: str, after: str) -> None:
         ("if a > b:\n        return c", "if a > b - 1:\n        return c"),
         ("return a < b", "return a < (b + 1)"),
         ("return a < b", "return a + 1 <= b"),
+        (
+            "if a:\n        for b in a:\n            g(b)\n        return c",
+            "if a:\n        for b in a:\n            g(b)\n            break\n        return c",
+        ),
     ],
 )
 def test_nobody_would_write_it(before: str, after: str) -> None:
@@ -615,3 +619,56 @@ def test_a_loop_a_result_or_a_handler_that_was_lost_is_tried(right: str, broken:
 def test_an_error_of_the_code_itself_is_not_caught() -> None:
     text = "def f(a):\n    try:\n        return g(a.load())\n    except Refused:\n        return None\n"
     assert not [found for found in all_changes(text) if "AttributeError" in found or "TypeError" in found]
+
+
+BATCHES = """
+def f(items):
+    rows = []
+    count = 0
+    total = 0
+    for item in items:
+        if count > 3:
+            yield rows
+            rows.clear()
+            count = 0
+        total += item
+        count += 1
+        rows.append(item)
+"""
+BAR = """
+class Bar:
+    def __init__(self, initial):
+        self.n = initial
+        self.last = initial
+        self.open = True
+
+    def update(self, n):
+        self.n += n
+        self.last = self.n
+        self.open = False
+
+    def reset(self):
+        self.n = 0
+"""
+ENDS = r"""
+def f(text):
+    end = None
+    if "\r\n" in text:
+        text = text.replace("\r\n", "\n")
+    elif "\n" in text:
+        end = "\n"
+    return text, end
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "line"),
+    [
+        (BATCHES, "            total = 0"), (BAR, "        self.last = 0"), (BAR, "        self.open = True"),
+        (ENDS, '        end = "\\r\\n"'),
+    ],
+)  # fmt: skip
+def test_what_is_set_beside_other_state_is_set_too(before: str, line: str) -> None:
+    lines = before.splitlines()
+    longer = [after for text in all_changes(before) if len(after := text.splitlines()) == len(lines) + 1]
+    assert any(after.count(line) > lines.count(line) for after in longer)
