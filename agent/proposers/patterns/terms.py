@@ -9,12 +9,12 @@ from agent.proposers.patterns.names import kind_of
 from agent.proposers.patterns.operators import ARITHMETIC, BINDING
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, names_in, plain, quoted, short
 
-MOST_NUMBERS = 2  # from the same function, besides the number two
+MOST_NUMBERS, MOST_FACTORS = 2, 3  # from the same function, besides the number two
 LONGEST_CHAIN = 8
 
 
 def scaled(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A result or a side of a comparison lacks a factor, divisor, power or modulus: two, or a number of the same function."""
+    """A result or a side of a comparison lacks a factor, divisor, power or modulus: two, or one that the function uses."""
     function = source.function(node)
     if function is None or not isinstance(node, ast.Name | ast.Call | ast.Subscript | ast.BinOp | ast.Attribute):
         return
@@ -22,22 +22,25 @@ def scaled(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     is_result = isinstance(parent, ast.Return | ast.Assign | ast.AugAssign) and parent.value is node
     if not (is_result or isinstance(parent, ast.Compare)) or kind_of(source, function, node) not in ("", "number"):
         return
-    used = source.once(_numbers_of, function)
-    for rank, number in enumerate(dict.fromkeys([2, *used])):
-        strange = 0.0 if number in used else 0.1
+    used, own = source.once(_factors, function), source.segment(node)
+    for rank, factor in enumerate(each for each in dict.fromkeys(["2", *used]) if each != own):
+        strange = 0.0 if factor in used else 0.1
         for operator, prior in (("//", 0.36), ("/", 0.35), ("*", 0.34), ("**", 0.31), ("%", 0.3)):
             compound = not isinstance(parent, ast.Compare)  # which has a lower precedence
             yield source.replaced(
-                node, f"{plain(source, node)} {operator} {number}", prior - strange - 0.03 * rank, compound=compound
+                node, f"{plain(source, node)} {operator} {factor}", prior - strange - 0.03 * rank, compound=compound
             )
 
 
-def _numbers_of(source: Source, function: FunctionNode) -> list[int]:
-    found = []
+def _factors(source: Source, function: FunctionNode) -> list[str]:
+    """The numbers of a function, and the names that it multiplies, divides or raises to a power by."""
+    numbers, names = list[str](), list[str]()
     for node in ast.walk(function):
         if isinstance(node, ast.Constant) and type(node.value) is int and 2 <= node.value < 1 << 32:
-            found.append(node.value)
-    return list(dict.fromkeys(found))[:MOST_NUMBERS]
+            numbers.append(source.segment(node))
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div | ast.FloorDiv | ast.Mod | ast.Pow):
+            names += [each.id for each in (node.left, node.right) if isinstance(each, ast.Name)]
+    return [*dict.fromkeys(numbers)][:MOST_NUMBERS] + [*dict.fromkeys(names)][:MOST_FACTORS]
 
 
 def shortened(source: Source, node: ast.AST) -> Iterator[Rewrite]:

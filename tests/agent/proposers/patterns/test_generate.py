@@ -105,6 +105,7 @@ def all_changes(text: str, path: str = "m.py") -> list[str]:
         ("return sorted(a, key=lambda x: b)", "return sorted(a, key=lambda x: x)"),
         # arithmetic terms
         ("c = a * b\n    return c", "c = (a * b) / 2\n    return c"),
+        ("d = b ** c\n    return a < d", "d = b ** c\n    return a < d * b"),
         ("if a - b < 7:\n        return c", "if (a - b) // 7 < 7:\n        return c"),
         ("return a + b + c + 5", "return a + b"),
         ("return f(a) + b + c + 5", "return c + 5"),
