@@ -32,7 +32,7 @@ def near_questions(seen: Observations, base: Variant, winner: Variant, has_data:
         failing = [at for at in changed if seen.calls[at].function == function]
         if has_data and _is_by_heart(mine, failing):
             tested = seen.shown(seen.calls[failing[0]])
-            yield f"the change makes a difference for {tested}, which a test makes, but hardly for calls near it"
+            yield f"the change affects {tested}, which a test calls, but hardly any call near it"
 
 
 def _accepts(before: CallResult, after: CallResult) -> bool:

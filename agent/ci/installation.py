@@ -50,19 +50,18 @@ async def install(
         try:
             return planned, await sandbox.install(planned.packages)
         except InstallFailed as error:
-            project = planned.project
-            if is_strict or project is None or time.monotonic() > until:
-                raise
-            if planned.pins:
+            project, name = planned.project, ""
+            if not is_strict and project is not None and time.monotonic() <= until:
+                optional = await asyncio.to_thread(optional_names, project, planned.packages)
+                optional = optional.difference(planned.packages.without, RUNS_TESTS)
+                name = install_failure.unavailable(error, optional, states=bool(planned.legs) and not failed_in_ci)
+            if name:
+                why = f"cannot be installed here, so tests that import it are skipped: {install_failure.in_words(error)}"
+                planned = _without_package(planned, name, why)
+            elif planned.pins:
                 planned = _without_pins(planned, install_failure.in_words(error))
-                continue
-            optional = await asyncio.to_thread(optional_names, project, planned.packages)
-            optional = optional.difference(planned.packages.without, RUNS_TESTS)
-            name = install_failure.unavailable(error, optional, states=bool(planned.legs) and not failed_in_ci)
-            if not name:
+            else:
                 raise
-            why = f"cannot be installed here, so tests that import it are skipped: {install_failure.in_words(error)}"
-            planned = _without_package(planned, name, why)
     return planned, await sandbox.install(planned.packages)
 
 

@@ -265,7 +265,9 @@ class _Planner:
             detected = detection.detect_packages(self.project)
             packages = merge(packages, Packages(projects=() if packages.projects else detected.projects))
         elif not (packages.requirement_files or packages.groups or packages.projects):
-            packages = merge(packages, self._locked(configuration), self._detected_packages())
+            detected = merge(packages, self._detected_packages())
+            python = configuration.python or packages.python or detection.detect_python(self.project)
+            packages = detected if self.legs else merge(self._locked(detected, python), detected)
         if not packages.node:
             packages = merge(
                 packages, Packages(node=tuple(c.cwd for c in self.checks if runtimes.needed((c,), {}) == ("Node.js",)))
@@ -284,15 +286,16 @@ class _Planner:
             pins=self.pins,
         )
 
-    def _locked(self, configuration: Configuration) -> Packages:
-        """What the project's lock file pins, for a command that no job prepares."""
+    def _locked(self, packages: Packages, python: str | None) -> Packages:
+        """What the project's lock file installs beside these packages, for a command that no job prepares."""
         for lock, command in _LOCKED.items():
             if lock in self.project.paths:
-                python = configuration.python or detection.detect_python(self.project)
-                followed = follow_script(command, self.project, {}, python=python)
-                self.pins = followed.packages.requirements
-                self.notes += [f"no job says what to install, so the versions are those of {lock}", *followed.notes]
-                return followed.packages
+                found = follow_script(command, self.project, {}, python=python)
+                lines = [line for line in found.packages.requirements if line not in packages.requirements]
+                self.pins = tuple(line for line in lines if "==" in line)
+                says = f"no job says what to install, so the versions are those of {lock}"
+                self.notes += [*([says] if self.pins else []), *found.notes]
+                return found.packages
         return Packages()
 
     def _detected_packages(self) -> Packages:

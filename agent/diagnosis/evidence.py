@@ -83,7 +83,7 @@ def _failing(failures: Sequence[Failure]) -> str:
         return "A check fails."
     count, first = len(failures), failures[0]
     message = words.code(first.message) if first.message else ""
-    if first.message.startswith(words.HUNG):
+    if re.fullmatch(words.HUNG + r"[\d.e+]+ s", first.message):
         message = f"a timeout: it {first.message}"
     if _is_finding(first):
         return f"{words.counted(count, 'finding')}{', the first' if count > 1 else ''}: {message or 'no message'}."

@@ -7,6 +7,7 @@ chain of branches: there, another case can be the right fix.
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -35,15 +36,16 @@ def hardcoded_findings(path: str, before: ast.Module, after: ast.Module, failing
 def adds_data(edits: Edits) -> bool:
     """Whether a change adds values that may be answers, in code or in a file of another kind."""
     for edit in edits:
-        before, after = parse(edit.before or ""), parse(edit.after or "")
-        if not edit.path.endswith(".py") or before is None or after is None or _new_values(before, after):
+        before, after = (parse(text or "") if edit.path.endswith(".py") else None for text in (edit.before, edit.after))
+        if before is None or after is None or _new_values(before, after):
             return True
     return False
 
 
 def _new_values(before: ast.Module, after: ast.Module) -> dict[str, ast.Constant]:
     had = {ast.unparse(node) for node in ast.walk(before) if isinstance(node, ast.Constant)}
-    return {text: node for node in _values(after)[:MOST] if (text := ast.unparse(node)) not in had}
+    new = ((text, node) for node in _values(after) if (text := ast.unparse(node)) not in had)
+    return dict(itertools.islice(new, MOST))
 
 
 def _values(tree: ast.Module) -> list[ast.Constant]:

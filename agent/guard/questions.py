@@ -375,7 +375,7 @@ def _less(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]
             yield "less", f"`{name}` in {path} would no longer look through the whole value before it refuses one"
         if _told(node) < _told(had[name]):
             yield "less", f"`{name}` in {path} would no longer log an error or a warning that it logged"
-        if _open_types(node) > _open_types(had[name]):
+        if _widened(had[name], node):
             yield "types", f"`{name}` in {path} would be typed as `Any` or `object`"
         for target in sorted(_emptied(node) - _emptied(had[name])):
             yield "less", f"`{name}` in {path} would forget all of `{target}`, which it also adds to"
@@ -401,14 +401,22 @@ def _raises(node: Function) -> int:
 
 def _told(node: Function) -> int:
     calls = (inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call))
-    return sum(isinstance(func, ast.Attribute) and func.attr in _SERIOUS for func in calls)
+    found = [func for func in calls if isinstance(func, ast.Attribute) and func.attr in _SERIOUS]
+    return sum("log" in ast.unparse(func.value).lower() for func in found)
 
 
-def _open_types(node: Function) -> int:
-    """How many of its annotations accept everything."""
+def _widened(before: Function, after: Function) -> bool:
+    """Whether an annotation that named a type accepts everything; the other operand of a comparison may be anything."""
+    had, has = _annotated(before), _annotated(after)
+    is_open = [name for name, text in has.items() if text.rpartition(".")[2] in ("Any", "object")]
+    return after.name not in ("__eq__", "__ne__") and any(had.get(name, has[name]) != has[name] for name in is_open)
+
+
+def _annotated(node: Function) -> dict[str, str]:
+    """The annotations of the parameters by their names, and that of the result as "return"."""
     every = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-    said = [node.returns, *(each.annotation for each in every)]
-    return sum(each is not None and ast.unparse(each).rpartition(".")[2] in ("Any", "object") for each in said)
+    said = {"return": node.returns, **{each.arg: each.annotation for each in every}}
+    return {name: ast.unparse(annotation) for name, annotation in said.items() if annotation is not None}
 
 
 def _looks(node: Function) -> int:

@@ -10,6 +10,7 @@ import ast
 import builtins
 import configparser
 import fnmatch
+import itertools
 import json
 import re
 import tomllib
@@ -174,7 +175,12 @@ def _expected_none(edit: FileChange) -> Iterator[str]:
     before, after = (dict(functions(tree)) if tree is not None else {} for tree in trees)
     for name, function in after.items():
         new = _compared_with_none(function) - _compared_with_none(before.get(name, function))
-        for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs):
+        given = function.args
+        places = [*given.posonlyargs, *given.args]
+        defaults = [*itertools.repeat(None, len(places) - len(given.defaults)), *given.defaults, *given.kw_defaults]
+        for argument, default in zip((*places, *given.kwonlyargs), defaults, strict=True):
+            if default is not None and ast.unparse(default) == "None":
+                continue
             said = _WORD.findall(ast.unparse(argument.annotation)) if argument.annotation is not None else []
             if argument.arg in new and any(hasattr(builtins, word) for word in said) and _MAY_BE_NONE.isdisjoint(said):
                 yield argument.arg

@@ -36,7 +36,7 @@ VARIATIONS = 60
 OUTSIDE = 15.0  # seconds of a process outside of the test runner: on a busy machine its start alone takes several
 _RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # they return to their caller in between
 _GONE = ["gone", "", None, False, False, False]
-NEAR = 0.25  # seconds for the near calls of a variant
+NEAR = 0.25  # seconds of CPU for the near calls of a variant
 SHOWN = 300  # characters of a value or a call that people see
 
 
@@ -141,17 +141,20 @@ def _variant(
     return {
         "examples": tried,
         "answers": _answers(functions, calls, limit, until),
-        "near": _answers(functions, near, limit, min(until, time.monotonic() + NEAR)),
+        "near": _answers(functions, near, limit, until, NEAR),
         "returned": [returned.get(_key(call)) for call in calls],
     }
 
 
-def _answers(functions: Sequence[Any], calls: Sequence[RecordedCall], limit: TimeLimit, until: float) -> list[Any]:
-    """The answers until the time is up."""
+def _answers(
+    functions: Sequence[Any], calls: Sequence[RecordedCall], limit: TimeLimit, until: float, most: float = float("inf")
+) -> list[Any]:
+    """The answers until the time is up; `most` bounds the seconds of CPU."""
+    used = time.process_time()
     hints = [_hint(function) for function in functions]
     answers: list[Any] = []
     for call in calls:
-        if time.monotonic() > until:
+        if time.monotonic() > until or time.process_time() - used > most:
             break
         function, hint = functions[call.function], hints[call.function]
         answers.append(_GONE if function is None else answer_of(function, call.args, call.kwargs, limit, hint))

@@ -49,7 +49,7 @@ async def challenge(state: State, work: Work) -> Contest:
         if seen.unavailable:
             update = await fell_back(work, "challenge", f"The patch could not be tested beyond the suite: {seen.unavailable}.")
         titles = [each.title for each in pinned.passing]
-        judged = judge(seen, len(rivals), has_data=adds_data(candidate.edits))
+        judged = judge(seen, len(rivals), has_data=await asyncio.to_thread(adds_data, candidate.edits))
         found = with_neighbours(judged, seen, len(changes) - len(near) + 1, pinned.tried, titles)
         if found.objection:
             update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(seen)[1:], strict=False) if why})

@@ -92,7 +92,7 @@ async def _proposed(work: Work, rung: str, proposal: Proposal, seconds: float, s
         update["culprit_ref"] = await context.keep(proposal.culprit)
     lesson = proposal.lesson
     if proposal.candidates and not fresh:
-        lesson = f"{proposal.candidates[0].title[:160]}: this repeats an earlier change; propose something else."
+        lesson = f"This repeats an earlier change; propose something else: {proposal.candidates[0].title[:160]}"
     return {
         **update,
         "proposed": [await context.keep(candidate) for candidate in fresh],

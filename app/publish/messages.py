@@ -29,7 +29,7 @@ CHECK = "Selfheal"  # the name of our check run
 _TRAILER = "Selfheal-Attempt: "  # begins the last line of Selfheal's commit messages
 _SUBJECT = 72  # characters of a pull request's title and of a commit's first line
 _ASKED_DIFF = 12_000  # characters of a diff to approve; the command line shows all of it
-_VISIBLE_AGAIN = r"sed 's/\xe2\x80\x8b//g'"  # of U+200B
+_VISIBLE_AGAIN = r"perl -pe 's/\xe2\x80\x8b//g'"  # of U+200B
 _PATCH = 30_000  # characters of a diff that people apply by hand
 _REMEDIES = (  # words in a refusal by GitHub, and what has to be changed then
     (
@@ -300,7 +300,7 @@ def patch_summary(publication: Publication, repair: Repair, refusal: str) -> str
         _summary(publication, repair, quote),
         shown := quote.fence(diff(repair.edits), _PATCH, "diff"),
         proof.table(repair.evidence, quote),
-        f"**Next:** {by_hand(publication, refusal, shown)}",
+        f"**Next:** {by_hand(publication, refusal, uncommanded(shown))}",
     ]
     return "\n\n".join(parts)
 
@@ -314,7 +314,7 @@ def patch_comment(publication: Publication, repair: Repair, refusal: str) -> str
         shown := quote.fence(diff(repair.edits), _PATCH, "diff"),
         f"**Confidence:** {proof.sureness(repair)}.",
         *proof.doubts(repair, quote),
-        f"**Next:** {by_hand(publication, refusal, shown)}",
+        f"**Next:** {by_hand(publication, refusal, uncommanded(shown))}",
     ]
     return uncommanded("\n\n".join(parts))
 

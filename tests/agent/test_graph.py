@@ -62,7 +62,7 @@ async def test_a_failed_candidate_teaches_and_is_not_judged_again(bench: Bench) 
     assert isinstance(result, Repair), result
     assert [round_.result[:31] for round_ in result.log.iterations] == ["1 of 1 failing test still fails", "verified"]
     assert "assert 6 == 5" in model.seen[1].lessons[0]
-    assert "changes calc.py: this repeats an earlier change; propose something else." in model.seen[2].lessons
+    assert "This repeats an earlier change; propose something else: changes calc.py" in model.seen[2].lessons
     assert len(bench.of(events.Verified)) == 2
     assert bench.steps().count("diagnose") == 1
     assert len(bench.of(events.Diagnosed)) == 1, "what was told before the first change is no news at the end"

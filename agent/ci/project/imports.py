@@ -8,9 +8,10 @@ Without a plugin, pytest refuses its options, and no test runs. Executes nothing
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from agent.ci.project.detection import Project, is_test_file
 from agent.ci.project.install_commands import installs, merge
@@ -22,6 +23,7 @@ from agent.source.ini import read_valid_ini
 from sandbox.base import KIB, Packages
 from sandbox.install.python.requirements import group_members, split_extras
 
+_OPTIONS = 10_000  # characters of options that are read
 _SIZE = 200 * KIB  # characters of a test file that is parsed
 # The options of a command line and the settings of a file that need a plugin of pytest.
 _PLUGINS = {
@@ -59,22 +61,36 @@ def with_needed(project: Project, packages: Packages, commands: Iterable[str] = 
 
 def _plugins(project: Project, commands: Iterable[str]) -> Iterator[tuple[str, str]]:
     """The plugins that pytest needs, each with what needs it."""
-    settings = {**project.table("tool", "pytest", "ini_options")}
-    inis = (
-        (project.setup_cfg, "tool:pytest"),
-        (project.tox, "pytest"),
-        (read_valid_ini(project.texts.get("pytest.ini", "")), "pytest"),
-    )
-    for ini, section in inis:
-        settings |= dict(ini.items(section)) if ini.has_section(section) else {}
+    settings = _settings(project)
     added = settings.get("addopts", "")
-    lines = [*(line for line in commands if "pytest" in line), added if isinstance(added, str) else " ".join(strings(added))]
-    options = [word for line in lines for word in words(line)]
+    text = added if isinstance(added, str) else " ".join(strings(added))
+    options = [*words(text[:_OPTIONS]), *(word for line in commands for word in _given_to_pytest(line))]
     for name, (option, setting) in _PLUGINS.items():
         if (found := next(filter(option.match, options), None)) is not None:
             yield name, f"the option `{one_line(found, 60)}`"
         elif setting is not None and (found := next(filter(setting.match, settings), None)) is not None:
             yield name, f"the setting `{one_line(found, 60)}`"
+
+
+def _settings(project: Project) -> Mapping[str, object]:
+    """Those of the first file that configures pytest, which reads no other."""
+    own = {name: read_valid_ini(project.texts.get(name, "")) for name in ("pytest.ini", ".pytest.ini")}
+    for ini in own.values():
+        if ini.has_section("pytest"):
+            return dict(ini.items("pytest"))
+    if table := project.table("tool", "pytest", "ini_options"):
+        return table
+    for ini, section in ((project.tox, "pytest"), (project.setup_cfg, "tool:pytest")):
+        if ini.has_section(section):
+            return dict(ini.items(section))
+    return {}
+
+
+def _given_to_pytest(line: str) -> list[str]:
+    """The words that a command line gives to pytest."""
+    found = words(line[:_OPTIONS])
+    start = next((at for at, word in enumerate(found) if word.rpartition("/")[2] in ("pytest", "py.test")), len(found))
+    return list(itertools.takewhile(lambda word: not re.match(r"[|&;]|\d?>", word), found[start + 1 :]))
 
 
 def _planned(project: Project, packages: Packages) -> Iterator[str]:

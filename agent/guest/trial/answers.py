@@ -8,6 +8,7 @@ import copy
 import dis
 import inspect
 import io
+import os
 import types
 from typing import Any
 
@@ -15,6 +16,7 @@ from .forks import TimeLimit
 from .inputs import as_text, equals_others, fits
 
 _RAISE = dis.opmap["RAISE_VARARGS"]
+_LIBRARY = os.path.dirname(os.__file__)
 CALL = 0.15  # CPU seconds of one call
 
 
@@ -39,7 +41,7 @@ def plain(member: Any) -> Any:
 def answer_of(function: Any, args: Any, kwargs: Any, limit: TimeLimit, hint: Any = object) -> list[Any]:
     """The answer to a call, made twice: [kind, text, fits the hint, changes its arguments, equals other values, refuses].
 
-    It refuses if it returns False, or raises by a `raise` or an `assert`, not because something that it does fails.
+    It refuses if it returns False, or raises by a `raise` or an `assert` outside of libraries, not if what it does fails.
     """
     first = _once(function, args, kwargs, limit, hint)
     if first[0] == "hung" or _once(function, args, kwargs, limit, hint)[:2] == first[:2]:
@@ -69,4 +71,7 @@ def _is_by_raise(error: BaseException) -> bool:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return trace is not None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
+    if trace is None or trace.tb_frame.f_code.co_code[trace.tb_lasti] != _RAISE:
+        return False
+    path = trace.tb_frame.f_code.co_filename
+    return "site-packages" not in path and not path.startswith((_LIBRARY, "<frozen"))

@@ -17,7 +17,7 @@ from typing import Any
 from .inputs import LONGEST, RecordedCall, as_text
 
 CALLS, MOST = 60, 400  # recorded calls that others are made from, calls that are made
-MAKING = 0.25  # seconds; large arguments take long to compare
+MAKING = 0.25  # seconds of CPU; large arguments take long to compare
 EACH = {"beside": 24, "holds": 40, "beyond": MOST}  # of those, made in this way from one recorded call
 BEYOND = 120  # numbers that follow the tested ones, on each side
 PARTS, VALUES, DEEPEST = 6, 4, 3  # parts of a container that are varied, values for each, containers in containers
@@ -29,7 +29,7 @@ def near_calls(calls: Sequence[RecordedCall]) -> list[tuple[RecordedCall, str, i
     known = {as_text([call.function, call.args, call.kwargs]) for call in calls}
     made: list[tuple[RecordedCall, str, int]] = []
     counts: dict[tuple[str, int], int] = collections.Counter()
-    first, until = calls[:CALLS], time.monotonic() + MAKING
+    first, until = calls[:CALLS], time.thread_time() + MAKING
     for how, at, args in _in_turns([_beside(first), _holding(first), _beyond(first)]):
         origin = calls[at]
         name = as_text([origin.function, args, origin.kwargs]) if counts[how, at] < EACH[how] else ""
@@ -37,7 +37,7 @@ def near_calls(calls: Sequence[RecordedCall]) -> list[tuple[RecordedCall, str, i
             known.add(name)
             counts[how, at] += 1
             made.append((RecordedCall(origin.function, args, origin.kwargs, origin.passing), how, at))
-        if len(made) == MOST or time.monotonic() > until:
+        if len(made) == MOST or time.thread_time() > until:
             break
     return made
 
@@ -107,8 +107,8 @@ def _joined(value: Any, other: Any) -> Iterator[Any]:
         yield from ({}, {**other, **value})
         return
     yield from (value[:0], value + other)
-    marks = dict.fromkeys([one for one in other + value if not one.isalnum()][:PARTS]) if isinstance(value, str) else ()
-    for between in (value[:0], *marks):
+    marks = dict.fromkeys(one for one in other + value if not one.isalnum()) if isinstance(value, str) else ()
+    for between in (value[:0], *itertools.islice(marks, PARTS)):
         yield from (other + between + value, other[: len(other) // 2] + between + value)
 
 
@@ -120,5 +120,5 @@ def _beyond(calls: Sequence[RecordedCall]) -> Iterator[Any]:
             if type(value) is int:
                 tested.setdefault((call.function, place), []).append((value, at))
     ends = [(place, *end(found), sign) for (_, place), found in tested.items() for end, sign in ((max, 1), (min, -1))]
-    for step, (place, number, at, sign) in itertools.product(range(1, BEYOND), ends):
+    for step, (place, number, at, sign) in itertools.product(range(1, BEYOND + 1), ends):
         yield "beyond", at, _with(calls[at].args, place, number + sign * step)

@@ -20,11 +20,11 @@ def loops(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     loop = next((each for each in source.above(node) if isinstance(each, ast.For | ast.While | ast.AsyncFor)), None)
     if loop is None or not source.has_own_lines(node) or not _is_first(source, node):
         return
-    first = {target: text for each in function.body if each.lineno < loop.lineno for target, text in _plain(source, each)}
+    first = {target: text for target, (text, line) in source.once(_first_values, function).items() if line < loop.lineno}
     block, _ = source.block(node)
     here = {_reset(each) for each in block}
     if name in first:
-        for other in [each for each in _changed(loop) if each in first and each not in here][:MOST]:
+        for other in [each for each in source.once(_changed_in, loop) if each in first and each not in here][:MOST]:
             yield inserted(source, node, f"{other} = {first[other]}", 0.7)
 
 
@@ -69,12 +69,16 @@ def branches(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     there: dict[str, list[str]] = {}
     for target, text in (pair for body in others for each in body for pair in _plain(source, each)):
         there.setdefault(target, []).append(text)
-    literals = [
-        source.segment(each) for part in (node.test, *node.body) for each in ast.walk(part) if isinstance(each, ast.Constant)
-    ]
+    constants = (each for part in (node.test, *node.body) for each in source.inside(part) if isinstance(each, ast.Constant))
+    literals = [text for each in constants if _is_plain(text := source.segment(each))]
     for target, texts in [each for each in there.items() if each[0] not in here][:MOST]:
-        for rank, text in enumerate(list(dict.fromkeys([*literals, *texts]))[:MOST]):
+        for rank, text in enumerate(dict.fromkeys([*literals[:MOST], *texts[:MOST]])):
             yield inserted(source, node.body[0], f"{target} = {text}", 0.5 - 0.02 * rank)
+
+
+def _first_values(source: Source, function: FunctionNode) -> dict[str, tuple[str, int]]:
+    """The plain values of the function's own statements, each with its line."""
+    return {target: (text, each.lineno) for each in function.body for target, text in _plain(source, each)}
 
 
 def _is_first(source: Source, node: ast.stmt) -> bool:
@@ -115,6 +119,10 @@ def _is_plain(text: str) -> bool:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return False
     return len(text) < 40
+
+
+def _changed_in(source: Source, node: ast.AST) -> list[str]:
+    return _changed(node)
 
 
 def _changed(node: ast.AST) -> list[str]:

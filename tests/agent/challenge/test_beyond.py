@@ -38,7 +38,7 @@ def asked(rows: Sequence[Row], *, has_data: bool = True) -> tuple[str, ...]:
 
 def test_a_change_that_has_no_effect_near_the_failing_calls_is_asked_about() -> None:
     rows = [own(0, value(1), value(2)), *near("beside", 0, value(3), value(3), 20)]
-    assert asked(rows) == ("the change makes a difference for `f(0)`, which a test makes, but hardly for calls near it",)
+    assert asked(rows) == ("the change affects `f(0)`, which a test calls, but hardly any call near it",)
     assert not asked(rows, has_data=False), "a boundary may be repaired without any new value"
     assert not asked([*rows, *near("beside", 0, value(3), value(4), 8)]), "it has an effect there"
 

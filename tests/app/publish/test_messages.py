@@ -245,7 +245,7 @@ def test_doubts_are_told_and_below_sure_a_plain_sentence_is_said() -> None:
 
 def test_a_diff_to_apply_by_hand_can_be_applied(tmp_path: Path) -> None:
     """Bots obey commands in code, too. What keeps them from it can be removed as the text says."""
-    before = "@cached\ndef f():\n    return 1\n"
+    before = "@cached\ndef f():\n    return 1\n!ready\n"
     decorated = repair(edits=(FileChange("a.py", before, before.replace("1", "2")),))
     for text in (
         messages.patch_summary(publication(), decorated, "no"),
@@ -253,12 +253,12 @@ def test_a_diff_to_apply_by_hand_can_be_applied(tmp_path: Path) -> None:
     ):
         assert "@cached" not in text
         patch = text.partition("```diff\n")[2].partition("\n```")[0] + "\n"
-        (command,) = re.findall(r"`(sed .+?)`", text)
+        (command,) = re.findall(r"`(perl .+?)`", text)
         (tmp_path / "a.py").write_text(before)
         again = subprocess.run(shlex.split(command), input=patch.encode(), capture_output=True, check=True).stdout
         subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=again, check=True)
         assert (tmp_path / "a.py").read_text() == before.replace("1", "2")
-    assert "sed " not in messages.patch_comment(publication(), repair(), "no")
+    assert "perl" not in messages.patch_comment(publication(), repair(), "no")
 
 
 def test_a_question_shows_the_change_and_how_it_is_answered() -> None:

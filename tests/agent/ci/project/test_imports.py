@@ -76,6 +76,8 @@ cover = ["pytest-cov>=5"]
         ("tox.ini", "[pytest]\naddopts =\n  --timeout=20\n"),
     ):
         assert with_needed(Project.of_texts({name: text}), Packages())[0].requirements == ("pytest-timeout",)
+    for command in ("python -m pytest 2>&1 | tail -n 50", "xargs -n 1 pytest", "curl --timeout 4 x && pytest"):
+        assert with_needed(Project.of_texts({}), Packages(), [command]) == (Packages(), ())
     unreadable = Project.of_texts(
         {"pytest.ini": "[pytest]\naddopts = 'a\n", "pyproject.toml": "[tool.pytest.ini_options]\naddopts = 3"}
     )
