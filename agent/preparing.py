@@ -134,7 +134,7 @@ async def _made_ready(
         wanted = runtimes.node_version(planned.runtimes, texts, there["Node.js"])
         planned = replace(planned, packages=replace(planned.packages, node_version=wanted or None))
     failed = any(isinstance(job, FailedJob) for job in case.jobs)
-    planned = await asyncio.to_thread(installation.with_declared, planned, failed_in_ci=failed)
+    planned = await asyncio.to_thread(installation.with_what_tests_need, planned, failed_in_ci=failed)
     started = time.monotonic()
     await emit(StepStarted(step="install", text="Installing the dependencies"))
     try:

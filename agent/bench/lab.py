@@ -185,7 +185,7 @@ class Labs:
             if not planned.checks:
                 raise NotPosed(planned.ending.reason)
             await commit_workspace(sandbox, Run(tag=tag))
-            planned = await asyncio.to_thread(installation.with_declared, planned, failed_in_ci=False)
+            planned = await asyncio.to_thread(installation.with_what_tests_need, planned, failed_in_ci=False)
             until = time.monotonic() + Budget().seconds / 2  # as the engine's
             try:
                 planned, _ = await installation.install(planned, sandbox, failed_in_ci=False, was_met=False, until=until)

@@ -20,7 +20,7 @@ LEFT_OUT = 5  # optional distributions that one installation may lack
 RUNS_TESTS = ("pytest",)  # without which no test runs
 
 
-def with_declared(planned: Plan, *, failed_in_ci: bool) -> Plan:
+def with_what_tests_need(planned: Plan, *, failed_in_ci: bool) -> Plan:
     """The plan with what the tests need: packages that they import, plugins of pytest, and submodules that are not here."""
     project = planned.project
     if project is None:

@@ -14,7 +14,8 @@ from markupsafe import Markup, escape
 from agent.contract import words
 from app.dashboard.diffs import Line, lines_of
 from app.dashboard.safe_text import Links, Sanitizer
-from app.dashboard.status import fate, label, learning, pace, status_text, sureness
+from app.dashboard.status import fate, learning, pace, status_text, sureness
+from app.publish.outcomes import label
 from app.publish.proof import likely, source, spent
 
 _HERE = Path(__file__).parent

@@ -28,7 +28,7 @@ from agent.contract.events import (
     Verified,
 )
 from agent.contract.outcome import Outcome
-from app.publish.outcomes import OUTCOME_TEXTS
+from app.publish.outcomes import OUTCOME_TEXTS, label
 from app.store.events import StoredEvent
 from app.store.values import Attempt
 
@@ -166,17 +166,6 @@ class StatusText:
     next: str = ""
 
 
-_LABELS: Mapping[str, str] = MappingProxyType(
-    {
-        "not_reproduced": "Not reproduced",
-        "needs_services": "Needs a service",
-        "needs_secret": "Needs a secret",
-        "needs_test_change": "Needs a test change",
-        "nothing_failed": "Nothing failed",
-        "out_of_budget": "Out of budget",
-        "gave_up": "Gave up",
-    }
-)
 _FATES: Mapping[str, str] = MappingProxyType(
     {
         "refused": "against policy",
@@ -200,11 +189,6 @@ _TONES: Mapping[Outcome, Tone] = MappingProxyType(
         Outcome.ERROR: "bad",
     }
 )
-
-
-def label(state: str) -> str:
-    """A status or an outcome, for people."""
-    return _LABELS.get(state) or state.replace("_", " ").capitalize()
 
 
 def tone(attempt: Attempt) -> Tone:

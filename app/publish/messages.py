@@ -17,7 +17,7 @@ from agent.diagnosis.evidence import BY_VERDICTS
 from agent.edits.changes import diff
 from app.publish import culprit, proof, receipt
 from app.publish.markdown import ZWSP, Quoter, link, shortened, uncommanded
-from app.publish.outcomes import OUTCOME_TEXTS, label, said
+from app.publish.outcomes import OUTCOME_TEXTS, ended, said
 from app.publish.proof import headline, log_markdown, size, spent, tried_markdown
 from app.publish.receipt import FailedJob, Receipt
 from webhooks.triggers import BRANCH_PREFIX
@@ -332,7 +332,7 @@ def no_repair_title(publication: Publication, result: NoRepair) -> str:
     """The title of the check run: how the attempt ended, and what fails or why, with the place and the error if known."""
     diagnosis, is_out = result.log.diagnosis, result.outcome is Outcome.OUT_OF_BUDGET
     what = diagnosis.cause if diagnosis is not None and (is_out or _is_about_efforts(result)) else result.reason
-    return f"{label(result)}. {quoter(publication).line(what, 200)}"
+    return f"{ended(result)}. {quoter(publication).line(what, 200)}"
 
 
 def no_repair_summary(publication: Publication, result: NoRepair) -> str:

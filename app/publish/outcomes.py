@@ -21,6 +21,7 @@ FOUND = "Selfheal found what broke the tests. A person must decide whether the c
 UNSURE = "Selfheal found a change that passes all checks, but is not sure that it is right. A person must decide."
 NOTHING_TO_HEAL = "No failure that this change caused was found here."  # on a checkout, where no CI reported one
 
+_LABELS = {"needs_services": "Needs a service", "needs_secret": "Needs a secret", "needs_test_change": "Needs a test change"}
 OUTCOME_TEXTS: Mapping[Outcome, OutcomeText] = MappingProxyType(
     {
         Outcome.HEALED: OutcomeText(
@@ -75,11 +76,16 @@ OUTCOME_TEXTS: Mapping[Outcome, OutcomeText] = MappingProxyType(
 )
 
 
-def label(result: NoRepair) -> str:
+def label(state: str) -> str:
+    """A status or an outcome, in a few words for people."""
+    return _LABELS.get(state) or state.replace("_", " ").capitalize()
+
+
+def ended(result: NoRepair) -> str:
     """How an attempt without a repair ended, in a few words."""
     if result.culprit is not None:
         return "Cause found"
-    return "Unsure" if result.suspects else result.outcome.replace("_", " ").capitalize()
+    return "Unsure" if result.suspects else label(result.outcome)
 
 
 def said(result: NoRepair) -> str:

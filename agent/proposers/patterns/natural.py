@@ -27,6 +27,7 @@ ASKING = frozenset({"get", "keys", "values", "items", "copy", "lower", "upper", 
                     "decode", "title", "partition", "union", "intersection", "difference"})  # fmt: skip
 # A comparison with an operand that is shifted by one has another operator instead.
 SHIFTS = {ast.Gt: ast.Sub, ast.GtE: ast.Add, ast.Lt: ast.Add, ast.LtE: ast.Sub}
+SHIFTED = "another operator, written as a shift by one"
 SHIFTS_LEFT = {ast.Gt: ast.Add, ast.GtE: ast.Sub, ast.Lt: ast.Sub, ast.LtE: ast.Add}
 ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _Unit = ast.expr | ast.stmt
@@ -86,7 +87,12 @@ def _parsed(source: Source, unit: _Unit, text: str) -> ast.AST | None:
 
 def _own_offences(source: Source, unit: _Unit) -> Counter[str]:
     parsed = _parsed(source, unit, source.segment(unit))
-    return _offences(parsed) if parsed is not None else Counter()
+    if parsed is None:
+        return Counter()
+    found = _offences(parsed)
+    # What is shifted by one already may get any other operator.
+    found[SHIFTED] = sum(_is_shift(node, sign) for node in ast.walk(parsed) for sign in (ast.Add, ast.Sub))
+    return found
 
 
 def _offences(tree: ast.AST) -> Counter[str]:
@@ -146,7 +152,7 @@ def _in_comparison(one: ast.expr, op: ast.cmpop, other: ast.expr) -> Iterator[st
     elif ast.dump(one) == ast.dump(other) and not isinstance(op, ast.Eq | ast.NotEq):  # `x != x` asks for NaN
         yield "an operand with itself"
     if _is_shift(other, SHIFTS.get(type(op))) or _is_shift(one, SHIFTS_LEFT.get(type(op))):
-        yield "another operator, written as a shift by one"
+        yield SHIFTED
     if isinstance(op, ast.Lt | ast.LtE | ast.GtE) and _is_negative(other) and ast.unparse(other) == "-1":
         yield "an order around -1"  # `> -1` is how some ask for an index
     for size, number, ways in ((one, other, (ast.Lt, ast.GtE)), (other, one, (ast.Gt, ast.LtE))):
@@ -154,7 +160,7 @@ def _in_comparison(one: ast.expr, op: ast.cmpop, other: ast.expr) -> Iterator[st
             yield "always the same"
 
 
-def _is_shift(node: ast.expr, sign: type[ast.operator] | None) -> bool:
+def _is_shift(node: ast.AST, sign: type[ast.operator] | None) -> bool:
     """`a > b - 1` is `a >= b`, for whole numbers."""
     return sign is not None and isinstance(node, ast.BinOp) and isinstance(node.op, sign) and _is_number(node.right, 1)
 

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from agent.ci.installation import install, with_declared
+from agent.ci.installation import install, with_what_tests_need
 from agent.ci.plan import Plan
 from agent.ci.project.detection import Project
 from sandbox.base import Installed, InstallFailed, Packages, Sandbox
@@ -26,7 +26,14 @@ def test_only_a_module_of_the_left_out_distribution_excuses_a_test_and_none_of_t
     )
     project = Project.of_texts({"requirements-dev.txt": lines, **dict.fromkeys(files, "")})
     plan = Plan((), Packages(requirement_files=("requirements-dev.txt",)), project=project)
-    assert with_declared(plan, failed_in_ci=False).absent == ("pyutils", "python_config", "yaml", "pyyaml", "two_words", "bson")
+    assert with_what_tests_need(plan, failed_in_ci=False).absent == (
+        "pyutils",
+        "python_config",
+        "yaml",
+        "pyyaml",
+        "two_words",
+        "bson",
+    )
 
 
 class Index:

@@ -213,6 +213,7 @@ def test_nobody_would_write_it(before: str, after: str) -> None:
         ("raise b.Missing(a)", "raise b.Other(a)"),
         ("return a < b", "return a < b - 1"),
         ("return a > b - 1", "return a >= b"),
+        ("return a < b - 1", "return a <= b - 1"),
     ],
 )
 def test_somebody_could_have_written_it(before: str, after: str) -> None:
