@@ -157,22 +157,30 @@ def doubts(candidate: Candidate, oracle: Oracle) -> tuple[str, ...]:
     return (*weak, *(f"it adds `{name}` as a new dependency" for name in new_names(candidate.edits)))
 
 
+def _trees(edit: FileChange) -> tuple[ast.Module, ast.Module] | None:
+    """Before and after the change; None if the file is not Python, new or deleted."""
+    if not edit.path.endswith(".py") or edit.before is None or edit.after is None:
+        return None
+    before, after = parse(edit.before), parse(edit.after)
+    return (before, after) if before is not None and after is not None else None
+
+
 def _takes_a_call_away(edit: FileChange) -> bool:
     """Whether a Python file loses a call, and gains nothing."""
-    trees = [parse(text) if edit.path.endswith(".py") and text is not None else None for text in (edit.before, edit.after)]
-    if None in trees:
+    if (trees := _trees(edit)) is None:
         return False
     before, after = ([*_WORD.findall(text or "")] for text in (edit.before, edit.after))
     rest = iter(before)
     is_less = all(any(word == other for other in rest) for word in after if word != "pass")
-    calls, left = (sum(isinstance(node, ast.Call) for node in ast.walk(tree)) for tree in trees if tree is not None)
+    calls, left = (sum(isinstance(node, ast.Call) for node in ast.walk(tree)) for tree in trees)
     return is_less and left < calls
 
 
 def _expected_none(edit: FileChange) -> Iterator[str]:
     """The parameters of a Python file that are newly compared with None, although their annotations name only other types."""
-    trees = [parse(text) if edit.path.endswith(".py") and text is not None else None for text in (edit.before, edit.after)]
-    before, after = (dict(functions(tree)) if tree is not None else {} for tree in trees)
+    if (trees := _trees(edit)) is None:
+        return
+    before, after = (dict(functions(tree)) for tree in trees)
     for name, function in after.items():
         new = _compared_with_none(function) - _compared_with_none(before.get(name, function))
         given = function.args

@@ -137,26 +137,26 @@ def _variant(
                 outcome = "overruled"
             tried.append([name, source.strip()[:SHOWN], outcome, got, (source, want) not in remaining])
     functions = [function_in(modules.get(path), name) for path, name, _ in request["functions"]]
+    hinted = [(function, _hint(function)) for function in functions]
     returned = _returned(root, functions, again, limit, time.monotonic() + seconds / 2)
     return {
         "examples": tried,
-        "answers": _answers(functions, calls, limit, until),
-        "near": _answers(functions, near, limit, until, NEAR),
+        "answers": _answers(hinted, calls, limit, until),
+        "near": _answers(hinted, near, limit, until, NEAR),
         "returned": [returned.get(_key(call)) for call in calls],
     }
 
 
 def _answers(
-    functions: Sequence[Any], calls: Sequence[RecordedCall], limit: TimeLimit, until: float, most: float = float("inf")
+    hinted: Sequence[Any], calls: Sequence[RecordedCall], limit: TimeLimit, until: float, most: float = float("inf")
 ) -> list[Any]:
-    """The answers until the time is up; `most` bounds the seconds of CPU."""
+    """The answers of functions, each with its hint, until the time is up; `most` bounds the seconds of CPU."""
     used = time.process_time()
-    hints = [_hint(function) for function in functions]
     answers: list[Any] = []
     for call in calls:
         if time.monotonic() > until or time.process_time() - used > most:
             break
-        function, hint = functions[call.function], hints[call.function]
+        function, hint = hinted[call.function]
         answers.append(_GONE if function is None else answer_of(function, call.args, call.kwargs, limit, hint))
     return answers
 

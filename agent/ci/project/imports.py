@@ -74,8 +74,8 @@ def _plugins(project: Project, commands: Iterable[str]) -> Iterator[tuple[str, s
 
 def _settings(project: Project) -> Mapping[str, object]:
     """Those of the first file that configures pytest, which reads no other."""
-    own = {name: read_valid_ini(project.texts.get(name, "")) for name in ("pytest.ini", ".pytest.ini")}
-    for ini in own.values():
+    for name in ("pytest.ini", ".pytest.ini"):
+        ini = read_valid_ini(project.texts.get(name, ""))
         if ini.has_section("pytest"):
             return dict(ini.items("pytest"))
     if table := project.table("tool", "pytest", "ini_options"):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from agent.proposers.patterns.names import kind_of, scope
 from agent.proposers.patterns.operators import loosely, tests_of
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, names_in, quoted, short
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, arguments, is_compound, names_in, quoted, short
 
 MOST_NAMES = 6
 ASKED, HELPERS = 2, 3
@@ -61,8 +61,7 @@ def _idle(source: Source, function: FunctionNode) -> list[str]:
     """Parameters and local variables that are never read."""
     nodes = [n for n in ast.walk(function) if isinstance(n, ast.Name)]
     read = {n.id for n in nodes if isinstance(n.ctx, ast.Load)}
-    a = function.args
-    own = [*(x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)), *(n.id for n in nodes if isinstance(n.ctx, ast.Store))]
+    own = [*(each.arg for each in arguments(function)), *(n.id for n in nodes if isinstance(n.ctx, ast.Store))]
     return [n for n in dict.fromkeys(own) if n not in read and n not in ("self", "cls", "_")][:ASKED]
 
 

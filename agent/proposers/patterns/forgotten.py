@@ -10,6 +10,7 @@ from agent.proposers.patterns.source import (
     FunctionNode,
     Rewrite,
     Source,
+    arguments,
     called_name,
     first_statement,
     names_in,
@@ -106,8 +107,7 @@ def conditions(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 def _bindings(source: Source, function: FunctionNode) -> dict[str, list[int]]:
     """The lines where the function binds each name; a parameter is bound at `def`."""
-    arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-    found = {each.arg: [function.lineno] for each in arguments}
+    found = {each.arg: [function.lineno] for each in arguments(function)}
     for each in ast.walk(function):
         if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
             found.setdefault(each.id, []).append(each.lineno)

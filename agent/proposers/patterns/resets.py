@@ -24,7 +24,7 @@ def loops(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     block, _ = source.block(node)
     here = {_reset(each) for each in block}
     if name in first:
-        for other in [each for each in source.once(_changed_in, loop) if each in first and each not in here][:MOST]:
+        for other in [each for each in source.once(_changed, loop) if each in first and each not in here][:MOST]:
             yield inserted(source, node, f"{other} = {first[other]}", 0.7)
 
 
@@ -47,7 +47,7 @@ def _forgotten(source: Source, function: FunctionNode) -> list[tuple[str, float]
     first = dict(pair for each in ast.walk(made) for pair in _set(source, each)) if made is not None else {}
     here = dict(pair for each in ast.walk(function) for pair in _set(source, each))
     again = {first[target]: text for target, text in here.items() if target in first}  # what is set for a first value
-    elsewhere = {name for each in owner.body if each not in (made, function) for name in _changed(each)}
+    elsewhere = {name for each in owner.body if each not in (made, function) for name in source.once(_changed, each)}
     forgotten = [each for each in first if again and each.startswith("self.") and each in elsewhere and each not in here]
     found = [(f"{each} = {again[first[each]]}", 0.6) for each in forgotten if first[each] in again]
     found += [(f"{each} = {first[each]}", 0.45) for each in forgotten if first[each] not in again and _is_plain(first[each])]
@@ -60,11 +60,11 @@ def branches(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     above = source.parents[node]
     others = [above.body] if isinstance(above, ast.If) and node in above.orelse else []
-    others += (
-        [node.orelse[0].body, node.orelse[0].orelse]
-        if len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If)
-        else [node.orelse]
-    )
+    match node.orelse:
+        case [ast.If(body=body, orelse=orelse)]:
+            others += [body, orelse]
+        case orelse:
+            others.append(orelse)
     here = {target for each in node.body for target, _ in _set(source, each)}
     there: dict[str, list[str]] = {}
     for target, text in (pair for body in others for each in body for pair in _plain(source, each)):
@@ -121,11 +121,7 @@ def _is_plain(text: str) -> bool:
     return len(text) < 40
 
 
-def _changed_in(source: Source, node: ast.AST) -> list[str]:
-    return _changed(node)
-
-
-def _changed(node: ast.AST) -> list[str]:
+def _changed(_: Source, node: ast.AST) -> list[str]:
     """The names and attributes that are assigned inside, in order."""
     found = dict[str, None]()
     for each in ast.walk(node):

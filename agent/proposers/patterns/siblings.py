@@ -121,7 +121,7 @@ def guards(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     own = {source.segment(each.test) for each in ast.walk(node) if isinstance(each, ast.If)}
     found = [guard for guard in source.once(_guards, source.tree) if guard.condition not in own]
     found.sort(key=lambda guard: source.parents[guard.holder] is not home)
-    known = outside | {each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
+    known = outside | {each.arg for each in arguments(node)}
     places = [each for each in node.body if each.lineno >= first.lineno and source.has_own_lines(each)][:MOST_PLACES]
     for place in places:
         start, fitting = source.span(place)[0], [guard for guard in found if guard.names <= known]
