@@ -17,6 +17,7 @@ from agent.checks.oracle import Verification, broken, failures, possibly_flaky, 
 from agent.contract import words
 from agent.contract.outcome import CheckEvidence
 from agent.contract.proposal import Edits
+from agent.contract.task import Policy
 from agent.contract.verdicts import EXIT, Check, CheckRun, Oracle, VerdictId
 from agent.contract.words import named
 from agent.edits.changes import apply
@@ -30,6 +31,7 @@ _MANIFESTS = ("pyproject.toml", "setup.cfg", "setup.py")
 BRIEF = 5.0  # seconds; runs can be parallel if the base's run took no longer
 GREENS = 3  # runs in which the target must pass if the checks are brief; otherwise two
 START = 2.0  # seconds that a check takes to start, approximately
+_EVALUATIONS = (": compile", ": exec")  # how marks of text that is run as code end
 HANG, LONGER = 5.0, 5  # a run counts as hanging after these seconds, or this many times a passing run's
 
 
@@ -42,7 +44,7 @@ async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Veri
         if (failed := _still_red(oracle, base, target)) is not None:
             return failed
     whole = await _runs(work, oracle, edits, target_only=False)
-    judged = _judged(oracle, base, whole, edits)
+    judged = _judged(work.task.policy, oracle, base, whole, edits)
     if isinstance(whole, Verification) or not any((doubtful := possibly_flaky(oracle, whole, judged.newly_red)).values()):
         return judged
     # A flaky test must not reject a change. Rerunning it alone is cheap and can confirm the failure, but only a full run shows
@@ -50,11 +52,11 @@ async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Veri
     again = await _runs(work, replace(oracle, must_turn=doubtful), edits, target_only=True)
     if isinstance(again, Verification) or any(not doubtful[name] <= run.green for name, run in again.items()):
         return judged
-    once_more = _judged(oracle, base, await _runs(work, oracle, edits, target_only=False), edits)
+    once_more = _judged(work.task.policy, oracle, base, await _runs(work, oracle, edits, target_only=False), edits)
     return replace(once_more, flaky=judged.newly_red) if once_more.passed else judged
 
 
-def _judged(oracle: Oracle, base: Runs, whole: Runs | Verification, edits: Edits) -> Verification:
+def _judged(policy: Policy, oracle: Oracle, base: Runs, whole: Runs | Verification, edits: Edits) -> Verification:
     """The verdict of a full run."""
     if isinstance(whole, Verification):
         return whole
@@ -68,7 +70,7 @@ def _judged(oracle: Oracle, base: Runs, whole: Runs | Verification, edits: Edits
     if spoilt:
         noun, why = words.noun(oracle.checks), _messages(whole, spoilt)
         return Verification(False, f"it fixes the failing {noun}s but breaks {named(spoilt)}{why}", newly_red=spoilt)
-    if (found := _tampering(base, whole, edits)) is not None:
+    if (found := _tampering(policy, base, whole, edits)) is not None:
         return found
     return Verification(
         True, "passed", evidence=tuple(_evidence(oracle, c, base[c.name], whole[c.name]) for c in oracle.checks)
@@ -95,7 +97,7 @@ async def prove(work: Work, oracle: Oracle, base: Runs, edits: Edits, green: Ver
             return runs
         if (failed := _still_red(oracle, base, runs)) is not None:
             return replace(failed, reason=f"it passed once but not every time: {failed.reason}", unmoved=False)
-        if (found := _tampering(base, runs, edits)) is not None:
+        if (found := _tampering(work.task.policy, base, runs, edits)) is not None:
             return found
     if without is None:
         hung = any(run.ending == "timeout" for run in base.values())
@@ -112,8 +114,10 @@ async def prove(work: Work, oracle: Oracle, base: Runs, edits: Edits, green: Ver
     return replace(green, reason="verified", evidence=tuple(_with_red(oracle, e, without) for e in green.evidence))
 
 
-def _tampering(base: Runs, runs: Runs, edits: Edits) -> Verification | None:
+def _tampering(policy: Policy, base: Runs, runs: Runs, edits: Edits) -> Verification | None:
     found = [mark for name, run in runs.items() for mark in tampering(base[name], run, edits)]
+    if policy.allow_evaluation:
+        found = [mark for mark in found if not mark.endswith(_EVALUATIONS)]
     said = ", ".join(mark.removeprefix(": ") for mark in found[:3])
     return Verification(False, f"it tampers with the test run: {said}") if found else None
 

@@ -203,11 +203,11 @@ def _constants_of_tests(path: str, before: ast.Module, after: ast.Module, failin
             f"it adds values to {path} that the failing tests have: {', '.join(f'`{each[:30]}`' for each in seen[:3])}",
         )
     elif len(numbers) >= NUMBERS:
-        yield "special-case", f"it adds {len(numbers)} numbers to {path}"
+        yield "data", f"it adds {len(numbers)} numbers to {path}"
     else:
         packed = next((text for text, node in new.items() if _is_packed(node.value) and not _is_stated(node, stated)), "")
         if packed:
-            yield "special-case", f"it adds a value to {path} that may hold many answers: `{packed[:40]}`"
+            yield "data", f"it adds a value to {path} that may hold many answers: `{packed[:40]}`"
 
 
 def _is_value(node: ast.AST) -> TypeGuard[ast.Constant]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 from agent.contract.proposal import FileChange
 from agent.edits.changes import added, removed
-from agent.guard import Finding
+from agent.guard import EVALUATED, Finding
 from agent.guard.exits import exit_findings, exit_lines
 from agent.guard.hardcoded import hardcoded_findings
 from agent.guard.lines import line_findings
@@ -197,7 +197,8 @@ def _more_of(path: str, before: ast.Module, after: ast.Module) -> Iterator[Findi
         yield "weakened", f"it removes an assertion from {path}"
     for is_one, rule, sentence in (
         (_is_skip, "skipped", f"it adds a skip or an expected failure to {path}"),
-        (_imports_the_unnamed, "under-test", f"{path} would run code or import a module by a computed name"),
+        (_imports_the_unnamed, "under-test", f"{path} would import a module by a computed name"),
+        (_evaluates, EVALUATED, f"{path} would run text as code"),
         (_always_holds, "weakened", f"it makes an assertion in {path} always true"),
     ):
         if more(is_one) > 0:
@@ -210,16 +211,19 @@ def _is_skip(node: ast.AST) -> bool:
 
 
 def _imports_the_unnamed(node: ast.AST) -> bool:
-    """`exec`, `eval`, or `import_module` with a computed name or a test tool."""
-    if not isinstance(node, ast.Call):
-        return False
-    called = ast.unparse(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else ""
-    if called in ("exec", "eval", "compile", "builtins.exec", "builtins.eval"):
-        return True
-    if called.rpartition(".")[2] not in ("__import__", "import_module"):
+    """`import_module` with a computed name or a test tool."""
+    if not isinstance(node, ast.Call) or _called(node).rpartition(".")[2] not in ("__import__", "import_module"):
         return False
     name = node.args[0] if node.args else None
     return not isinstance(name, ast.Constant) or str(name.value).split(".")[0] in TEST_TOOLS
+
+
+def _evaluates(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and _called(node) in ("exec", "eval", "compile", "builtins.exec", "builtins.eval")
+
+
+def _called(node: ast.Call) -> str:
+    return ast.unparse(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else ""
 
 
 def _lost_functions(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:

@@ -28,7 +28,7 @@ from agent.contract.task import Policy
 from agent.contract.verdicts import Oracle
 from agent.edits.answers import clean_path
 from agent.edits.changes import EDITABLE, added, changed_lines
-from agent.guard import Finding
+from agent.guard import EVALUATED, Finding
 from agent.guard.deciding_files import deciding_file_findings
 from agent.guard.exits import exiting_may_pass, reports_only_an_exit_code, verdicts_are_printed
 from agent.guard.python import changes_only_requirements, code_findings, same_tree
@@ -44,7 +44,7 @@ from agent.source.test_files import is_snapshot, is_test
 TESTS = "tests"  # the only rule that a policy can lift: the test itself may be wrong
 # Rules that an honest change may break too: people are asked (`questions`), instead of refusing it.
 ASKED = frozenset({
-    "special-case", "deleted", "emptied", "swallowed", "catches", "weakened", "agrees", "less", "environment", "chance",
+    "special-case", "data", "deleted", "emptied", "swallowed", "catches", "weakened", "agrees", "less", "environment", "chance",
     "process", "warnings", "types", "judges",
 })  # fmt: skip
 _UNREADABLE = "unreadable"  # refused; asked about if only the questions go too deep
@@ -61,6 +61,7 @@ _INSTEAD = {
     "size": "Change only what the failing checks need.",
     "special-case": "Compute the result from the input, so that it is also right for inputs that no test has.",
     "swallowed": "Let the error be raised, and repair what causes it.",
+    EVALUATED: "Compute the result without `eval`, `exec` or `compile`.",
     "silenced": "Repair what is reported instead of silencing it.",
     "weakened": "Keep every assertion, and repair what makes it fail.",
     "deleted": "Keep what is there, and change only what is wrong in it.",
@@ -123,12 +124,14 @@ def questions(candidate: Candidate, oracle: Oracle, failing: str = "", tests: st
     code = "\n".join(added(candidate.edits))
     files = (each for edit in candidate.edits for each in file_findings(edit, tests, code))
     found = (*files, *_code_findings(candidate.edits, oracle, f"{failing}\n{tests}"))
-    return tuple({sentence: (rule, sentence) for rule, sentence in found if rule in (*ASKED, _UNREADABLE)}.values())[
+    return tuple({sentence: (rule, sentence) for rule, sentence in found if rule in (*ASKED, EVALUATED, _UNREADABLE)}.values())[
         :_MOST_ASKED
     ]
 
 
 def _is_refused(rule: str, policy: Policy) -> bool:
+    if rule == EVALUATED:
+        return not policy.allow_evaluation
     return rule not in ASKED or rule in policy.refuses
 
 

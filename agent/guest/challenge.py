@@ -21,7 +21,7 @@ import sys
 import time
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .prelude import answer_from_tests
@@ -126,6 +126,12 @@ def _variant(
 ) -> dict[str, Any]:
     until, limit = time.monotonic() + seconds, TimeLimit()
     modules = {path: _with_text(root, path, text) for path, text in texts.items()}
+    functions = [function_in(modules.get(path), name) for path, name, _ in request["functions"]]
+    returned, made = _returned(root, functions, texts, again, limit, time.monotonic() + seconds / 2)
+    # At the base, a failing test often ends before it makes the call that contradicts an example.
+    tested = tested | {
+        ((path, name.rpartition(".")[2]), call) for at, call in made for path, name, _ in [request["functions"][at]]
+    }
     tried = []
     for path, name in request["documented"]:
         documented, remaining = [_examples(some.get(path), name) for some in (request["variants"][0], texts)]
@@ -136,9 +142,7 @@ def _variant(
             if outcome != "kept" and any(((path, last), call) in tested for call in _calls_in(source, last, function)):
                 outcome = "overruled"
             tried.append([name, source.strip()[:SHOWN], outcome, got, (source, want) not in remaining])
-    functions = [function_in(modules.get(path), name) for path, name, _ in request["functions"]]
     hinted = [(function, _hint(function)) for function in functions]
-    returned = _returned(root, functions, again, limit, time.monotonic() + seconds / 2)
     return {
         "examples": tried,
         "answers": _answers(hinted, calls, limit, until),
@@ -166,18 +170,26 @@ def _key(call: RecordedCall) -> tuple[int, str]:
 
 
 def _returned(
-    root: str, functions: Sequence[Any], tests: Sequence[Callable[[], Any]], limit: TimeLimit, until: float
-) -> dict[tuple[int, str], str]:
-    """What calls return while the tests run."""
+    root: str,
+    functions: Sequence[Any],
+    changed: Iterable[str],
+    tests: Sequence[Callable[[], Any]],
+    limit: TimeLimit,
+    until: float,
+) -> tuple[dict[tuple[int, str], str], set[tuple[int, str]]]:
+    """What calls return while the tests run, and the calls of passing tests that the changed files do not make themselves."""
     recorder = CallRecorder(root, ())
     codes = {function.__code__: at for at, function in enumerate(functions) if function is not None}
     recorder.codes = {code: at for code, at in codes.items() if not code.co_flags & _RESUMED}
-    recorder.returned = {}
+    recorder.returned, recorder.changed = {}, frozenset(changed)
+    made: set[tuple[int, str]] = set()
     for test in tests:
         if time.monotonic() < until:
-            limit.run(lambda: recorder.record(test), 1.0, 2.0)  # noqa: B023 - used at once
+            recorder.outer = set()
+            passed = limit.run(lambda: recorder.record(test), 1.0, 2.0)  # noqa: B023 - used at once
             sys.setprofile(None)
-    return recorder.returned
+            made |= recorder.outer if passed is True else set()
+    return recorder.returned, made
 
 
 def _examples(text: str | None, name: str) -> list[Any]:

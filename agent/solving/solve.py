@@ -328,7 +328,8 @@ class _Run:
         policy = replace(
             self.engine.policy,
             rungs=rungs,
-            refuses=("special-case", "deleted", "emptied", "swallowed", "weakened"),
+            allow_evaluation=True,
+            refuses=("special-case", "deleted", "emptied", "weakened"),
             min_model_confidence=0.0,  # a model's answer is shown with its doubts; a mutation must be sure
             max_changed_lines=MOST_LINES,
             autonomy=self.options.autonomy,

@@ -55,6 +55,8 @@ class CallRecorder:
         self.latest: list[RecordedCall] = []
         self.returned: dict[tuple[int, str], str] | None = None  # if set, what the calls return is kept in it
         self.open: dict[int, tuple[int, str]] = {}
+        self.changed: frozenset[str] = frozenset()  # paths whose own calls are not kept in `outer`
+        self.outer: set[tuple[int, str]] = set()
 
     def _index(self, code: CodeType) -> int | None:
         if code not in self.codes:
@@ -85,6 +87,9 @@ class CallRecorder:
             started = time.monotonic()
             try:
                 self._keep(index, *_arguments(frame))
+                caller = frame.f_back
+                if caller is None or hot_swap.repository_path(self.root, caller.f_code.co_filename) not in self.changed:
+                    self.outer.add(self.open[index])
             except Exception:  # any `__deepcopy__`: the call cannot be repeated
                 pass
             self.copying += time.monotonic() - started

@@ -37,6 +37,7 @@ def oracle(command: str = "pytest -q", *ids: str, reader: Reader = "pytest", cwd
 PLAIN = oracle()
 BROKEN = (
     "special-case",
+    "data",
     "deleted",
     "emptied",
     "swallowed",
@@ -304,7 +305,7 @@ def test_an_example_in_a_docstring_that_is_a_test_stays() -> None:
         ("c = sys.modules['selfheal_' + 'guest.channel']", "under-test"),
         ("p = importlib.import_module('_py' + 'test.runner')", "under-test"),
         ("p = importlib.import_module('_pytest.runner')", "under-test"),
-        ("exec(payload)", "under-test"),
+        ("exec(payload)", "evaluated"),
         ("objects = gc.get_objects()", "way-out"),
         ("threading.settrace(hide)", "way-out"),
         ("caller = sys._getframe(1)", "under-test"),
@@ -761,6 +762,15 @@ def test_a_policy_can_refuse_what_is_asked_about() -> None:
     assert refused is not None
     assert refused.rule == "deleted"
     assert questions(replace(gone, rung="tools"), PLAIN) == ()
+
+
+def test_a_policy_can_ask_about_text_that_is_run_as_code() -> None:
+    runs = Candidate("model:m", (FileChange("pkg/a.py", "x = 1\n", "x = eval(text)\n"),), "a change")
+    refused = refusal(runs, Policy(), PLAIN)
+    assert refused is not None
+    assert (refused.rule, refused.instead) == ("evaluated", "Compute the result without `eval`, `exec` or `compile`.")
+    assert refusal(runs, Policy(allow_evaluation=True), PLAIN) is None
+    assert questions(runs, PLAIN) == (("evaluated", "pkg/a.py would run text as code"),)
 
 
 @pytest.mark.parametrize(

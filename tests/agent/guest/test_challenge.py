@@ -70,7 +70,8 @@ def played(folder: Path, *variants: str, base: str = BASE, tests: str = TESTS, i
     (repository / "shapes.py").write_text(base)
     (repository / "test_shapes.py").write_text(tests)
     lines = base.splitlines()
-    functions = [["shapes.py", "top", lines.index("@wrapped") + 1]]
+    first = "@wrapped" if "@wrapped" in lines else "def top(values: List[int]) -> int:"
+    functions = [["shapes.py", "top", lines.index(first) + 1]]
     if "    def same(self, other):" in lines:
         functions.append(["shapes.py", "Box.same", lines.index("    def same(self, other):") + 1])
     request = {
@@ -202,3 +203,16 @@ def test_a_change_cannot_take_back_what_docstrings_promise(tmp_path: Path) -> No
 def test_a_test_that_makes_an_examples_call_overrules_it(tmp_path: Path) -> None:
     stale = BASE.replace("top([1, 3, 2])", "top(values=[1, 9, 4])")  # whose test says 9 and not 3
     assert outcomes(played(tmp_path, stale.replace("min(", "max("), base=stale)["variants"][1]) == ["overruled", "kept"]
+
+
+@pytest.mark.long
+def test_a_test_that_only_the_change_lets_go_on_overrules_an_example_and_the_change_itself_does_not(tmp_path: Path) -> None:
+    plain = BASE.replace("@wrapped\n", "").replace("    3\n", "    1\n")  # the example says 1
+    tests = TESTS.replace("assert top([1, 9, 4]) == 9", "assert top([1, 9]) == 9\n    assert top([1, 3, 2]) == 3")
+    base, right = played(tmp_path, plain.replace("min(", "max("), base=plain, tests=tests)["variants"]
+    assert (outcomes(base), outcomes(right)) == (["kept", "broken"], ["overruled", "kept"])
+    shutil.rmtree(tmp_path / "repository")
+    inside = plain.replace("min(", "max(").replace("size * self.unit", "size * self.unit + 0 * top([1, 3, 2])")
+    boxed = TESTS.replace("assert top([1, 9, 4]) == 9", "assert Box(2).size == 2\n    assert top([1, 9, 4]) == 9")
+    _, forged = played(tmp_path, inside, base=plain, tests=boxed)["variants"]
+    assert outcomes(forged) == ["broken", "kept"]

@@ -246,13 +246,24 @@ async def test_instructions_in_a_specification_reach_the_model_only_as_data(solv
 
 @pytest.mark.long
 async def test_an_answer_that_a_rule_refuses_is_written_again_by_the_model_that_knows_why(solved: Solve) -> None:
-    swallows = "def total(numbers):\n    try:\n        return sum(numbers)\n    except Exception:\n        return 0"
-    found = await solved({"write": [block(swallows)], "repair": [FIX]})
+    by_heart = "def total(numbers):\n    if numbers == [1, 2]:\n        return 3\n    return 0"
+    found = await solved({"write": [block(by_heart)], "repair": [FIX]})
     assert found.solved, found.reason
     assert "result += number" in found.code
-    found = await solved({"write": [block(swallows)], "repair": ["no"]})
+    found = await solved({"write": [block(by_heart)], "repair": ["no"]})
     assert not found.solved
-    assert found.reason.startswith("The best answer was not accepted: refused: it catches every exception"), found.reason
+    assert found.reason.startswith("The best answer was not accepted: refused: it"), found.reason
+
+
+@pytest.mark.long
+async def test_an_answer_that_swallows_errors_or_runs_text_is_doubted(solved: Solve) -> None:
+    odd = "def total(numbers):\n    try:\n        return eval('sum(numbers)')\n    except Exception:\n        return 0"
+    found = await solved({"write": [block(odd)]})
+    assert found.solved, found.reason
+    assert found.confidence is not None
+    assert found.confidence <= 0.7
+    assert "it catches every exception, and does not raise it again" in " ".join(found.doubts)
+    assert "solution.py would run text as code" in found.doubts
 
 
 @pytest.mark.long
