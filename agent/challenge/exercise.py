@@ -21,7 +21,8 @@ from agent.contract.verdicts import CheckRun, Oracle
 from agent.guest.text import one_line
 from sandbox.base import Sandbox
 
-SECONDS = 8.0  # in total
+SECONDS = 8.0  # in total, besides
+OUTSIDE = 20.0  # seconds of the calls outside of the test runner: on a busy machine the start of a process takes several
 RED, GREEN = 10, 20  # tests whose calls are observed
 
 
@@ -94,6 +95,7 @@ class Observations(msgspec.Struct, frozen=True):
     calls: list[ObservedCall] = []
     variants: list[Variant | None] = []
     elsewhere: list[int] = []  # calls that the winner, but not the base, answers differently outside of the test runner
+    silent: Literal["", "base", "change"] = ""  # the base, or only the winner, answers no call there
     unavailable: str = ""
     near: list[NearCall] = []
 
@@ -112,13 +114,14 @@ async def exercise(
     texts = touched.texts or {}
     request = {
         **guest_request(check, oracle, run_of(check, base), red=RED, green=GREEN),
-        "seconds": SECONDS,
+        "seconds": SECONDS + OUTSIDE,
+        "outside": OUTSIDE,
         "functions": [[f.path, f.name, f.line] for f in touched.functions],
         "documented": [[f.path, f.name] for f in touched.documented],
         "variants": [texts, *({**texts, **{c.path: c.after for c in edits if c.path in texts}} for edits in changes)],
     }
     async with sandbox.candidate() as workspace:
-        reply = await runner.ask(workspace, "challenge", json.dumps(request).encode(), SECONDS + 2.0, check=check)
+        reply = await runner.ask(workspace, "challenge", json.dumps(request).encode(), SECONDS + OUTSIDE + 2.0, check=check)
     if reply.problem:
         return Observations(unavailable=f"exercising the changed functions: {reply.problem}")
     try:

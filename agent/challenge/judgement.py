@@ -67,7 +67,9 @@ def _agreeing(seen: Observations, base: Variant, winner: Variant) -> list[str]:
 
 
 def _elsewhere(seen: Observations) -> list[str]:
-    """Calls that are answered differently outside of a test run; the first of them."""
+    """Calls that are answered differently, or not at all, outside of a test run; the first of them."""
+    if seen.silent == "change":
+        return ["its functions cannot be called outside of a test run, although they could before"]
     known = [at for at in seen.elsewhere if 0 <= at < len(seen.calls)]
     return [f"{seen.shown(seen.calls[known[0]])} returns something else outside of a test run"] if known else []
 

@@ -1,13 +1,13 @@
 """Tries changed functions beyond the tests: runs their docstrings' examples, calls that tests make, and variations of those.
 
-stdin: one JSON request {reader, args, cwd, red, green, seconds, functions: [[path, qualified name, first line]], documented:
-[[path, qualified name]], variants: [{path: text}]}; the first variant is the unchanged code. stdout: one JSON line {functions,
-calls: [[function, text, passing, is a variation]], near: [[function, text, how, index of the call that it is made from]],
-variants: [{examples: [[function, source, outcome, got, withdrawn]], answers: [[kind, text, fits the hint, changes its
-arguments, equals other values, refuses]], near: the same, for the first two variants} or null], elsewhere: [index of a call
-that only the first change answers differently outside of the test runner], repeated: how many calls could be compared there},
-or {unavailable: why}. The examples are those of the unchanged code; one is withdrawn if the variant's docstring no longer
-contains it.
+stdin: one JSON request {reader, args, cwd, red, green, seconds, outside: those of the seconds that calls outside of the test
+runner have, functions: [[path, qualified name, first line]], documented: [[path, qualified name]], variants: [{path: text}]};
+the first variant is the unchanged code. stdout: one JSON line {functions, calls: [[function, text, passing, is a variation]],
+near: [[function, text, how, index of the call that it is made from]], variants: [{examples: [[function, source, outcome, got,
+withdrawn]], answers: [[kind, text, fits the hint, changes its arguments, equals other values, refuses]], near: the same, for
+the first two variants} or null], elsewhere: [index of a call that only the first change answers differently outside of the
+test runner], silent: "change" or "base", if it answers no call there}, or {unavailable: why}. The examples are those of the
+unchanged code; one is withdrawn if the variant's docstring no longer contains it.
 
 The tests run once, in the process that has collected them, to record the calls; each variant runs in a fork of that process.
 """
@@ -33,7 +33,6 @@ from .trial.near import near_calls
 
 TESTS = 30  # tests that are run to record their calls
 VARIATIONS = 60
-OUTSIDE = 15.0  # seconds of a process outside of the test runner: on a busy machine its start alone takes several
 _RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # they return to their caller in between
 _GONE = ["gone", "", None, False, False, False]
 NEAR = 0.25  # seconds of CPU for the near calls of a variant
@@ -46,7 +45,7 @@ def main() -> int:
 
 def _challenge(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dict[str, Any]:
     bound_memory()
-    until = request["until"] - request["seconds"] * 0.1
+    until = request["until"] - request["outside"] - (request["seconds"] - request["outside"]) * 0.1
     limit = TimeLimit()
     functions = [(path, name.rpartition(".")[2], line) for path, name, line in request["functions"]]
     recorder = CallRecorder(root, functions)
@@ -71,39 +70,45 @@ def _challenge(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dic
         "calls": [[c.function, _call_text(c), c.passing, c.is_variation] for c in calls],
         "near": [[c.function, _call_text(c), how, of] for c, how, of in near],
     }
-    outside = _elsewhere(request, root, calls, variants[:2], until)
+    outside = _elsewhere(request, root, calls, variants[:2])
     for variant in filter(None, variants):
         del variant["returned"]  # only compared here
     return {**shown, "variants": variants, **outside}
 
 
-def _elsewhere(
-    request: dict[str, Any], root: str, calls: Sequence[RecordedCall], variants: Sequence[Any], until: float
-) -> dict[str, Any]:
-    """{elsewhere: indices of calls that the first change, but not the base, answers differently outside of the test runner,
-    repeated: how many calls could be compared}."""
-    unlike: list[int] = []
-    repeated = 0
+def _elsewhere(request: dict[str, Any], root: str, calls: Sequence[RecordedCall], variants: Sequence[Any]) -> dict[str, Any]:
+    """What calls answer outside of the test runner, with the base and the first change: {elsewhere, silent}."""
     if len(variants) < 2 or None in variants:
         return {}
     here = [variant["answers"] for variant in variants]
     chosen = [(at, elsewhere.packed((call.function, call.args, call.kwargs))) for at, call in enumerate(calls)]
     kept = [(at, text) for at, text in chosen if text is not None and all(at < len(each) for each in here)][: elsewhere.MOST]
+    if not kept:
+        return {}
     functions = [(path, name) for path, name, _ in request["functions"]]
-    there = []
-    for left, texts in zip((2, 1), request["variants"] if kept else ()):  # noqa: B905 - the base and the first change
-        seconds = min(OUTSIDE, (until - time.monotonic()) / left)
-        there.append(elsewhere.answers(root, texts, functions, [text for _, text in kept], seconds))
-    for (at, _), *found in zip(kept, *there):  # noqa: B905 - a process that failed has no answers
+    there = [
+        elsewhere.answers(root, texts, functions, [text for _, text in kept], request["outside"] / 2)
+        for texts in request["variants"][:2]
+    ]
+    there = [found or [None] * len(kept) for found in there]  # a process that failed, or came too late
+    unlike: list[int] = []
+    comparable, answered = 0, [0, 0]
+    for (at, _), *found in zip(kept, *there):  # noqa: B905 - equally long, and Python 3.8 has no `strict`
         ours = [each[at][:2] for each in here]
         if variants[1]["returned"][at] is not None:  # the test itself saw it
             ours[1] = ["value", variants[1]["returned"][at]]
-        if any(answer is None or answer[0] not in ("value", "raised") for answer in (*found, *ours)):
+        if not all(map(_is_decided, ours)):
             continue
-        repeated += 1
-        if found[0] == ours[0] and found[1] != ours[1]:
+        comparable += 1
+        answered = [count + _is_decided(answer) for count, answer in zip(answered, found)]  # noqa: B905
+        if all(map(_is_decided, found)) and found[0] == ours[0] and found[1] != ours[1]:
             unlike.append(at)
-    return {"elsewhere": unlike, "repeated": repeated}
+    silent = "" if not comparable or all(answered) else "change" if answered[0] else "base"
+    return {"elsewhere": unlike, "silent": silent}
+
+
+def _is_decided(answer: Any) -> bool:
+    return answer is not None and answer[0] in ("value", "raised")
 
 
 def _call_text(call: RecordedCall) -> str:

@@ -48,6 +48,8 @@ async def challenge(state: State, work: Work) -> Contest:
         seen = await exercise(work.task.sandbox, work.runner, oracle, base, functions, changes)
         if seen.unavailable:
             update = await fell_back(work, "challenge", f"The patch could not be tested beyond the suite: {seen.unavailable}.")
+        elif seen.silent == "base":
+            update = await fell_back(work, "challenge", "The changed functions could not be called outside of a test run.")
         titles = [each.title for each in pinned.passing]
         judged = judge(seen, len(rivals), has_data=await asyncio.to_thread(adds_data, candidate.edits))
         found = with_neighbours(judged, seen, len(changes) - len(near) + 1, pinned.tried, titles)

@@ -1,5 +1,7 @@
 """What counts against a change and what is only strange."""
 
+from typing import Literal
+
 from agent.challenge.exercise import CallResult, Example, Observations, ObservedCall, Variant
 from agent.challenge.judgement import Challenged, judge, with_neighbours
 
@@ -149,3 +151,11 @@ def test_neighbours_are_no_rivals() -> None:
     assert judge(seen, 0).unlike == 0
     assert judge(seen, 1).unlike == 1
     assert judge(seen).unlike == 2
+
+
+def test_a_change_that_can_only_be_called_in_a_test_run_is_asked_about() -> None:
+    said = "its functions cannot be called outside of a test run, although they could before"
+    cases: list[tuple[Literal["", "base", "change"], tuple[str, ...]]] = [("change", (said,)), ("base", ()), ("", ())]
+    for silent, asked in cases:
+        seen = Observations(["f"], CALLS, [Variant(), Variant()], silent=silent)
+        assert judge(seen).asked == asked

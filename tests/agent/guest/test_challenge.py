@@ -75,7 +75,8 @@ def played(folder: Path, *variants: str, base: str = BASE, tests: str = TESTS, i
     if "    def same(self, other):" in lines:
         functions.append(["shapes.py", "Box.same", lines.index("    def same(self, other):") + 1])
     request = {
-        "reader": "pytest", "cwd": ".", "args": ["test_shapes.py"], "red": ids[1:2], "green": [ids[0], *ids[2:]], "seconds": 60,
+        "reader": "pytest", "cwd": ".", "args": ["test_shapes.py"], "red": ids[1:2], "green": [ids[0], *ids[2:]], "seconds": 80,
+        "outside": 20,
         "env": {}, "path": [], "services": [], "before": [],
         "conditions": {"shuffle": None, "seed": None, "clock": None},
         "functions": functions, "documented": [["shapes.py", "top"]],
@@ -169,9 +170,17 @@ def test_a_result_that_equals_other_values_is_told(tmp_path: Path) -> None:
 )
 def test_code_that_knows_that_it_is_tested_answers_differently_elsewhere(tmp_path: Path, knows: str, differs: bool) -> None:
     told = played(tmp_path, BASE.replace("min(values)", f"max(values) if {knows} else min(values)"))
-    assert told["repeated"] > 0
+    assert told["silent"] == ""
     shown = [told["calls"][at][1] for at in told["elsewhere"]]
     assert ("([1, 9, 4])" in shown) is differs, shown
+
+
+@pytest.mark.long
+def test_a_change_that_can_only_be_called_in_a_test_run_is_told(tmp_path: Path) -> None:
+    right = BASE.replace("min(values)", "max(values)")
+    only = "import sys\nif 'pytest' not in sys.modules:\n    raise ImportError\n"
+    assert [played(tmp_path, only + right)["silent"], shutil.rmtree(tmp_path / "repository")][0] == "change"
+    assert played(tmp_path, only + right, base=only + BASE)["silent"] == "base"
 
 
 @pytest.mark.long
