@@ -110,6 +110,8 @@ def _in_node(node: ast.AST) -> Iterator[str]:
                 yield "no effect"
             elif isinstance(op, CANCELLING) and ast.dump(left) == ast.dump(right):
                 yield "an operand with itself"
+            elif isinstance(op, ast.Add) and isinstance(left, ast.Name) and ast.dump(left) == ast.dump(right):
+                yield "an operand with itself"  # `2 * a`
             elif isinstance(op, ast.Mult) and (_is_number(left, 0) or _is_number(right, 0)):
                 yield "always zero"
         case ast.AugAssign(op=op, value=value) if _is_number(value, NEUTRAL.get(type(op))):

@@ -61,15 +61,22 @@ def flow(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             known = called_name(node) in source.once(_coroutines, source.tree)
             yield source.replaced(node, "await " + source.segment(node), 0.8 if known else 0.5, compound=True)
     elif isinstance(node, ast.Tuple | ast.List) and 2 <= len(node.elts) <= 5:
+        likely = 0.2 if _names_constants(source.parents[node]) else 0.6 if len(node.elts) == 2 else 0.5
         for i, one in enumerate(node.elts):
             for other in node.elts[i + 1 :]:
                 a, b = source.segment(one), source.segment(other)
-                title = quoted(f"{a}, {b}", f"{b}, {a}")
-                yield from source.exchanged(one, other, title, 0.6 if len(node.elts) == 2 else 0.5)
+                yield from source.exchanged(one, other, quoted(f"{a}, {b}", f"{b}, {a}"), likely)
     elif isinstance(node, ast.Assign) and len(node.targets) == 1:
         yield from _augmented(source, node, node.targets[0])
     elif isinstance(node, ast.If):
         yield from _elif(source, node)
+
+
+def _names_constants(node: ast.AST) -> bool:
+    """`low, high = 0, 10`: the names say which constant is which."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Tuple):
+        return False
+    return all(isinstance(each, ast.Constant | ast.UnaryOp) for each in node.value.elts)
 
 
 def _augmented(source: Source, node: ast.Assign, target: ast.expr) -> Iterator[Rewrite]:

@@ -182,6 +182,7 @@ def test_each_family_lists_its_change(before: str, after: str) -> None:
         ("if a > b:\n        return c", "if a > b - 1:\n        return c"),
         ("return a < b", "return a < (b + 1)"),
         ("return a < b", "return a + 1 <= b"),
+        ("return a + b == c", "return b + b == c"),
         (
             "if a:\n        for b in a:\n            g(b)\n        return c",
             "if a:\n        for b in a:\n            g(b)\n            break\n        return c",
@@ -214,6 +215,7 @@ def test_nobody_would_write_it(before: str, after: str) -> None:
         ("return a < b", "return a < b - 1"),
         ("return a > b - 1", "return a >= b"),
         ("return a < b - 1", "return a <= b - 1"),
+        ("return a * b + b", "return a * a + b"),
     ],
 )
 def test_somebody_could_have_written_it(before: str, after: str) -> None:
@@ -326,6 +328,15 @@ def test_strings_that_differ_from_the_tests_only_by_case_are_changed_together() 
         {"m.py": text}, [Span("m.py", 1, 2, 1.0, "")], 1000, words(["assert f(1) == 'On'\nassert f(0) == 'Off'"])
     )
     assert "def f(a):\n    return 'On' if a else 'Off'\n" in [c.rewrite.apply(text) for c in found]
+
+
+def test_constants_keep_their_names_before_other_values_do() -> None:
+    priors = {}
+    for text in ("def f(a):\n    b, c = -1.0, 1.0\n", "def f(a):\n    b, c = a.x, a.y\n"):
+        found, _ = changes({"m.py": text}, [Span("m.py", 2, 2, 1.0, "")], 1000)
+        (priors[text],) = [change.score for change in found if change.rewrite.apply(text).startswith("def f(a):\n    c, b =")]
+    constants, others = priors.values()
+    assert constants < others / 2
 
 
 def test_another_comparison_comes_before_another_constant() -> None:
