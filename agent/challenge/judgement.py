@@ -19,6 +19,7 @@ from agent.contract import words
 from agent.guest.text import one_line
 
 UNSETTLED = 0.1  # a doubt if the winner differs from most plausible changes on more than this share of the calls
+FEWEST_NEAR = 3  # calls that no test makes and for which a rival gives the same results, to behave the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Challenged:
     kept: int = 0  # docstring examples, and tests from the specification, that pass with the change
     compared: int = 0  # calls whose results with other changes were compared
     unlike: int = 0  # rivals that give another result for one of these calls
+    alike: tuple[str, ...] = ()  # digests of those that give the same results
     neighbours: int = 0  # mutations of the change itself that were tried
     passing: int = 0  # how many of them pass the same tests
     undecided: int = 0  # how many of these give another result for one of the calls
@@ -94,6 +96,18 @@ def with_neighbours(found: Challenged, seen: Observations, first: int, tried: in
     elif titles and not found.compared:
         loose = f"the tests do not decide it: they also pass if {titles[0]}"
     return replace(found, neighbours=tried, passing=len(titles), undecided=len(unlike), loose=loose)
+
+
+def alike(seen: Observations, rivals: Sequence[str]) -> tuple[str, ...]:
+    """Those of the rivals (the changes after the winner) with the same results, if enough of the calls are made by no test."""
+    winner = [*seen.variants, None, None][1]
+    if winner is None:
+        return ()
+    results = [(answer.kind, answer.text) for answer in winner.answers]
+    near = sum(call.mild and kind in ("value", "raised") for call, (kind, _) in zip(seen.calls, results, strict=False))
+    pairs = zip(rivals, seen.variants[2:], strict=False)
+    known = ((name, variant) for name, variant in pairs if variant is not None and near >= FEWEST_NEAR)
+    return tuple(name for name, variant in known if [(answer.kind, answer.text) for answer in variant.answers] == results)
 
 
 def _unlike(winner: Variant, other: Variant) -> int | None:

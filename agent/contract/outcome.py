@@ -107,9 +107,9 @@ class Repair:
     confidence: float  # 0..1
     usage: Usage
     log: ReflectionLog
-    alternatives: int = 0  # other candidates that passed the failing tests
+    alternatives: int = 0  # other candidates that passed the failing tests, and are not known to behave the same
     doubts: tuple[str, ...] = ()  # why the confidence is not higher, a clause each
-    choices: tuple[str, ...] = ()  # titles of other changes that pass too
+    choices: tuple[str, ...] = ()  # titles of such candidates
     signals: Mapping[str, float] = field(default_factory=dict)  # from which the confidence is computed
 
 

@@ -57,6 +57,7 @@ def signals(
     return {
         "prior": candidate.prior,
         "alternatives": math.log2(1 + max(0, alternatives)),
+        "alike": math.log2(1 + len(challenged.alike)),
         "unlike": math.log2(1 + challenged.unlike),
         "passing": math.log2(1 + challenged.passing),
         "undecided": math.log2(1 + challenged.undecided),
@@ -72,10 +73,14 @@ def signals(
 
 
 def confidence_of(known: Coefficients, found: Mapping[str, float]) -> float:
-    """0..1, from the signals of a change. It is "very sure" only where that was earned, and where the tests leave no choice."""
+    """0..1, from the signals of a change.
+
+    It is "very sure" only where that was earned, and where the tests leave no choice: a few other changes, or a variant of the
+    change itself, that pass too and behave differently.
+    """
     odds = known.start + sum(weight * found.get(name, 0.0) for name, weight in known.weights.items())
     value = round(1 / (1 + math.exp(-max(-5.0, min(5.0, odds)))), 2)
-    choice = found.get("alternatives", 0.0) >= math.log2(1 + MANY)
+    choice = found.get("alternatives", 0.0) >= math.log2(1 + MANY) or found.get("undecided", 0.0) > 0
     return min(value, round(VERY_SURE - 0.01, 2)) if choice or not known.very_sure else value
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from agent.challenge import generated_tests
 from agent.challenge.exercise import exercise
-from agent.challenge.judgement import Challenged, judge, objections, with_neighbours
+from agent.challenge.judgement import Challenged, alike, judge, objections, with_neighbours
 from agent.challenge.specification import failing_tests, specification
 from agent.challenge.touched import touched
 from agent.checks.oracle import Verification
@@ -20,6 +20,7 @@ from agent.checks.sampling import red_check
 from agent.contract.events import Opined
 from agent.contract.proposal import Candidate, Edits
 from agent.contract.verdicts import Check, CheckRun, Oracle
+from agent.edits.changes import digest
 from agent.guard.hardcoded import adds_data
 from agent.models.values import ModelError
 from agent.nodes.guard import failing_test_files
@@ -53,6 +54,7 @@ async def challenge(state: State, work: Work) -> Contest:
         titles = [each.title for each in pinned.passing]
         judged = judge(seen, len(rivals), has_data=await asyncio.to_thread(adds_data, candidate.edits))
         found = with_neighbours(judged, seen, len(changes) - len(near) + 1, pinned.tried, titles)
+        found = replace(found, alike=alike(seen, [digest(edits) for edits in rivals.values()]))
         if found.objection:
             update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(seen)[1:], strict=False) if why})
         if not found.objection and (found.doubts or not found.kept) and check.reader == "pytest":

@@ -60,10 +60,12 @@ async def repair_of(state: State, work: Work) -> Repair:
     known = evidence.of_repair(await red_of(state, work.context), candidate, believed)
     last = await iteration_of(candidate, verification, state["iteration"])
     others = await _others(state, work, candidate)
-    alternatives = max(state.get("alternatives", 0), len(others))
     oracle = await work.context.recall(Oracle, state["oracle_ref"])
     challenged = unpack(Challenged, state["challenged"]) if state.get("challenged") else Challenged()
     challenged = replace(challenged, doubts=(*challenged.doubts, *rules.doubts(candidate, oracle)))
+    # What behaves the same in every compared call is a variant of the winner, and no choice.
+    rivals = tuple(title for name, title in others.items() if name not in challenged.alike)
+    alternatives = max(state.get("alternatives", 0), len(others)) - (len(others) - len(rivals))
     failing = sum(map(len, oracle.must_turn.values()))
     reversal, elsewhere = await _beside_the_change(state, work, candidate)
     degraded = state.get("degraded", [])
@@ -82,7 +84,7 @@ async def repair_of(state: State, work: Work) -> Repair:
         log=await log_of(state, work.context, last, known),
         alternatives=alternatives,
         doubts=sure.doubts,
-        choices=tuple(others.values())[:MOST_CHOICES],
+        choices=rivals[:MOST_CHOICES],
         signals=sure.signals,
     )
 

@@ -48,7 +48,7 @@ def sureness(repair: Repair) -> str:
         others = "proposed by a model; no search for alternatives"
     elif repair.alternatives == 0:
         others = "no other passing change was found"
-        if repair.signals.get("passing"):
+        if repair.signals.get("passing") or repair.signals.get("alike"):
             others += ", except variants of this one"
     else:
         count = "one other change passes" if repair.alternatives == 1 else f"{repair.alternatives} other changes pass"

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from agent.challenge.exercise import CallResult, Example, Observations, ObservedCall, Variant
-from agent.challenge.judgement import Challenged, judge, with_neighbours
+from agent.challenge.judgement import Challenged, alike, judge, with_neighbours
 
 KEPT, BROKEN = Example("f", "f(1)", "kept", "1"), Example("f", "f(2)", "broken", "3")
 CALLS = [ObservedCall(0, f"({n})", passing=True, mild=n > 0) for n in range(10)]
@@ -159,3 +159,11 @@ def test_a_change_that_can_only_be_called_in_a_test_run_is_asked_about() -> None
     for silent, asked in cases:
         seen = Observations(["f"], CALLS, [Variant(), Variant()], silent=silent)
         assert judge(seen).asked == asked
+
+
+def test_a_rival_behaves_the_same_if_enough_calls_that_no_test_makes_show_it() -> None:
+    same, other = Variant([], answers("1", "2", "3", "4")), Variant([], answers("1", "2", "3", "5"))
+    assert alike(played(Variant([]), same, other, same, None), ("other", "same", "died")) == ("same",)  # type: ignore[arg-type]
+    few = Variant([], answers("1", "2", "3"))
+    assert alike(played(Variant([]), few, few), ("same",)) == ()
+    assert alike(Observations([], [], []), ("same",)) == ()
