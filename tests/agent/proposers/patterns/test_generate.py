@@ -330,6 +330,23 @@ def test_strings_that_differ_from_the_tests_only_by_case_are_changed_together() 
     assert "def f(a):\n    return 'On' if a else 'Off'\n" in [c.rewrite.apply(text) for c in found]
 
 
+@pytest.mark.parametrize(
+    ("called", "other", "is_tried"),
+    [
+        ("isinstance", "Whitespace", False),
+        ("isinstance", "normalize", False),
+        ("sorted", "sorted_", True),
+        ("total", "Total", False),
+        ("total", "total_of", True),
+        ("Total", "Totals", True),
+    ],
+)
+def test_a_called_function_is_confused_with_one_of_its_kind(called: str, other: str, is_tried: bool) -> None:
+    kind = "class" if other[:1].isupper() else "def"
+    text = f"{kind} {other}(a):\n    pass\n\ndef f(a, b):\n    return {called}(a)\n"
+    assert any(f"return {other}(a)" in after for after in all_changes(text)) is is_tried
+
+
 def test_constants_keep_their_names_before_other_values_do() -> None:
     priors = {}
     for text in ("def f(a):\n    b, c = -1.0, 1.0\n", "def f(a):\n    b, c = a.x, a.y\n"):
