@@ -6,8 +6,9 @@ import pytest
 
 from agent.contract.proposal import Span
 from agent.guest.trial import hot_swap
-from agent.proposers.patterns.generate import PATTERNS, changes, still_parses, words
+from agent.proposers.patterns.generate import PATTERNS, Change, changes, still_parses, words
 from agent.proposers.patterns.natural import naturally
+from agent.proposers.patterns.proposer import PAIR, Hit
 from agent.proposers.patterns.source import Rewrite, Source, Unreadable
 from tests.tiers import long_but
 
@@ -347,6 +348,12 @@ def test_a_called_function_is_confused_with_one_of_its_kind(called: str, other: 
     kind = "class" if other[:1].isupper() else "def"
     text = f"{kind} {other}(a):\n    pass\n\ndef f(a, b):\n    return {called}(a)\n"
     assert any(f"return {other}(a)" in after for after in all_changes(text)) is is_tried
+
+
+def test_two_changes_together_are_less_likely_than_each() -> None:
+    one, other = (Change("m.py", Rewrite(at, at + 1, "x", "x", 0.8), 0.8, 0, 1, "") for at in (0, 5))
+    assert Hit((one,)).prior == pytest.approx(0.8)
+    assert Hit((one, other)).prior == pytest.approx(0.8 * PAIR)
 
 
 def test_constants_keep_their_names_before_other_values_do() -> None:
