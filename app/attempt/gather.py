@@ -182,11 +182,10 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     base = head.base or next(iter(asked), attempt.repository.default_branch)
     good, notes = await find_last_good(head.sha, head.branch, runs, base, repository)
     notes = (*unread, *notes)
-    merge_sha = next((each.merge_sha for each in read if each.merge_sha), None)
-    merge = await _different_merge(merge_sha, head, repository) if merge_sha else None
+    merge, told = await _tested_merge(read, head, base, repository)
     if merge:
         jobs = [replace(job, run=replace(job.run, sha=merge)) for job in jobs]
-        notes = (*notes, f"CI tested the merge of the pull request into {base} (`{merge[:10]}`), so this is repaired.")
+    notes = (*notes, *told)
     return Gathered(
         configuration,
         tuple(jobs),
@@ -261,6 +260,23 @@ async def _other_failures(
     if statuses is None:
         return failing, ("Commit statuses were not read, because the installation does not grant `statuses: read`.",)
     return (*failing, *(status for status in statuses if status.is_failing)), ()
+
+
+async def _tested_merge(
+    read: Sequence[_ReadJob], head: HeadCommit, base: str, repository: Repository
+) -> tuple[str | None, tuple[str, ...]]:
+    """The merge that CI tested, if its files are not the head's, and a note for people on what is repaired."""
+    named = next((each.merge_sha for each in read if each.merge_sha), None)
+    if named:
+        merge = await _different_merge(named, head, repository)
+        told = f"CI tested the merge of the pull request into {base} (`{named[:10]}`), so this is repaired."
+        return merge, (told,) if merge else ()
+    if not any(each.reading is None and each.job.run.event == _PULL_REQUEST for each in read):
+        return None, ()
+    gone = f"CI tested a merge of the pull request into {base}, but its log, which names that, has expired"
+    made = await repository.merge_of(head.pull.number) if head.pull is not None else None
+    merge = await _different_merge(made, head, repository) if made else None
+    return merge, (f"{gone}: {f'the newest merge (`{merge[:10]}`)' if merge else 'the branch alone'} is repaired.",)
 
 
 async def _different_merge(sha: str, head: HeadCommit, repository: Repository) -> str | None:

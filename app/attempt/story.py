@@ -362,9 +362,13 @@ async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication:
         async with Timeline(work.lease, publication, work.showing) as timeline:
             result = await deps.engine.heal(case, blobs=blobs, emit=timeline.emit, reply=attempt.reply, memory=memory)
             if gathered.merge_sha and isinstance(result, Repair):
-                files = await files_of(head.sha, gathered.workflows, work.reading)
-                own = replace(case, id=f"{case.id}-head", label=f"{case.label} (head)", archive=files.archive)
-                result = await on_head(result, own, head, deps.engine, work.reading, blobs, timeline.emit)
+
+                async def case_of_head(name: str) -> Case:
+                    files = await files_of(head.sha, gathered.workflows, work.reading)
+                    own_id = f"{case.id}-{name.replace(' ', '-')}"
+                    return replace(case, id=own_id, label=f"{case.label} ({name})", archive=files.archive)
+
+                result = await on_head(result, case_of_head, head, deps.engine, work.reading, blobs, timeline.emit)
         return result
     except SandboxError as error:
         if isinstance(error, SandboxUnavailable) and error.retry_after is not None and _can_keep_waiting(work):

@@ -238,8 +238,15 @@ class Repository:
 
     async def branch_head(self, branch: str) -> str | None:
         """The sha that a branch points to, or None if there is no such branch."""
+        return await self._target(f"heads/{branch}")
+
+    async def merge_of(self, number: int) -> str | None:
+        """The merge of an open pull request into its base that GitHub made last, or None if the two conflict."""
+        return await self._target(f"pull/{number}/merge")
+
+    async def _target(self, ref: str) -> str | None:
         try:
-            answer = await self._channel.get(f"{self._path}/git/ref/heads/{quote(branch)}")
+            answer = await self._channel.get(f"{self._path}/git/ref/{quote(ref)}")
         except (NotFound, Conflict):  # 409: the repository is empty
             return None
         # Some versions of GitHub return a list for a prefix of several branches; only the exact name counts.
