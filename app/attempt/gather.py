@@ -70,8 +70,23 @@ class Gathered:
     merge_sha: str = ""  # the merge of the pull request into its base that CI tested, if its files differ from the head's
 
 
+async def check_permission(attempt: Attempt, repository: Repository) -> NoRepair | None:
+    """A `NoRepair` if a command's author may not write any more."""
+    sender = attempt.requests[0].sender if attempt.by_command else None
+    if sender is None:
+        return None
+    permission = await repository.permission(sender)
+    if permission.can_write:
+        return None
+    return without_a_run(
+        Outcome.REFUSED,
+        f"Only people with write permission can start an attempt; @{sender} has `{permission}`.",
+        "Ask a maintainer to comment `/heal`.",
+    )
+
+
 async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit | NoRepair:
-    """Find the commit to repair, and check the requester's permission."""
+    """Find the commit to repair, or why none can be repaired here."""
     if not attempt.by_command:
         if attempt.head_sha is None or attempt.head_branch is None:
             raise ValueError(f"the automatic attempt {attempt.id} has no head")
@@ -79,16 +94,12 @@ async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit |
         pull = None if is_default else await repository.find_pull(attempt.head_branch, "open")
         return HeadCommit(attempt.head_sha, attempt.head_branch, pull)
     request = attempt.requests[0]
-    if request.pull_number is None or request.sender is None:
-        raise ValueError(f"the command of attempt {attempt.id} has no pull request or no author")
-    permission = await repository.permission(request.sender)
-    if not permission.can_write:
-        return without_a_run(
-            Outcome.REFUSED,
-            f"Only people with write permission can start an attempt; @{request.sender} has `{permission}`.",
-            "Ask a maintainer to comment `/heal`.",
-        )
+    if request.pull_number is None:
+        raise ValueError(f"the command of attempt {attempt.id} has no pull request")
     pull = await repository.pull(request.pull_number)
+    if pull.merged_at is not None:
+        reason = f"Pull request #{pull.number} is merged, so its branch is not repaired."
+        return without_a_run(Outcome.REFUSED, reason, f"If {pull.base.ref} fails now, its failing run starts an attempt.")
     if pull.state != "open":
         return without_a_run(Outcome.REFUSED, f"Pull request #{pull.number} is closed.", "Reopen it, then comment `/heal`.")
     if pull.head_repository != attempt.repository.full_name:

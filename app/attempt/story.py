@@ -29,7 +29,7 @@ from agent.contract.question import Waiting
 from agent.engine import Engine
 from agent.models import tracing
 from app.attempt.archive import files_of
-from app.attempt.gather import Gathered, HeadCommit, gather, has_moved, resolve_head, wait_for_ci
+from app.attempt.gather import Gathered, HeadCommit, check_permission, gather, has_moved, resolve_head, wait_for_ci
 from app.attempt.merges import on_head
 from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, publication_of, react, report_end, rerun
 from app.github.client import GitHub
@@ -167,10 +167,12 @@ async def _heal(work: Work) -> None:
 async def _run(work: Work) -> None:
     """The story itself."""
     lease, attempt = work.lease, work.attempt
-    head = await resolve_head(attempt, work.reading)
+    stranger = await check_permission(attempt, work.reading)
+    head = stranger or await resolve_head(attempt, work.reading)
     if isinstance(head, NoRepair):
-        # The requester lacks permission or the request cannot be served: a reaction is enough.
-        await react(attempt, work.writing, "confused")
+        await react(attempt, work.writing, "confused")  # to strangers, nothing else is said
+        if stranger is None and (number := attempt.requests[0].pull_number) is not None:
+            await publish.refusal(number, f"{head.reason} {head.next_step}", work.writing)
         await lease.end(head.outcome, head.reason, head.next_step)
         return
     if not attempt.is_asked_for and await _is_own(work, head):

@@ -161,6 +161,12 @@ async def quota_refusal(pull_number: int, refusal: str, day: date, repository: R
     await repository.find_or_create_comment(pull_number, marker, f"{marker}\n{refusal}")
 
 
+async def refusal(pull_number: int, why: str, repository: Repository) -> None:
+    """Tell on a pull request why its commands start nothing, in one comment. Raises `GitHubError`."""
+    with _unless_refused():  # the conversation may be locked
+        await repository.find_or_create_comment(pull_number, messages.REFUSAL, f"{messages.REFUSAL}\n{why}")
+
+
 def branch_name(publication: Publication, number: int = 1) -> str:
     """`<prefix><branch>-<short sha>`, with `-<number>` for a later attempt if the first name is taken."""
     slug = re.sub(r"[^A-Za-z0-9]+", "-", publication.head_branch).strip("-").lower()[:40].rstrip("-") or "branch"

@@ -160,7 +160,9 @@ async def test_without_a_pull_request_no_branch_of_ours_is_left_behind(
 async def test_workflow_files_that_are_refused_by_422_are_a_missing_permission(
     standin: StandIn, repository: Repository, publication: Publication
 ) -> None:
-    words = "refusing to allow a GitHub App to create or update workflow `.github/workflows/a.yml` without `workflows` permission"
+    words = (
+        "refusing to allow a GitHub App to create or update workflow `.github/workflows/a.yml` without `workflows` permission"
+    )
     standin.faults.refuse("POST", f"/repos/{NAME}/git/refs", 422, words)
     with pytest.raises(Forbidden) as refused:
         await publish.pull_request(publication, repair(), repository)

@@ -50,7 +50,9 @@ class Faults:
         answer = Refusal(status, "Server Error" if status >= 500 else "Injected fault").answer()
         self.waiting.append(Fault(method, path, times, "answer", applied, answer))
 
-    def refuse(self, method: str, path: str, status: int, message: str, reasons: list[Json] | None = None, times: int = 1) -> None:
+    def refuse(
+        self, method: str, path: str, status: int, message: str, reasons: list[Json] | None = None, times: int = 1
+    ) -> None:
         """Answer with GitHub's own words."""
         self.waiting.append(Fault(method, path, times, "answer", answer=Refusal(status, message, reasons).answer()))
 
