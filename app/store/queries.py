@@ -78,10 +78,11 @@ class Queries:
         return await self._attempts(is_open, RepositoryRow.removed.is_(False), AttemptRow.number == newest, limit=limit)
 
     async def attempts_to_outdate(self, since: datetime, limit: int = 200) -> list[Attempt]:
-        """The newest attempts that ended since then without a pull request, and whose report may still ask people to act."""
+        """The newest attempts that ended since then, whose report may still ask people to act, and no open pull request."""
         is_reported = and_(AttemptRow.told.is_(True), AttemptRow.started_at.is_not(None), AttemptRow.outdated_at.is_(None))
         has_head = and_(AttemptRow.head_sha.is_not(None), AttemptRow.head_branch.is_not(None))
-        asks = and_(AttemptRow.pull_request_id.is_(None), AttemptRow.outcome != Outcome.SUPERSEDED)
+        is_open = AttemptRow.pull_request.has(PullRequestRow.state == "open")
+        asks = and_(~is_open, AttemptRow.outcome != Outcome.SUPERSEDED)
         ended = AttemptRow.ended_at >= since
         return await self._attempts(ended, is_reported, has_head, asks, RepositoryRow.removed.is_(False), limit=limit)
 

@@ -14,6 +14,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent.contract.blobs import BlobMissing
+from agent.contract.outcome import Outcome
 from app import private_files
 from app.clock import Clock
 from app.settings import PREFIX, Settings, SettingsError
@@ -145,6 +146,16 @@ class Store(Queries):
         async with self.database.write() as session:
             which = AttemptRow.id == attempt_id
             await session.execute(update(AttemptRow).where(which).values(outdated_at=self.clock.now()))
+
+    async def supersede(self, attempt_id: str, why: str) -> None:
+        """End a waiting attempt whose branch has moved on, as GitHub shows already, or else have its end reported."""
+        now = self.clock.now()
+        async with self.database.write() as session:
+            row = await session.get_one(AttemptRow, attempt_id, with_for_update=True)
+            if row.status == "waiting":
+                await changes.end(session, row, changes.ended(Outcome.SUPERSEDED, why), now, reported=True)
+            else:  # a person has just answered
+                await changes.cancel(session, row, Outcome.SUPERSEDED, why, now)
 
     async def is_stale(self, attempt_id: str) -> bool:
         """Whether the attempt is old enough for its checkpoints to be dropped."""
