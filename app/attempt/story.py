@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from typing import Literal
@@ -82,7 +82,6 @@ class Deps:
     pages_url: str = ""  # where people reach the pages; "": nowhere
     wait_for_runs: float = 0.0  # seconds that an automatic attempt waits for the rest of its commit's CI
     branch_prefix: str = BRANCH_PREFIX  # of the repairs' branches
-    without_automatic_suites: set[int] = field(default_factory=set)  # ids of repositories
     embedder: Embedder | None = None  # finds memories by meaning, in addition to words
 
 
@@ -183,7 +182,6 @@ async def _run(work: Work) -> None:
     publication = publication_of(work.attempt, work.deps.secrets, work.deps.pages_url)
     if head.pull is not None:
         publication = replace(publication, pull_number=head.pull.number, pull_author=head.pull.author)
-    await _stop_automatic_suites(work)
     await publish.progress(publication, work.writing, None)
 
     with tracing.step("gather", attempt.id):
@@ -236,17 +234,6 @@ async def _is_own(work: Work, head: HeadCommit) -> bool:
         return True
     is_merged = repaired.pull_request is not None and repaired.pull_request.state == "merged"
     return repaired.head_branch != head.branch and not is_merged
-
-
-async def _stop_automatic_suites(work: Work) -> None:
-    """Once for each repository and process, as nothing records it."""
-    number, known = work.attempt.repository.id, work.deps.without_automatic_suites
-    if number not in known:
-        known.add(number)
-        try:
-            await work.writing.stop_automatic_suites()
-        except GitHubError as error:  # nothing depends on it
-            log.warning("automatic check suites not stopped", error=str(error))
 
 
 async def _gather(work: Work, head: HeadCommit) -> Gathered | NoRepair:

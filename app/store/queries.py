@@ -12,8 +12,18 @@ from sqlalchemy.orm import aliased, joinedload, selectinload
 from agent.contract.outcome import Outcome
 from app.store.database.database import Database
 from app.store.events import StoredEvent, decode
-from app.store.models import AttemptRow, CommandRow, DeliveryRow, EventRow, PullRequestRow, RepositoryRow, RequestRow
+from app.store.models import (
+    AttemptRow,
+    CommandRow,
+    DeliveryRow,
+    EventRow,
+    InstallationRow,
+    PullRequestRow,
+    RepositoryRow,
+    RequestRow,
+)
 from app.store.values import Attempt, AttemptQuery, AttemptVersion, PullRequestResult, Status, attempt_of
+from webhooks.intake import RepositoryRef
 
 _MANY = 500  # ids in one query
 _WHOLE = (joinedload(AttemptRow.repository), joinedload(AttemptRow.pull_request), selectinload(AttemptRow.requests))
@@ -93,10 +103,21 @@ class Queries:
             return {(run_id, number or 1) for run_id, number in await session.execute(query) if run_id is not None}
 
     async def known_since(self, repository_ids: Collection[int]) -> dict[int, datetime]:
-        """Since when each of the repositories is known under its name, by its id."""
-        query = select(RepositoryRow.id, RepositoryRow.updated_at).where(RepositoryRow.id.in_(repository_ids))
+        """Since when each of the repositories is known, by its id."""
+        query = select(RepositoryRow.id, RepositoryRow.known_at).where(RepositoryRow.id.in_(repository_ids))
         async with self.database.read() as session:
-            return {row.id: row.updated_at for row in await session.execute(query)}
+            return {id_: known_at for id_, known_at in await session.execute(query) if known_at is not None}
+
+    async def repositories_with_automatic_suites(self, limit: int) -> list[tuple[int, RepositoryRef]]:
+        """Repositories of active installations that GitHub may still make check suites of ours for, with their installation."""
+        is_active = InstallationRow.state == "active"
+        which = (RepositoryRow.suites_stopped_at.is_(None), RepositoryRow.removed.is_(False), is_active)
+        query = select(RepositoryRow).join(InstallationRow, InstallationRow.id == RepositoryRow.installation_id).where(*which)
+        async with self.database.read() as session:
+            rows = await session.scalars(query.order_by(RepositoryRow.known_at.desc(), RepositoryRow.id).limit(limit))
+            return [
+                (row.installation_id, RepositoryRef(row.id, row.full_name, row.default_branch, row.private)) for row in rows
+            ]
 
     async def _attempts(self, *which: ColumnElement[bool], limit: int) -> list[Attempt]:
         query = select(AttemptRow).join(AttemptRow.repository).options(*_WHOLE).where(*which)
