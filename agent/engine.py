@@ -19,7 +19,7 @@ from agent.contract.budget import Budget
 from agent.contract.events import Degraded, Emit, SandboxOpened
 from agent.contract.memory import Memory
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Repair
-from agent.contract.proposal import Candidate, rung_kind
+from agent.contract.proposal import Candidate, Edits, rung_kind
 from agent.contract.question import Reply, Waiting
 from agent.contract.task import Policy
 from agent.models import tracing
@@ -110,6 +110,18 @@ class Engine:
         found = await alone.heal(replace(case, configuration=configuration), blobs=blobs, emit=emit)
         assert not isinstance(found, Waiting), "nobody is asked"
         return found
+
+    async def keep_green(self, case: Case, edits: Edits, *, blobs: Blobs, emit: Emit) -> str | None:
+        """Whether the case's checks pass without a change, and still do with it: None, or else why not, a sentence."""
+        async with self._prepared(case, emit) as prepared:
+            if isinstance(prepared, NoRepair):
+                return prepared.reason
+            if isinstance(prepared, Uninstalled):
+                return prepared.ended.reason
+            await _load("agent.graph")
+            from agent.graph import keep_green
+
+            return await keep_green(prepared.task, self._context(case, blobs, emit, None), edits)
 
     async def reproduce(self, case: Case, *, emit: Emit) -> Reproduction:
         """Confirm the failure without repairing it."""

@@ -27,15 +27,17 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Send
 
+from agent.checks.oracle import oracle_of
 from agent.checks.runner import Runner
 from agent.contract.blobs import BlobMissing
 from agent.contract.budget import Ledger, Usage
 from agent.contract.events import Degraded
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Repair
-from agent.contract.proposal import is_model
+from agent.contract.proposal import Edits, is_model
 from agent.contract.question import Question, Reply, Waiting
 from agent.contract.task import Task
 from agent.contract.verdicts import CheckRun, Oracle
+from agent.gate.gate import is_green
 from agent.nodes.approve import approve, approve_round, asks_before
 from agent.nodes.challenge import challenge
 from agent.nodes.climb import climb, is_left_to_a_model
@@ -48,7 +50,7 @@ from agent.nodes.prove import prove
 from agent.nodes.recall import recall
 from agent.nodes.reflect import reflect
 from agent.nodes.report import report
-from agent.nodes.reproduce import reproduce
+from agent.nodes.reproduce import base_round, reproduce
 from agent.nodes.review import review
 from agent.nodes.select import select
 from agent.nodes.verify import verify
@@ -222,6 +224,23 @@ async def confirm(task: Task, context: Context) -> ConfirmedFailure | NoRepair:
     oracle = await context.recall(Oracle, state["oracle_ref"])
     base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
     return ConfirmedFailure(oracle, base, tuple(state.get("notes", ())))
+
+
+async def keep_green(task: Task, context: Context, edits: Edits) -> str | None:
+    """Whether all checks pass before a change, and as many with it: None, or else why not, a sentence.
+
+    Raises `SandboxError` when the sandbox is lost.
+    """
+    run = Work(
+        task, context, Runner(task.sandbox), Ledger(task.budget, 0, Usage(), 0.0, context.monotonic(), context.monotonic)
+    )
+    await run.runner.prepare()
+    base = await base_round(run)
+    oracle = oracle_of(task.checks, [base])
+    if not all(each.ending == "finished" and each.green and not each.red for each in base):
+        return "Not all checks pass there without it."
+    judged = await is_green(run, oracle, {each.check: each for each in base}, edits)
+    return None if judged.passed else f"It was refused because {judged.reason}."
 
 
 async def standing(task_id: str, context: Context) -> Repair | NoRepair | Waiting | None:

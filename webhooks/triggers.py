@@ -184,7 +184,7 @@ def on_status(event: Status, own_branches: tuple[str, ...] = (BRANCH_PREFIX,)) -
 
 
 def on_issue_comment(event: IssueComment, own_app_id: int | None = None) -> RepairRequest | Ignored:
-    """A command. The worker checks its author's permission and finds the commit."""
+    """A command. The worker checks its author's permission, and tells who may write why a closed pull request is not healed."""
     comment, author = event.comment, event.comment.user
     if event.action != "created":
         return Ignored(f"the comment was {_line(event.action)}, not created")
@@ -197,8 +197,6 @@ def on_issue_comment(event: IssueComment, own_app_id: int | None = None) -> Repa
         return Ignored("the comment contains no /heal command")
     if event.issue.pull_request is None:
         return Ignored("the comment is on an issue, not on a pull request")
-    if event.issue.state == "closed":
-        return Ignored("the pull request is closed")
     if event.installation is None or event.repository is None:
         return Ignored("the delivery is not from an installation of the App")
     return RepairRequest(

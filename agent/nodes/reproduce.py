@@ -29,16 +29,16 @@ CERTAIN = 5  # consecutive failures required if the user says that the failure i
 async def reproduce(state: State, work: Work) -> BaselineOrEnd:
     """Determine the oracle or the ending, or leave that to `probe`. Raises `SandboxError` when the sandbox is lost."""
     try:
-        first = _replayed(work) or await _round(work)
-        second = await _round(work, first)
+        first = _replayed(work) or await base_round(work)
+        second = await base_round(work, first)
         if work.task.replayed and _is_green(first) and not _is_green(second):
             # The replay ran the step alone, as the earlier steps had left the workspace; what counts is a run with these steps.
-            first, second = second, await _round(work, second)
+            first, second = second, await base_round(work, second)
         rounds = [first, second]
         if differ(*rounds):
-            rounds.append(await _round(work, first))
+            rounds.append(await base_round(work, first))
         while work.task.heals_flakiness and len(rounds) < CERTAIN and oracle_of(work.task.checks, rounds).is_red:
-            rounds.append(await _round(work, first))  # even a flaky failure can happen twice in a row
+            rounds.append(await base_round(work, first))  # even a flaky failure can happen twice in a row
     except LimitExceeded as error:
         return {"ending": pack(endings.limit_reached(str(error)))}
     base = base_of(rounds)
@@ -95,8 +95,8 @@ async def kept(work: Work, oracle: Oracle, base: Round) -> BaselineOrEnd:
     }
 
 
-async def _round(work: Work, first: Round = ()) -> Round:
-    """Run every check. A check that hung in the `first` round is not waited for as long again."""
+async def base_round(work: Work, first: Round = ()) -> Round:
+    """Run every check without a change. A check that hung in the `first` round is not waited for as long again."""
     limits = [max(HANG, LONGER * (run.seconds - run.hung)) if run.hung else None for run in first]
     return tuple([await _once(work, at, limits[at] if limits else None) for at in range(len(work.task.checks))])
 

@@ -70,8 +70,23 @@ class Gathered:
     merge_sha: str = ""  # the merge of the pull request into its base that CI tested, if its files differ from the head's
 
 
+async def check_permission(attempt: Attempt, repository: Repository) -> NoRepair | None:
+    """A `NoRepair` if a command's author may not write any more."""
+    sender = attempt.requests[0].sender if attempt.by_command else None
+    if sender is None:
+        return None
+    permission = await repository.permission(sender)
+    if permission.can_write:
+        return None
+    return without_a_run(
+        Outcome.REFUSED,
+        f"Only people with write permission can start an attempt; @{sender} has `{permission}`.",
+        "Ask a maintainer to comment `/heal`.",
+    )
+
+
 async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit | NoRepair:
-    """Find the commit to repair, and check the requester's permission."""
+    """Find the commit to repair, or why none can be repaired here."""
     if not attempt.by_command:
         if attempt.head_sha is None or attempt.head_branch is None:
             raise ValueError(f"the automatic attempt {attempt.id} has no head")
@@ -79,16 +94,12 @@ async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit |
         pull = None if is_default else await repository.find_pull(attempt.head_branch, "open")
         return HeadCommit(attempt.head_sha, attempt.head_branch, pull)
     request = attempt.requests[0]
-    if request.pull_number is None or request.sender is None:
-        raise ValueError(f"the command of attempt {attempt.id} has no pull request or no author")
-    permission = await repository.permission(request.sender)
-    if not permission.can_write:
-        return without_a_run(
-            Outcome.REFUSED,
-            f"Only people with write permission can start an attempt; @{request.sender} has `{permission}`.",
-            "Ask a maintainer to comment `/heal`.",
-        )
+    if request.pull_number is None:
+        raise ValueError(f"the command of attempt {attempt.id} has no pull request")
     pull = await repository.pull(request.pull_number)
+    if pull.merged_at is not None:
+        reason = f"Pull request #{pull.number} is merged, so its branch is not repaired."
+        return without_a_run(Outcome.REFUSED, reason, f"If {pull.base.ref} fails now, its failing run starts an attempt.")
     if pull.state != "open":
         return without_a_run(Outcome.REFUSED, f"Pull request #{pull.number} is closed.", "Reopen it, then comment `/heal`.")
     if pull.head_repository != attempt.repository.full_name:
@@ -182,11 +193,10 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     base = head.base or next(iter(asked), attempt.repository.default_branch)
     good, notes = await find_last_good(head.sha, head.branch, runs, base, repository)
     notes = (*unread, *notes)
-    merge_sha = next((each.merge_sha for each in read if each.merge_sha), None)
-    merge = await _different_merge(merge_sha, head, repository) if merge_sha else None
+    merge, told = await _tested_merge(read, head, base, repository)
     if merge:
         jobs = [replace(job, run=replace(job.run, sha=merge)) for job in jobs]
-        notes = (*notes, f"CI tested the merge of the pull request into {base} (`{merge[:10]}`), so this is repaired.")
+    notes = (*notes, *told)
     return Gathered(
         configuration,
         tuple(jobs),
@@ -261,6 +271,23 @@ async def _other_failures(
     if statuses is None:
         return failing, ("Commit statuses were not read, because the installation does not grant `statuses: read`.",)
     return (*failing, *(status for status in statuses if status.is_failing)), ()
+
+
+async def _tested_merge(
+    read: Sequence[_ReadJob], head: HeadCommit, base: str, repository: Repository
+) -> tuple[str | None, tuple[str, ...]]:
+    """The merge that CI tested, if its files are not the head's, and a note for people on what is repaired."""
+    named = next((each.merge_sha for each in read if each.merge_sha), None)
+    if named:
+        merge = await _different_merge(named, head, repository)
+        told = f"CI tested the merge of the pull request into {base} (`{named[:10]}`), so this is repaired."
+        return merge, (told,) if merge else ()
+    if not any(each.reading is None and each.job.run.event == _PULL_REQUEST for each in read):
+        return None, ()
+    gone = f"CI tested a merge of the pull request into {base}, but its log, which names that, has expired"
+    made = await repository.merge_of(head.pull.number) if head.pull is not None else None
+    merge = await _different_merge(made, head, repository) if made else None
+    return merge, (f"{gone}: {f'the newest merge (`{merge[:10]}`)' if merge else 'the branch alone'} is repaired.",)
 
 
 async def _different_merge(sha: str, head: HeadCommit, repository: Repository) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from agent.case import Case
@@ -14,15 +15,23 @@ from agent.engine import Engine
 from app.attempt.gather import HeadCommit
 from app.github.repository import Repository
 
+_GREEN = "Only the merge fails: on the branch alone, everything passes without the repair and with it."
 _NEXT = "Merge the base branch into this one, push, and the next failure is repaired here."
 
 
 async def on_head(
-    repair: Repair, case: Case, head: HeadCommit, engine: Engine, repository: Repository, blobs: Blobs, emit: Emit
+    repair: Repair,
+    case_of_head: Callable[[str], Awaitable[Case]],
+    head: HeadCommit,
+    engine: Engine,
+    repository: Repository,
+    blobs: Blobs,
+    emit: Emit,
 ) -> Repair | NoRepair:
     """The repair with the head's texts, if the same steps verify it there; otherwise why it cannot be published.
 
-    `case` is the head's. Raises `SandboxError`, `GitHubError`.
+    Where the head is green, nothing can be proven on it: then the repair has to keep it green, and the proof is the merge's.
+    `case_of_head` makes the head's case, of which each is used once, under an id. Raises `SandboxError`, `GitHubError`.
     """
     await emit(StepStarted(step="head", text="Verifying the repair on the branch alone, without its base's changes"))
     edits = await _on_texts_of(head, repair.edits, repository)
@@ -31,10 +40,17 @@ async def on_head(
     last = repair.log.iterations[-1] if repair.log.iterations else None
     candidate = Candidate(last.rung if last else "patterns", edits, repair.title)
     # It was judged and approved already: here only the checks decide.
-    found = await engine.verify(case, candidate, blobs=blobs, emit=emit)
-    if isinstance(found, NoRepair):
+    found = await engine.verify(await case_of_head("head"), candidate, blobs=blobs, emit=emit)
+    if isinstance(found, Repair):
+        return replace(repair, edits=found.edits, evidence=found.evidence)
+    if found.outcome is not Outcome.NOT_REPRODUCED:
         return _told(repair, found.reason)
-    return replace(repair, edits=found.edits, evidence=found.evidence)
+    await emit(StepStarted(step="head", text="The branch alone is green: verifying that the repair keeps it so"))
+    problem = await engine.keep_green(await case_of_head("green head"), edits, blobs=blobs, emit=emit)
+    if problem is not None:
+        return _told(repair, problem)
+    log = replace(repair.log, notes=(*repair.log.notes, _GREEN))
+    return replace(repair, edits=edits, log=log)
 
 
 def _told(repair: Repair, why: str) -> NoRepair:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from typing import Literal
@@ -29,7 +29,7 @@ from agent.contract.question import Waiting
 from agent.engine import Engine
 from agent.models import tracing
 from app.attempt.archive import files_of
-from app.attempt.gather import Gathered, HeadCommit, gather, has_moved, resolve_head, wait_for_ci
+from app.attempt.gather import Gathered, HeadCommit, check_permission, gather, has_moved, resolve_head, wait_for_ci
 from app.attempt.merges import on_head
 from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, publication_of, react, report_end, rerun
 from app.github.client import GitHub
@@ -82,7 +82,6 @@ class Deps:
     pages_url: str = ""  # where people reach the pages; "": nowhere
     wait_for_runs: float = 0.0  # seconds that an automatic attempt waits for the rest of its commit's CI
     branch_prefix: str = BRANCH_PREFIX  # of the repairs' branches
-    without_automatic_suites: set[int] = field(default_factory=set)  # ids of repositories
     embedder: Embedder | None = None  # finds memories by meaning, in addition to words
 
 
@@ -167,10 +166,12 @@ async def _heal(work: Work) -> None:
 async def _run(work: Work) -> None:
     """The story itself."""
     lease, attempt = work.lease, work.attempt
-    head = await resolve_head(attempt, work.reading)
+    stranger = await check_permission(attempt, work.reading)
+    head = stranger or await resolve_head(attempt, work.reading)
     if isinstance(head, NoRepair):
-        # The requester lacks permission or the request cannot be served: a reaction is enough.
-        await react(attempt, work.writing, "confused")
+        await react(attempt, work.writing, "confused")  # to strangers, nothing else is said
+        if stranger is None and (number := attempt.requests[0].pull_number) is not None:
+            await publish.refusal(number, f"{head.reason} {head.next_step}", work.writing)
         await lease.end(head.outcome, head.reason, head.next_step)
         return
     if not attempt.is_asked_for and await _is_own(work, head):
@@ -181,7 +182,6 @@ async def _run(work: Work) -> None:
     publication = publication_of(work.attempt, work.deps.secrets, work.deps.pages_url)
     if head.pull is not None:
         publication = replace(publication, pull_number=head.pull.number, pull_author=head.pull.author)
-    await _stop_automatic_suites(work)
     await publish.progress(publication, work.writing, None)
 
     with tracing.step("gather", attempt.id):
@@ -234,17 +234,6 @@ async def _is_own(work: Work, head: HeadCommit) -> bool:
         return True
     is_merged = repaired.pull_request is not None and repaired.pull_request.state == "merged"
     return repaired.head_branch != head.branch and not is_merged
-
-
-async def _stop_automatic_suites(work: Work) -> None:
-    """Once for each repository and process, as nothing records it."""
-    number, known = work.attempt.repository.id, work.deps.without_automatic_suites
-    if number not in known:
-        known.add(number)
-        try:
-            await work.writing.stop_automatic_suites()
-        except GitHubError as error:  # nothing depends on it
-            log.warning("automatic check suites not stopped", error=str(error))
 
 
 async def _gather(work: Work, head: HeadCommit) -> Gathered | NoRepair:
@@ -362,9 +351,13 @@ async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication:
         async with Timeline(work.lease, publication, work.showing) as timeline:
             result = await deps.engine.heal(case, blobs=blobs, emit=timeline.emit, reply=attempt.reply, memory=memory)
             if gathered.merge_sha and isinstance(result, Repair):
-                files = await files_of(head.sha, gathered.workflows, work.reading)
-                own = replace(case, id=f"{case.id}-head", label=f"{case.label} (head)", archive=files.archive)
-                result = await on_head(result, own, head, deps.engine, work.reading, blobs, timeline.emit)
+
+                async def case_of_head(name: str) -> Case:
+                    files = await files_of(head.sha, gathered.workflows, work.reading)
+                    own_id = f"{case.id}-{name.replace(' ', '-')}"
+                    return replace(case, id=own_id, label=f"{case.label} ({name})", archive=files.archive)
+
+                result = await on_head(result, case_of_head, head, deps.engine, work.reading, blobs, timeline.emit)
         return result
     except SandboxError as error:
         if isinstance(error, SandboxUnavailable) and error.retry_after is not None and _can_keep_waiting(work):

@@ -21,7 +21,7 @@ import msgspec
 
 from agent.ci.job.contexts import web_address
 from app.github.channel import Channel
-from app.github.errors import BranchTaken, Conflict, Forbidden, Invalid, NotFound, TooLarge, Unavailable
+from app.github.errors import BranchTaken, Conflict, Forbidden, GitHubError, Invalid, NotFound, TooLarge, Unavailable
 from app.github.retries import find_or_create
 from app.github.types import (
     CheckReport,
@@ -238,8 +238,15 @@ class Repository:
 
     async def branch_head(self, branch: str) -> str | None:
         """The sha that a branch points to, or None if there is no such branch."""
+        return await self._target(f"heads/{branch}")
+
+    async def merge_of(self, number: int) -> str | None:
+        """The merge of an open pull request into its base that GitHub made last, or None if the two conflict."""
+        return await self._target(f"pull/{number}/merge")
+
+    async def _target(self, ref: str) -> str | None:
         try:
-            answer = await self._channel.get(f"{self._path}/git/ref/heads/{quote(branch)}")
+            answer = await self._channel.get(f"{self._path}/git/ref/{quote(ref)}")
         except (NotFound, Conflict):  # 409: the repository is empty
             return None
         # Some versions of GitHub return a list for a prefix of several branches; only the exact name counts.
@@ -294,8 +301,8 @@ class Repository:
             body = {"ref": f"refs/heads/{branch}", "sha": sha}
             try:
                 return parsed(Reference, await self._write("POST", f"{self._path}/git/refs", body)).object.sha
-            except NotFound as error:  # the repository was just read, so the token may not do it
-                raise Forbidden(str(error)) from error
+            except (NotFound, Invalid) as error:
+                raise _of_missing_permission(error) from error
 
         head = await find_or_create(lambda: self.branch_head(branch), create, self._channel.retry_policy)
         if head != sha:
@@ -306,8 +313,14 @@ class Repository:
         body = {"sha": sha, "force": True}
         try:
             await self._write("PATCH", f"{self._path}/git/refs/heads/{quote(branch)}", body, repeatable=True)
-        except NotFound as error:  # as in `create_branch`
-            raise Forbidden(str(error)) from error
+        except (NotFound, Invalid) as error:
+            raise _of_missing_permission(error) from error
+
+    async def remove_branch(self, branch: str, sha: str) -> None:
+        """Delete a branch of ours that still ends with `sha`, if the rules allow it."""
+        if await self.branch_head(branch) == sha:
+            with contextlib.suppress(Forbidden, Invalid, NotFound):
+                await self._write("DELETE", f"{self._path}/git/refs/heads/{quote(branch)}", None, repeatable=True)
 
     async def find_pull(self, head: str, state: Literal["open", "all"] = "all") -> PullRequest | None:
         """The newest pull request from the branch `head` of this repository."""
@@ -446,7 +459,7 @@ class Repository:
         """Rerun a run's failed jobs and their dependents. Each call is another rerun, so call it once."""
         await self._write("POST", f"{self._path}/actions/runs/{run_id}/rerun-failed-jobs", {})
 
-    async def _write(self, method: str, path: str, body: Mapping[str, Any], *, repeatable: bool = False) -> Any:
+    async def _write(self, method: str, path: str, body: Mapping[str, Any] | None, *, repeatable: bool = False) -> Any:
         return await self._channel.write(method, path, body, repeatable=repeatable, optional=self._optional, fence=self._fence)
 
     async def _mode(self, tree: str, path: str, listed: dict[str, dict[str, TreeEntry]]) -> str | None:
@@ -468,6 +481,19 @@ class Repository:
             answer = await self._channel.get(f"{self._path}/git/trees/{tree}")
             listed[tree] = {entry.path: entry for entry in parsed(Tree, answer).tree}
         return listed[tree]
+
+
+def _of_missing_permission(error: NotFound | Invalid) -> GitHubError:
+    """`Forbidden` if writing a branch failed because the token lacks a permission, else the same error.
+
+    The repository was just read, so 404 hides the missing permission. For workflow files GitHub may answer 422 instead of 403:
+    "refusing to allow a GitHub App to create or update workflow `…` without `workflows` permission".
+    """
+    if isinstance(error, Invalid) and not error.says("without `workflows` permission"):
+        return error
+    forbidden = Forbidden(str(error))
+    forbidden.said = error.said if isinstance(error, Invalid) else ""
+    return forbidden
 
 
 def _decoded(answer: object) -> bytes:

@@ -37,6 +37,9 @@ LISTING: Mapping[str, Access] = MappingProxyType({"actions": "read", "contents":
 PUBLISHING_WORKFLOWS: Mapping[str, Access] = MappingProxyType({**PUBLISHING, "workflows": "write"})
 """Permissions of the token for publishing a branch with other workflow files than the default branch; few Apps have them."""
 
+CHECKING: Mapping[str, Access] = MappingProxyType({"checks": "write", "metadata": "read"})
+"""Permissions of the token for the preferences about check suites."""
+
 RERUNNING: Mapping[str, Access] = MappingProxyType({"actions": "write", "metadata": "read"})
 """Permissions of the token for rerunning failed jobs."""
 

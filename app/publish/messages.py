@@ -96,6 +96,9 @@ def quota_marker(day: date) -> str:
     return f"<!-- selfheal:quota:{day} -->"
 
 
+REFUSAL = "<!-- selfheal:refusal -->"
+
+
 def attempt_in(commit_message: str) -> str | None:
     """The id of the attempt whose repair a commit is; None if Selfheal did not write the message."""
     last = commit_message.rstrip().rpartition("\n")[2]

@@ -9,15 +9,19 @@ GitHub's failures are raised as `app.github.GitHubError`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from typing import Literal
 
+import structlog
+
 from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.proposal import FileChange
 from agent.contract.question import Question
-from app.github.errors import BranchTaken, Conflict
+from app.github.errors import BranchTaken, Conflict, Forbidden, Invalid
 from app.github.repository import Repository
 from app.github.types import CheckOutput, CheckReport, Commit, Conclusion, PullRequest, Status
 from app.publish import messages
@@ -25,6 +29,8 @@ from app.publish.messages import Publication
 from app.publish.outcomes import OUTCOME_TEXTS
 from app.publish.proof import in_one_line
 from app.redaction import holds_secret, no_plain_words
+
+log = structlog.get_logger()
 
 LABEL = "selfheal"  # lets people filter for our pull requests
 
@@ -92,15 +98,24 @@ async def pull_request(publication: Publication, repair: Repair, repository: Rep
     else:
         own = replace(publication, head_sha=await _commit(branch, publication, repair, repository))
         title, body = messages.title(publication, repair), messages.pull_body(publication, repair)
-        pull = await repository.find_or_create_pull(branch.name, publication.head_branch, title, body)
+        try:
+            pull = await repository.find_or_create_pull(branch.name, publication.head_branch, title, body)
+        except (Forbidden, Invalid):
+            if branch.pull is None:  # nothing would refer to the branch, and nobody would remove it
+                await repository.remove_branch(branch.name, own.head_sha)
+            raise
         if all(label.name != LABEL for label in pull.labels):
-            await repository.add_label(pull.number, LABEL)
+            with _unless_refused():
+                await repository.add_label(pull.number, LABEL)
         if publication.pull_author:
-            await repository.request_review(pull, publication.pull_author)
+            with _unless_refused():
+                await repository.request_review(pull, publication.pull_author)
         summary = messages.receipt_summary(publication, repair, pull.url)
-        await _report(own, repository, "completed", in_one_line(repair.evidence), summary)
+        with _unless_refused():
+            await _report(own, repository, "completed", in_one_line(repair.evidence), summary)
     summary = messages.healed_summary(publication, repair, pull.url)
-    await _report(publication, repository, "completed", OUTCOME_TEXTS[Outcome.HEALED].sentence, summary)
+    with _unless_refused():
+        await _report(publication, repository, "completed", OUTCOME_TEXTS[Outcome.HEALED].sentence, summary)
     await _tell(publication, repository, messages.healed_comment(publication, repair, pull.number, pull.url))
     return Published(pull.number, pull.url, branch.name, "merged" if pull.merged_at else pull.state)
 
@@ -144,6 +159,12 @@ async def quota_refusal(pull_number: int, refusal: str, day: date, repository: R
     """Tell on a pull request that a quota refuses its commands, in one comment a day. Raises `GitHubError`."""
     marker = messages.quota_marker(day)
     await repository.find_or_create_comment(pull_number, marker, f"{marker}\n{refusal}")
+
+
+async def refusal(pull_number: int, why: str, repository: Repository) -> None:
+    """Tell on a pull request why its commands start nothing, in one comment. Raises `GitHubError`."""
+    with _unless_refused():  # the conversation may be locked
+        await repository.find_or_create_comment(pull_number, messages.REFUSAL, f"{messages.REFUSAL}\n{why}")
 
 
 def branch_name(publication: Publication, number: int = 1) -> str:
@@ -283,7 +304,17 @@ async def _tell(publication: Publication, repository: Repository, text: str, *, 
     """
     if publication.pull_number is None:
         return
-    if publication.by_command or (publication.tells_author and notify):
-        await repository.find_or_create_comment(publication.pull_number, publication.comment_marker, text)
-    elif publication.tells_author:
-        await repository.edit_comment(publication.pull_number, publication.comment_marker, lambda _: text)
+    with _unless_refused():  # the conversation may be locked
+        if publication.by_command or (publication.tells_author and notify):
+            await repository.find_or_create_comment(publication.pull_number, publication.comment_marker, text)
+        elif publication.tells_author:
+            await repository.edit_comment(publication.pull_number, publication.comment_marker, lambda _: text)
+
+
+@contextmanager
+def _unless_refused() -> Iterator[None]:
+    """For what stands beside a result that is already on GitHub: its refusal must not take the result back."""
+    try:
+        yield
+    except (Forbidden, Invalid) as error:
+        log.warning("not written beside the result", error=str(error))

@@ -24,6 +24,7 @@ from app.store.values import Attempt
 from webhooks.triggers import FAILING
 
 _PAUSE = (540.0, 660.0)  # seconds between two looks; workers that start together spread out
+_MOST_WAITING = 200  # attempts; the newest are looked at
 _WATCHED = timedelta(days=3)  # how long after its end an attempt's report is brought up to date
 
 Tidy = Callable[[Attempt, Repository, Repository], Awaitable[bool]]
@@ -43,9 +44,10 @@ async def update_outdated(github: GitHub, store: Store) -> int:
 
     The outcome stays: the report is about the commit as it was.
     """
-    update = partial(_update_if_outdated, store=store)
-    attempts = await store.attempts_to_outdate(store.clock.now() - _WATCHED)
-    return await _each(attempts, update, github, "report not brought up to date")
+    ended = await store.attempts_to_outdate(store.clock.now() - _WATCHED)
+    done = await _each(ended, partial(_update_if_outdated, store=store), github, "report not brought up to date")
+    waiting = await store.attempts(status="waiting", limit=_MOST_WAITING)
+    return done + await _each(waiting, partial(_end_if_moved, store=store), github, "waiting attempt not looked at")
 
 
 async def _each(attempts: Iterable[Attempt], tidy: Tidy, github: GitHub, failed: str) -> int:
@@ -87,7 +89,9 @@ async def _close_if_needless(attempt: Attempt, reading: Repository, writing: Rep
         return False
     text = messages.needless_body(publication_of(attempt, ()), pull.body or "", head)
     await writing.close_pull(pull.number, text)
+    await store.record_pull_request_state(attempt.repository.id, pull.number, "closed")
     log.info("needless pull request closed", attempt=attempt.id, repository=attempt.repository.full_name, number=pull.number)
+    await _update_if_outdated(attempt, reading, writing, store)
     return True
 
 
@@ -97,6 +101,19 @@ async def _update_if_outdated(attempt: Attempt, reading: Repository, writing: Re
         return False
     await publish.outdated(await _publication(attempt, reading), why, writing)
     await store.record_outdated(attempt.id)
+    return True
+
+
+async def _end_if_moved(attempt: Attempt, reading: Repository, writing: Repository, store: Store) -> bool:
+    """End an attempt that waits for a person while its branch has moved on: its repair could not be published any more."""
+    if attempt.head_sha is None or attempt.head_branch is None:
+        raise ValueError(f"attempt {attempt.id} has no head")
+    head = await reading.branch_head(attempt.head_branch)
+    if head == attempt.head_sha:
+        return False
+    why = messages.moved_on(attempt.head_sha, head)
+    await publish.outdated(await _publication(attempt, reading), why, writing)
+    await store.supersede(attempt.id, why)
     return True
 
 

@@ -186,6 +186,7 @@ async def open_jobs(settings: Settings, store: Store, queue: Queue) -> AsyncIter
     from app.service.missed import redeliver_for_ever
     from app.service.needless import tidy_for_ever
     from app.service.reconciler import take_up_for_ever
+    from app.service.suites import stop_for_ever
 
     github = github_of(settings, budget=queue.write_budget())  # first the parts that depend on settings only
     added = await extensions_of()
@@ -231,7 +232,7 @@ async def open_jobs(settings: Settings, store: Store, queue: Queue) -> AsyncIter
         )
         intake = StoreIntake(store, queue)
         taking_up = take_up_for_ever(github, store, intake, settings.branch_prefix)
-        looks = redeliver_for_ever(github, store), taking_up, tidy_for_ever(github, store)
+        looks = redeliver_for_ever(github, store), taking_up, tidy_for_ever(github, store), stop_for_ever(github, store)
         regular = [asyncio.create_task(look) for look in looks]
         try:
             yield Jobs(partial(heal, deps=deps), CommandDesk(store, github, queue.enqueue).decide)

@@ -182,7 +182,7 @@ def record_repositories(connection: Connection, named: Mapping[int, tuple[int, R
     """
     known = {row.id: row for row in connection.execute(_REPOSITORIES, {"ids": list(named)})}
     rows = [{**asdict(repository), "installation_id": owner, "removed": False} for owner, repository in named.values()]
-    new = [{**row, "updated_at": now} for row in rows if row["id"] not in known]
+    new = [{**row, "updated_at": now, "known_at": now} for row in rows if row["id"] not in known]
     changed = [row for row in rows if row["id"] in known and not row.items() <= known[row["id"]]._asdict().items()]
     if not new and not changed:
         return
@@ -193,6 +193,8 @@ def record_repositories(connection: Connection, named: Mapping[int, tuple[int, R
     if new:
         connection.execute(insert(RepositoryRow), new)
     for row in changed:
+        if known[row["id"]].removed:  # it was added once more
+            row |= {"known_at": now, "suites_stopped_at": None}
         connection.execute(update(RepositoryRow).where(RepositoryRow.id == row["id"]).values(**row, updated_at=now))
 
 

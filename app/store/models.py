@@ -107,6 +107,8 @@ class RepositoryRow(Base):
     default_branch: Mapped[str]
     private: Mapped[bool]
     removed: Mapped[bool] = mapped_column(default=False)
+    known_at: Mapped[datetime | None]  # when it was added, the last time: its name and visibility may have changed since
+    suites_stopped_at: Mapped[datetime | None]  # when GitHub was asked to make no check suite of ours for every push
     updated_at: Mapped[datetime]
 
 

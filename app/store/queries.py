@@ -12,8 +12,18 @@ from sqlalchemy.orm import aliased, joinedload, selectinload
 from agent.contract.outcome import Outcome
 from app.store.database.database import Database
 from app.store.events import StoredEvent, decode
-from app.store.models import AttemptRow, CommandRow, DeliveryRow, EventRow, PullRequestRow, RepositoryRow, RequestRow
+from app.store.models import (
+    AttemptRow,
+    CommandRow,
+    DeliveryRow,
+    EventRow,
+    InstallationRow,
+    PullRequestRow,
+    RepositoryRow,
+    RequestRow,
+)
 from app.store.values import Attempt, AttemptQuery, AttemptVersion, PullRequestResult, Status, attempt_of
+from webhooks.intake import RepositoryRef
 
 _MANY = 500  # ids in one query
 _WHOLE = (joinedload(AttemptRow.repository), joinedload(AttemptRow.pull_request), selectinload(AttemptRow.requests))
@@ -78,10 +88,11 @@ class Queries:
         return await self._attempts(is_open, RepositoryRow.removed.is_(False), AttemptRow.number == newest, limit=limit)
 
     async def attempts_to_outdate(self, since: datetime, limit: int = 200) -> list[Attempt]:
-        """The newest attempts that ended since then without a pull request, and whose report may still ask people to act."""
+        """The newest attempts that ended since then, whose report may still ask people to act, and no open pull request."""
         is_reported = and_(AttemptRow.told.is_(True), AttemptRow.started_at.is_not(None), AttemptRow.outdated_at.is_(None))
         has_head = and_(AttemptRow.head_sha.is_not(None), AttemptRow.head_branch.is_not(None))
-        asks = and_(AttemptRow.pull_request_id.is_(None), AttemptRow.outcome != Outcome.SUPERSEDED)
+        is_open = AttemptRow.pull_request.has(PullRequestRow.state == "open")
+        asks = and_(~is_open, AttemptRow.outcome != Outcome.SUPERSEDED)
         ended = AttemptRow.ended_at >= since
         return await self._attempts(ended, is_reported, has_head, asks, RepositoryRow.removed.is_(False), limit=limit)
 
@@ -92,10 +103,21 @@ class Queries:
             return {(run_id, number or 1) for run_id, number in await session.execute(query) if run_id is not None}
 
     async def known_since(self, repository_ids: Collection[int]) -> dict[int, datetime]:
-        """Since when each of the repositories is known under its name, by its id."""
-        query = select(RepositoryRow.id, RepositoryRow.updated_at).where(RepositoryRow.id.in_(repository_ids))
+        """Since when each of the repositories is known, by its id."""
+        query = select(RepositoryRow.id, RepositoryRow.known_at).where(RepositoryRow.id.in_(repository_ids))
         async with self.database.read() as session:
-            return {row.id: row.updated_at for row in await session.execute(query)}
+            return {id_: known_at for id_, known_at in await session.execute(query) if known_at is not None}
+
+    async def repositories_with_automatic_suites(self, limit: int) -> list[tuple[int, RepositoryRef]]:
+        """Repositories of active installations that GitHub may still make check suites of ours for, with their installation."""
+        is_active = InstallationRow.state == "active"
+        which = (RepositoryRow.suites_stopped_at.is_(None), RepositoryRow.removed.is_(False), is_active)
+        query = select(RepositoryRow).join(InstallationRow, InstallationRow.id == RepositoryRow.installation_id).where(*which)
+        async with self.database.read() as session:
+            rows = await session.scalars(query.order_by(RepositoryRow.known_at.desc(), RepositoryRow.id).limit(limit))
+            return [
+                (row.installation_id, RepositoryRef(row.id, row.full_name, row.default_branch, row.private)) for row in rows
+            ]
 
     async def _attempts(self, *which: ColumnElement[bool], limit: int) -> list[Attempt]:
         query = select(AttemptRow).join(AttemptRow.repository).options(*_WHOLE).where(*which)

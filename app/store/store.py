@@ -14,6 +14,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent.contract.blobs import BlobMissing
+from agent.contract.outcome import Outcome
 from app import private_files
 from app.clock import Clock
 from app.settings import PREFIX, Settings, SettingsError
@@ -28,7 +29,7 @@ from app.store.leases.claims import Terms
 from app.store.leases.leases import Lease, NotificationLease, open_lease, open_notification
 from app.store.leases.quotas import Allowance, Limit, Quota, Quotas
 from app.store.memories import Embedder, RepositoryMemory, StoredMemory
-from app.store.models import AttemptRow, BlobRow, DeliveryRow, PullRequestRow, RerunRow
+from app.store.models import AttemptRow, BlobRow, DeliveryRow, PullRequestRow, RepositoryRow, RerunRow
 from app.store.queries import Queries
 
 _RETRY_SECONDS = 30.0  # to retry an unavailable database; the attempt's lease may end sooner
@@ -145,6 +146,22 @@ class Store(Queries):
         async with self.database.write() as session:
             which = AttemptRow.id == attempt_id
             await session.execute(update(AttemptRow).where(which).values(outdated_at=self.clock.now()))
+
+    async def record_suites_stopped(self, repository_id: int) -> None:
+        """Record that GitHub was asked to make no check suite of ours for every push to the repository."""
+        async with self.database.write() as session:
+            which = RepositoryRow.id == repository_id
+            await session.execute(update(RepositoryRow).where(which).values(suites_stopped_at=self.clock.now()))
+
+    async def supersede(self, attempt_id: str, why: str) -> None:
+        """End a waiting attempt whose branch has moved on, as GitHub shows already, or else have its end reported."""
+        now = self.clock.now()
+        async with self.database.write() as session:
+            row = await session.get_one(AttemptRow, attempt_id, with_for_update=True)
+            if row.status == "waiting":
+                await changes.end(session, row, changes.ended(Outcome.SUPERSEDED, why), now, reported=True)
+            else:  # a person has just answered
+                await changes.cancel(session, row, Outcome.SUPERSEDED, why, now)
 
     async def is_stale(self, attempt_id: str) -> bool:
         """Whether the attempt is old enough for its checkpoints to be dropped."""

@@ -10,15 +10,18 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import select
 
+from agent.contract.outcome import Outcome
 from app.attempt.commands import CommandDesk
+from app.attempt.story import heal
 from app.queue.queue import Queue
 from app.service.intake import StoreIntake
 from app.service.worker import Jobs, run_worker
 from app.store.models import DeliveryRow
 from tests.app.plant import NAME, Plant
-from tests.app.requests import delivery
+from tests.app.requests import delivery, taken
 from tests.app.waiting import until
 from webhooks.intake import RepairRequest
+from webhooks.triggers import decide
 
 
 class Site:
@@ -141,6 +144,46 @@ async def test_a_used_up_quota_is_told_once_on_the_pull_request(plant: Plant, re
         assert "The quota of 1 attempt per person and day is used up until " in told.body
         assert "To raise it, change SELFHEAL_PERSON_ATTEMPTS_PER_DAY." in told.body
         assert len(await plant.store.attempts()) == 1
+
+
+async def commanded(plant: Plant, number: int, login: str) -> str:
+    """A command as its delivery comes, in an attempt that ran."""
+    await plant.github.comment(NAME, number, login, "/heal")
+    told = [delivery for delivery in plant.github.deliveries if delivery.event == "issue_comment"][-1]
+    attempt_id = await taken(plant.store, decide("issue_comment", told.body, plant.github.app_id)[1])
+    await heal(attempt_id, plant.deps)
+    return attempt_id
+
+
+@pytest.mark.parametrize("where", ["fork", "closed", "merged"])
+async def test_who_may_write_is_told_once_why_a_pull_request_is_not_healed(plant: Plant, where: str) -> None:
+    github = plant.github
+    github.add_collaborator(NAME, "maria", "write")
+    if where == "fork":
+        await github.fork(NAME, "bob")
+        await github.push("bob/boiler", "topic", {"calc.py": "x = 1\n"})
+        number = (await github.open_pull(NAME, "bob:topic", login="bob")).number
+        why = "The pull request comes from a fork; Selfheal only repairs branches of this repository. Push the branch "
+    else:
+        number = await pull(plant, "topic")
+        await github.close_pull(NAME, number, merged=where == "merged")
+        why = f"Pull request #{number} is closed. Reopen it, then comment `/heal`."
+        if where == "merged":
+            why = f"Pull request #{number} is merged, so its branch is not repaired. If main fails now, "
+    for _ in range(2):
+        attempt = await plant.attempt(await commanded(plant, number, "maria"))
+        assert attempt.outcome is Outcome.REFUSED
+        assert attempt.is_reported
+    (told,) = [comment for comment in github.comments(NAME, number) if comment.user.login != "maria"]
+    assert why in told.body
+    assert [reaction.content for reaction in github.reactions(NAME)] == ["confused", "confused"]
+
+
+async def test_a_stranger_gets_no_comment_on_a_closed_pull_request(plant: Plant) -> None:
+    number = await pull(plant, "topic")
+    await plant.github.close_pull(NAME, number)
+    await commanded(plant, number, "eve")
+    assert [comment.user.login for comment in plant.github.comments(NAME, number)] == ["eve"]
 
 
 async def test_a_command_waits_while_github_does_not_answer(plant: Plant, redis_url: str) -> None:

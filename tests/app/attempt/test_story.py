@@ -99,14 +99,6 @@ async def test_a_permission_that_the_app_lacks_is_named(plant: Plant, name: str)
     assert attempt.next_step == f"Grant the App the permission {lacking}, then comment `/heal`."
 
 
-async def test_github_is_asked_once_to_make_no_empty_check_suites(plant: Plant) -> None:
-    for _ in range(2):
-        attempt_id = await taken(plant.store, replace(plant.request, is_news=True))
-        await heal(attempt_id, plant.deps)
-    assert plant.github.repository(NAME).automatic_suites == {plant.github.app_id: False}
-    assert sum("/check-suites/preferences" in each for each in plant.github.requests) == 1
-
-
 async def test_a_repository_that_is_gone_ends_its_attempt(plant: Plant) -> None:
     attempt_id = await taken(plant.store, plant.request)
     plant.github.remove_repository(NAME)

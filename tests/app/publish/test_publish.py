@@ -15,7 +15,7 @@ from agent.contract.proposal import Diagnosis, FileChange
 from agent.contract.question import Question
 from agent.contract.verdicts import VerdictId
 from app.github.client import GitHub
-from app.github.errors import Conflict
+from app.github.errors import Conflict, Forbidden, Invalid
 from app.github.repository import Repository
 from app.github.retries import RetryPolicy
 from app.github.types import PUBLISHING
@@ -117,6 +117,56 @@ async def test_a_repair_becomes_a_draft_pull_request(
     assert pull.title == f"Heal #{publication.pull_number}: `-` becomes `+` in add"
     assert [label.name for label in pull.labels] == ["selfheal"]
     assert "1 of 1" in (pull.body or "")
+
+
+@pytest.mark.parametrize(
+    ("write", "status", "words"),
+    [
+        ("issues/*/labels", 403, "Resource not accessible by integration"),
+        ("pulls/*/requested_reviewers", 403, "Resource not accessible by integration"),
+        # https://docs.github.com/communities/moderating-comments-and-conversations/locking-conversations
+        ("issues/*/comments", 403, "Unable to create comment because issue is locked."),
+        ("check-runs", 422, "Validation Failed"),
+    ],
+)
+async def test_a_pull_request_is_published_though_what_stands_beside_it_is_refused(
+    standin: StandIn, repository: Repository, publication: Publication, write: str, status: int, words: str
+) -> None:
+    standin.faults.refuse("POST", f"/repos/{NAME}/{write}", status, words, times=9)
+    result = await publish.pull_request(replace(publication, pull_author="maria"), repair(), repository)
+    assert isinstance(result, Published)
+    assert result.number in {pull.number for pull in standin.pull_requests(NAME)}
+
+
+@pytest.mark.parametrize("is_pushed_to", [False, True])
+async def test_without_a_pull_request_no_branch_of_ours_is_left_behind(
+    standin: StandIn, repository: Repository, publication: Publication, is_pushed_to: bool
+) -> None:
+    """https://docs.github.com/rest/pulls/pulls#create-a-pull-request: 422, also where only collaborators may open one."""
+    reasons = [{"resource": "PullRequest", "code": "custom", "message": "Pull requests are restricted"}]
+    standin.faults.refuse("POST", f"/repos/{NAME}/pulls", 422, "Validation Failed", reasons, times=9)
+
+    async def push(method: str, path: str) -> None:
+        await standin.push(NAME, f"selfheal/topic-{publication.head_sha[:8]}", {"mine.txt": "A person's.\n"})
+
+    if is_pushed_to:
+        standin.faults.on("POST", f"/repos/{NAME}/pulls", push, "before")
+    with pytest.raises(Invalid, match="restricted"):
+        await publish.pull_request(publication, repair(), repository)
+    left = [name for name in await standin.branches(NAME) if name.startswith("selfheal/")]
+    assert len(left) == is_pushed_to, "what a person pushed stays"
+
+
+async def test_workflow_files_that_are_refused_by_422_are_a_missing_permission(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    words = (
+        "refusing to allow a GitHub App to create or update workflow `.github/workflows/a.yml` without `workflows` permission"
+    )
+    standin.faults.refuse("POST", f"/repos/{NAME}/git/refs", 422, words)
+    with pytest.raises(Forbidden) as refused:
+        await publish.pull_request(publication, repair(), repository)
+    assert refused.value.said == words
 
 
 async def test_publishing_again_writes_nothing_anew(standin: StandIn, repository: Repository, publication: Publication) -> None:

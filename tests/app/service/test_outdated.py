@@ -11,12 +11,17 @@ from pathlib import Path
 import pytest
 
 from agent.case import without_a_run
+from agent.contract.budget import Usage
 from agent.contract.outcome import NoRepair, Outcome
+from agent.contract.question import Question, Waiting
 from app.attempt.progress import publication_of
 from app.github.types import PUBLISHING, RERUNNING
 from app.publish import publish
-from app.service.needless import update_outdated
-from tests.app.plant import NAME, Plant, workflow
+from app.publish.publish import Published
+from app.service.needless import close_needless, update_outdated
+from app.store.values import PullRequestRecord
+from tests.app.plant import NAME, TEST, Plant, workflow
+from tests.app.publish.test_publish import BROKEN, FIXED, repair
 from tests.app.requests import MovableClock, taken
 from tests.standins.github.faults import ConnectionReset
 from tests.standins.github.state import CheckRun, Comment, WorkflowRun
@@ -205,3 +210,57 @@ async def test_a_superseded_attempt_asked_for_nothing(plant: Plant, red: Red) ->
     before = len(plant.github.requests)
     assert await looked(plant) == 0
     assert len(plant.github.requests) == before
+
+
+async def test_a_report_of_a_repair_is_outdated_once_its_pull_request_is_closed_as_needless(plant: Plant) -> None:
+    await plant.github.push(NAME, "main", {".github/workflows/ci.yml": workflow()})
+    sha = await plant.github.push(NAME, "topic", {"calc.py": BROKEN, "test_calc.py": TEST}, base="main")
+    await plant.github.settled()
+    broken = await plant.github.open_pull(NAME, "topic")
+    (run,) = [run for run in plant.github.runs(NAME) if run.head_sha == sha]
+    request = replace(plant.request, source="workflow_run", head_sha=sha, head_branch="topic", run_id=run.id, run_attempt=1)
+    attempt_id = await taken(plant.store, request)
+    writing = plant.deps.github.repository(request.installation_id, request.repository, PUBLISHING)
+    async with plant.store.lease(attempt_id, "w1") as lease:
+        told = replace(publication_of(lease.attempt, ()), pull_number=broken.number, tells_author=True)
+        made = await publish.pull_request(told, repair(), writing)
+        assert isinstance(made, Published)
+        await lease.record_pull_request(PullRequestRecord(made.number, made.branch, made.url), 0.9)
+        await lease.end(Outcome.HEALED, "Opened a pull request.", "Review it.", reported=True)
+    assert await looked(plant) == 0, "it is to be reviewed"
+
+    green = await plant.github.push(NAME, "topic", {"calc.py": FIXED})
+    await plant.github.settled()
+    assert await looked(plant) == 0, "it is still open"
+    assert await close_needless(plant.deps.github, plant.store) == 1
+    why = f"The branch has moved on from `{sha[:10]}` to `{green[:10]}`: nothing to do."
+    (check,) = [check for check in plant.github.check_runs(NAME) if check.head_sha == sha]
+    (comment,) = plant.github.comments(NAME, broken.number)
+    for text in (check.output["summary"], comment.body):
+        assert text.startswith(f"{MARK}\n**{why}**\n\n<details>")
+    assert await looked(plant) == 0
+
+
+async def test_a_question_is_over_once_the_branch_has_moved_on(plant: Plant) -> None:
+    sha = await plant.github.push(NAME, "topic", {"calc.py": BROKEN})
+    broken = await plant.github.open_pull(NAME, "topic")
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=sha, head_branch="topic"))
+    writing = plant.deps.github.repository(plant.request.installation_id, plant.request.repository, PUBLISHING)
+    asked = Question("publish", "Publish this repair?", "+    return a + b")
+    async with plant.store.lease(attempt_id, "w1") as lease:
+        told = replace(publication_of(lease.attempt, ()), pull_number=broken.number, tells_author=True)
+        await publish.question(told, asked, writing)
+        await lease.wait(Waiting(asked, Usage(), "asked-1"))
+    assert await looked(plant) == 0, "somebody has to answer"
+
+    newer = await plant.github.push(NAME, "topic", {"calc.py": FIXED})
+    assert await looked(plant) == 1
+    why = f"The branch has moved on from `{sha[:10]}` to `{newer[:10]}`: nothing to do."
+    (check,) = plant.github.check_runs(NAME)
+    assert check.output["title"] == why.replace("`", "")
+    (comment,) = plant.github.comments(NAME, broken.number)
+    for text in (check.output["summary"], comment.body):
+        assert text.startswith(f"{MARK}\n**{why}**")
+    attempt = await plant.attempt(attempt_id)
+    assert (attempt.status, attempt.outcome, attempt.is_reported) == ("ended", Outcome.SUPERSEDED, True)
+    assert await looked(plant) == 0

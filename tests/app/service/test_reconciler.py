@@ -169,6 +169,16 @@ async def test_what_failed_before_selfheal_knew_the_repository_is_left_alone(pla
     assert await plant.store.attempts() == []
 
 
+async def test_a_repository_that_changed_while_the_service_was_down_is_looked_at(plant: Plant) -> None:
+    assert await looked(plant, -HOUR) == 0
+    await broken(plant)
+    plant.github.repository(NAME).private = True
+    plant.github.repository(NAME).name = "kettle"
+    assert await looked(plant) == 1
+    (attempt,) = await plant.store.attempts()
+    assert (attempt.repository.full_name, attempt.repository.private) == ("acme/kettle", True)
+
+
 async def test_what_failed_more_than_a_day_ago_is_left_alone(plant: Plant) -> None:
     assert await looked(plant, -timedelta(days=9)) == 0
     old, new = await broken(plant, "old-failure"), await broken(plant, "new-failure")

@@ -8,8 +8,8 @@ from tests.standins.github.pulls import Pulls
 from tests.standins.github.repositories import commit_at
 from tests.standins.github.routing import Answer, Call, Refusal, Routes, not_found
 from tests.standins.github.serialise import Serialiser, node_id, stamp
-from tests.standins.github.state import Account, App, CheckRun, CheckSuite, CommitStatus, Json, Repository, now
-from tests.standins.github.world import World
+from tests.standins.github.state import Account, App, CheckRun, CheckSuite, CommitStatus, Json, PullRequest, Repository, now
+from tests.standins.github.world import Push, World
 
 
 class Checks:
@@ -75,6 +75,24 @@ class Checks:
         suite = CheckSuite(self.world.next_id(), app, sha, branch, before)
         repository.suites[suite.id] = suite
         return suite
+
+    async def pushed(self, push: Push) -> None:
+        """Every push gets a check suite of each App that may write checks, unless the App has turned that off. It stays queued
+        until the App makes a check run.
+
+        https://docs.github.com/apps/creating-github-apps/registering-a-github-app/using-checks#about-check-suites
+        """
+        repository, app = push.repository, self.world.app
+        installation = self.world.installation_of(repository)
+        is_on = repository.automatic_suites.get(app.id, True)
+        if push.after is None or not is_on or installation is None or installation.permissions.get("checks") != "write":
+            return
+        if not any(suite.app is app and suite.head_sha == push.after for suite in repository.suites.values()):
+            self.open_suite(repository, app, push.after, push.branch, push.before)
+
+    async def pull_changed(
+        self, repository: Repository, pull: PullRequest, action: str, actor: Account, before: str
+    ) -> None: ...
 
     def open_run(self, repository: Repository, suite: CheckSuite, name: str) -> CheckRun:
         run = CheckRun(self.world.next_id(), suite, name, suite.head_sha)

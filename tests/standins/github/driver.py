@@ -92,7 +92,7 @@ class GitHub:
         self._checks = checks.Checks(self.world, show, self._pulls)
         shapes = Runs(show, self._pulls)
         self.runner = Runner(self.world, self._checks, shapes)
-        self.world.listeners = [self._pulls, self.runner]
+        self.world.listeners = [self._pulls, self._checks, self.runner]
         self._show = show
         table = Routes()
         for part in (

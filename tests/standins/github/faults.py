@@ -50,6 +50,12 @@ class Faults:
         answer = Refusal(status, "Server Error" if status >= 500 else "Injected fault").answer()
         self.waiting.append(Fault(method, path, times, "answer", applied, answer))
 
+    def refuse(
+        self, method: str, path: str, status: int, message: str, reasons: list[Json] | None = None, times: int = 1
+    ) -> None:
+        """Answer with GitHub's own words."""
+        self.waiting.append(Fault(method, path, times, "answer", answer=Refusal(status, message, reasons).answer()))
+
     def reset(self, method: str, path: str, times: int = 1, *, applied: bool = False) -> None:
         """Cut the connection (TCP reset) instead of answering."""
         self.waiting.append(Fault(method, path, times, "reset", applied))
