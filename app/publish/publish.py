@@ -100,7 +100,7 @@ async def pull_request(publication: Publication, repair: Repair, repository: Rep
         summary = messages.receipt_summary(publication, repair, pull.url)
         await _report(own, repository, "completed", in_one_line(repair.evidence), summary)
     summary = messages.healed_summary(publication, repair, pull.url)
-    await _report(publication, repository, "completed", OUTCOME_TEXTS[Outcome.HEALED].sentence, summary)
+    await _report(publication, repository, "completed", messages.healed_title(repair, pull.number), summary)
     await _tell(publication, repository, messages.healed_comment(publication, repair, pull.number, pull.url))
     return Published(pull.number, pull.url, branch.name, "merged" if pull.merged_at else pull.state)
 
@@ -111,7 +111,7 @@ async def patch(publication: Publication, repair: Repair, refusal: str, reposito
     Raises `GitHubError`.
     """
     summary = messages.patch_summary(publication, repair, refusal)
-    await _report(publication, repository, "completed", OUTCOME_TEXTS[Outcome.HEALED].sentence, summary)
+    await _report(publication, repository, "completed", messages.healed_title(repair, None), summary)
     await _tell(publication, repository, messages.patch_comment(publication, repair, refusal))
 
 
