@@ -87,13 +87,13 @@ OPINIONS: dict[str, Step] = {"challenge": challenge, "review": review}
 Flow = CompiledStateGraph[State, Work, State, State]  # the run's `Work` is passed at its start and never stored
 
 
-@functools.lru_cache(maxsize=8)  # compiling takes longer than many steps
 def build(checkpointer: BaseCheckpointSaver[str], opinions: tuple[Opinion, ...] = ()) -> Flow:
-    """The compiled flow with a persistent checkpointer."""
-    return _compiled(checkpointer, opinions)
+    """The compiled flow with this checkpointer."""
+    return _compiled(opinions).copy({"checkpointer": checkpointer})
 
 
-def _compiled(checkpointer: BaseCheckpointSaver[str], opinions: tuple[Opinion, ...]) -> Flow:
+@functools.lru_cache(maxsize=8)  # compiling takes longer than many steps
+def _compiled(opinions: tuple[Opinion, ...]) -> Flow:
     """The flow: nodes, edges, and the conditions that choose between them."""
     graph = StateGraph(State, context_schema=Work)
     for name, step in STEPS.items():
@@ -121,7 +121,7 @@ def _compiled(checkpointer: BaseCheckpointSaver[str], opinions: tuple[Opinion, .
     graph.add_conditional_edges("approve", is_approved)
     graph.add_conditional_edges("reflect", what_is_left, ["verify", "select", "reflect", "climb"])
     graph.add_edge("report", END)
-    return graph.compile(checkpointer=checkpointer)
+    return graph.compile()
 
 
 def is_red(state: State) -> Literal["compare", "probe", "report"]:
@@ -195,10 +195,8 @@ async def repair(task: Task, context: Context, reply: Reply | None = None) -> Re
     open another sandbox and call again.
     """
     run = Work(task, context, Runner(task.sandbox), Ledger(task.budget, 0, Usage(), 0.0, 0.0, context.monotonic))
-    if (saver := context.checkpointer) is not None:
-        graph = build(saver, context.opinions)
-    else:  # nothing is kept after this call
-        graph = _compiled(saver := InMemorySaver(), context.opinions)
+    saver = context.checkpointer or InMemorySaver()  # which keeps nothing after this call
+    graph = build(saver, context.opinions)
     try:
         return await _run(run, graph, saver, reply)
     except BlobMissing as error:
@@ -213,8 +211,7 @@ async def confirm(task: Task, context: Context) -> ConfirmedFailure | NoRepair:
 
     Raises `SandboxError` when the sandbox is lost.
     """
-    saver = InMemorySaver()
-    graph = _compiled(saver, context.opinions)
+    graph = build(InMemorySaver(), context.opinions)
     config = RunnableConfig(configurable={"thread_id": task.id})
     run = Work(task, context, Runner(task.sandbox), Ledger(task.budget, 0, Usage(), 0.0, 0.0, context.monotonic))
     await run.runner.prepare()

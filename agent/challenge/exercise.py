@@ -22,7 +22,7 @@ from agent.guest.text import one_line
 from sandbox.base import Sandbox
 
 SECONDS = 8.0  # in total, besides
-OUTSIDE = 20.0  # seconds of the calls outside of the test runner: on a busy machine the start of a process takes several
+OUTSIDE = 20.0  # seconds for the calls outside of the test runner: on a busy machine the start of a process takes several
 RED, GREEN = 10, 20  # tests whose calls are observed
 
 

@@ -101,10 +101,16 @@ def _elsewhere(request: dict[str, Any], root: str, calls: Sequence[RecordedCall]
             continue
         comparable += 1
         answered = [count + _is_decided(answer) for count, answer in zip(answered, found)]  # noqa: B905
-        if all(map(_is_decided, found)) and found[0] == ours[0] and found[1] != ours[1]:
+        # A call that hangs only there may do so because the machine is busy.
+        if (
+            _is_decided(found[0])
+            and found[0] == ours[0]
+            and (found[1] is None or _is_decided(found[1]))
+            and found[1] != ours[1]
+        ):
             unlike.append(at)
     silent = "" if not comparable or all(answered) else "change" if answered[0] else "base"
-    return {"elsewhere": unlike, "silent": silent}
+    return {"elsewhere": [] if silent else unlike, "silent": silent}
 
 
 def _is_decided(answer: Any) -> bool:

@@ -1,8 +1,9 @@
 """The files of a commit as CI had them: GitHub's archive, with what it leaves out.
 
 GitHub's archives obey `export-ignore` in `.gitattributes`, which often names the tests, have empty folders for submodules, and
-pointers for files of Git LFS. All of this is fetched and added. Submodules and files of Git LFS are added only if a workflow
-checks them out, because CI had none otherwise (and LFS has a quota). What cannot be added is told in a note.
+pointers for files of Git LFS. All of this is fetched and added. Submodules and files of Git LFS are added only if a workflow or
+what it calls in the repository checks them out, because CI had none otherwise (and LFS has a quota). CI without a workflow is
+given the submodules. What cannot be added is told in a note.
 
 https://docs.github.com/repositories/working-with-files/using-files/downloading-source-code-archives
 https://git-scm.com/docs/gitattributes#_creating_an_archive
@@ -32,10 +33,13 @@ from sandbox.base import UnsafeArchive
 from sandbox.host.archive import ArchiveLimits, Decompressor
 
 _IGNORED = re.compile(rb"(?m)^[^#\n]*\sexport-ignore\b")
+_LFS = re.compile(rb"(?m)^[^#\n]*\sfilter=lfs\b")
 _CHECKS_OUT = re.compile(rb"(?m)^[ \t]*submodules:[ \t]*[\"']?(?:true|recursive)|\bgit[ \t]+submodule[ \t]+update\b")
 _CHECKS_OUT_NESTED = re.compile(
     rb"(?m)^[ \t]*submodules:[ \t]*[\"']?recursive|\bgit[ \t]+submodule[ \t]+update\b.*--recursive\b"
 )
+_CALLS = re.compile(rb"(?m)^[ \t-]*uses:[ \t]*[\"']?\./([\w./-]+)")
+_MOST_CALLED = 20  # workflows and actions of the repository that are read
 _ATTRIBUTES, _MODULES = ".gitattributes", ".gitmodules"
 _MOST_ATTRIBUTES = 20  # files of them that are read, those nearest to the top first
 _PULLS = re.compile(rb"(?m)^[ \t]*lfs:[ \t]*[\"']?true|\bgit[ \t]+lfs[ \t]+(?:pull|fetch|checkout)\b")
@@ -90,22 +94,28 @@ class _Large:
 
 async def files_of(sha: str, workflows: Iterable[bytes | None], repository: Repository) -> CommitFiles:
     """The files of a commit; `workflows` are the texts of those that failed. Raises `GitHubError`."""
-    texts = [text for text in workflows if text is not None]
+    texts = await _with_called([text for text in workflows if text is not None], sha, repository)
     patterns = (_CHECKS_OUT, _CHECKS_OUT_NESTED, _PULLS)
     has_modules, has_nested, has_large = (any(pattern.search(text) for text in texts) for pattern in patterns)
+    told: tuple[str, ...] = ()
+    if not texts:
+        has_modules = has_nested = True
+        if _LFS.search(await repository.file(_ATTRIBUTES, sha) or b""):
+            told = ("Of Git LFS, only the pointers are here: no workflow says whether CI pulls the files.",)
     tree = await repository.tree(sha)
     modules = await repository.file(_MODULES, sha) if has_modules else None
     has_ignored = await _has_ignored(tree, sha, repository)
     if modules is None and not has_ignored and not has_large:
-        return CommitFiles(repository.archive(sha))
+        return CommitFiles(repository.archive(sha), told)
     if tree is None:
-        return CommitFiles(repository.archive(sha), ("The commit has too many files to see what GitHub's archive leaves out.",))
+        why = "The commit has too many files to see what GitHub's archive leaves out."
+        return CommitFiles(repository.archive(sha), (why, *told))
     spool = await _spooled(repository.archive(sha))
     there = await asyncio.to_thread(_listed, spool)
     if there is None:
         return CommitFiles(_read(spool))
     added, unread = await _left_out([entry for entry in tree if entry.type == _BLOB and entry.path not in there], repository)
-    notes = [f"GitHub's archive leaves out {words.named(unread)}, as `.gitattributes` asks."] if unread else []
+    notes = [*told, *([f"GitHub's archive leaves out {words.named(unread)}, as `.gitattributes` asks."] if unread else [])]
     submodules = _Submodules(repository, has_nested)
     if modules is not None:
         await submodules.take(tree, modules, repository.ref.full_name)
@@ -113,6 +123,20 @@ async def files_of(sha: str, workflows: Iterable[bytes | None], repository: Repo
     pointers = {**there, **{each.entry.path: _pointer(each.content) for each in added}} if has_large else {}
     large = await _large({path: pointer for path, pointer in pointers.items() if pointer is not None}, repository, notes)
     return CommitFiles(_joined(spool, added, submodules.found, large), tuple(notes))
+
+
+async def _with_called(texts: list[bytes], sha: str, repository: Repository) -> list[bytes]:
+    """The texts of workflows, and of the workflows and actions of the repository that they call."""
+    found, known = list(texts), set[str]()
+    for text in found:  # grows
+        for path in (match[1].decode().rstrip("/") for match in _CALLS.finditer(text)):
+            if path in known or len(known) == _MOST_CALLED:
+                continue
+            known.add(path)
+            files = [path] if path.endswith((".yml", ".yaml")) else [f"{path}/action.yml", f"{path}/action.yaml"]
+            called = [await repository.file(each, sha) for each in files]
+            found += [each for each in called if each is not None]
+    return found
 
 
 async def _has_ignored(tree: Sequence[TreeEntry] | None, sha: str, repository: Repository) -> bool:

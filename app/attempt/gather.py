@@ -168,8 +168,8 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     if deploying := "" if attempt.is_asked_for else await asyncio.to_thread(_deployments, jobs):
         return without_a_run(
             Outcome.REFUSED,
-            f"The failing step deploys or publishes ({deploying}), so the code is not examined.",
-            "Check its credentials, the version and the service, and rerun the job. If the code is at fault, comment `/heal`.",
+            f"The failing step deploys, notifies or transfers ({deploying}), so the code is not examined.",
+            "Check its credentials and the service, and rerun the job. If the code is at fault, comment `/heal`.",
         )
     found, unread = await _other_failures(head, repository) if not runs else ((), ())
     others = tuple(each for each in found if attempt.by_command or configuration.wants_workflow(each.name, ""))
@@ -247,7 +247,7 @@ async def _read_job(job: Job, run: WorkflowRun, context: Run, workflow: bytes | 
 
 
 def _deployments(jobs: Sequence[FailedJob]) -> str:
-    """What all the failing steps deploy with; "" if one of them does something else."""
+    """What all the failing steps deploy, notify or transfer with; "" if one of them does something else."""
     found = [deployment(job) for job in jobs]
     return ", ".join(dict.fromkeys(words.code(each) for each in found)) if all(found) else ""
 

@@ -1,8 +1,10 @@
 """Sends requests to GitHub with one identity; the only module that knows githubkit.
 
 githubkit signs as the App, recognises rate limits and speaks HTTP. Its retries (it would send a POST answered with 502 four
-times), HTTP cache (an ETag of GitHub is for one token, and ours are renewed) and strict models are not used. Its exceptions are
-translated into ours here.
+times), HTTP cache (it keeps whole archives) and strict models are not used. Its exceptions are translated into ours here.
+
+A read that was made before asks whether its answer has changed; if not, it does not count against GitHub's rate limit.
+https://docs.github.com/rest/using-the-rest-api/best-practices-for-using-the-rest-api#use-conditional-requests-if-appropriate
 
 A token is limited to its channel's repository and permissions, kept in memory until shortly before it expires, renewed once
 when GitHub answers 401, and never printed.
@@ -11,6 +13,7 @@ when GitHub answers 401, and never printed.
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -48,6 +51,7 @@ API_VERSION = "2022-11-28"
 _PAGE = 100
 _MAX_PAGES = 25  # GitHub allows 2,500 comments on an issue; our other listings are much shorter
 _MAX_REDIRECTS = 5
+_ANSWERS, _ANSWER_BYTES = 100, 50_000  # most answers that a channel keeps to ask whether they have changed; bytes of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,7 @@ class Channel:
     def __init__(self, wire: SharedTransport, pace: WritePacer) -> None:
         self._wire, self._pace = wire, pace
         self.api_url, self.retry_policy = wire.api_url, wire.retry_policy
+        self._answers: OrderedDict[tuple[object, ...], httpx.Response] = OrderedDict()
 
     async def _kit(self, *, git: bool = False) -> Kit[Any]:
         """`git`: for git over HTTP."""
@@ -143,7 +148,19 @@ class Channel:
 
     async def get(self, path: str, **params: str | int) -> Any:
         """Raises `GitHubError`."""
-        return _json(await self._send("GET", path, params=params))
+        name = (path, *sorted(params.items()))
+        known = self._answers.get(name)
+        # GitHub's ETags are for one token: with the next one, it sends everything again.
+        response = await self._send("GET", path, params=params, etag=known.headers["etag"] if known is not None else "")
+        if known is not None and response.status_code == httpx.codes.NOT_MODIFIED:
+            self._answers.move_to_end(name)
+            return _json(known)
+        self._answers.pop(name, None)
+        if "etag" in response.headers and len(response.content) <= _ANSWER_BYTES:
+            self._answers[name] = response
+            if len(self._answers) > _ANSWERS:
+                self._answers.popitem(last=False)
+        return _json(response)
 
     async def listing(self, path: str, key: str | None = None, **params: str | int) -> AsyncIterator[Any]:
         """The items of all pages; `key` names the list if the response wraps it. Raises `GitHubError`."""
@@ -202,12 +219,15 @@ class Channel:
         repeatable: bool | None = None,
         fence: Callable[[], None] | None = None,
         git: Mapping[str, str] | None = None,
+        etag: str = "",
     ) -> httpx.Response:
         """Send a request, retrying under `RetryPolicy`; follows redirects of renamed repositories on the same host.
 
-        `git`: the headers of a request to git over HTTP, instead of the API.
+        `git`: the headers of a request to git over HTTP, instead of the API. `etag`: of the answer that is known.
         """
-        headers = {"X-GitHub-Api-Version": API_VERSION} if git is None else git
+        headers = dict({"X-GitHub-Api-Version": API_VERSION} if git is None else git)
+        if etag:
+            headers["If-None-Match"] = etag
         repeatable = method == "GET" if repeatable is None else repeatable
         renewed, tried, redirects, url = False, 0, 0, path
         while True:

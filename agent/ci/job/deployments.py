@@ -1,4 +1,4 @@
-"""Recognizes a failing step that deploys, publishes or releases: no repair of the code makes it pass. Pure.
+"""Recognizes a failing step that deploys, publishes, notifies or transfers: no repair of the code makes it pass. Pure.
 
 Only well-known commands and actions count. What is missed is examined like any other failing step.
 """
@@ -18,7 +18,8 @@ from agent.guest.text import one_line
 _COMMAND = re.compile(
     r"(?:sudo )?(?:npx |python3? -m |uvx? (?:run )?|poetry run )?"
     r"(twine upload|uv publish|poetry publish|flit publish|hatch publish|npm publish|yarn (?:npm )?publish|pnpm publish"
-    r"|gh release (?:create|upload)|semantic-release|docker push|kubectl |helm upgrade|terraform apply|pulumi up"
+    r"|curl |wget |git (?:push|fetch|pull|clone) |gh |semantic-release|docker push|kubectl |helm upgrade|terraform apply"
+    r"|pulumi up"
     r"|fly(?:ctl)? deploy|vercel (?:deploy|--prod)|netlify deploy|wrangler (?:deploy|publish)|firebase deploy|gcloud |aws |az "
     r"|heroku |eb deploy|cdk deploy|serverless deploy|mkdocs gh-deploy|mike deploy|rsync |scp |ssh )"
 )
@@ -29,12 +30,15 @@ _ACTION = re.compile(
     r"|JamesIves/github-pages-deploy-action|softprops/action-gh-release|ncipollo/release-action|actions/create-release"
     r"|goreleaser/goreleaser-action|cycjimmy/semantic-release-action|changesets/action|googleapis/release-please-action"
     r"|docker/login-action|aws-actions/[\w-]+|google-github-actions/[\w-]+|azure/[\w-]+|superfly/[\w-]+|cloudflare/[\w-]+"
-    r"|appleboy/(?:ssh|scp)-action|easingthemes/ssh-deploy)@"
+    r"|appleboy/(?:ssh|scp)-action|easingthemes/ssh-deploy"
+    r"|actions/(?:labeler|stale|first-interaction|github-script|cache|(?:up|down)load-artifact|add-to-project)"
+    r"|codecov/codecov-action|coverallsapp/github-action|slackapi/[\w-]+|8398a7/action-slack|rtCamp/action-slack-notify"
+    r"|peter-evans/[\w-]+|release-drafter/release-drafter|stefanzweifel/git-auto-commit-action|marocchino/[\w-]+)@"
 )
 
 
 def deployment(job: FailedJob) -> str:
-    """The command or action with which the failing step deploys; "" if it does not, or is unknown."""
+    """The command or action of a failing step that only deploys, publishes, notifies or transfers; "" for another one."""
     if job.failed_step is None:
         return ""
     leg = select_leg(job, Project.of_texts({}), ".")

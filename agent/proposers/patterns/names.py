@@ -16,7 +16,7 @@ MAX_NAMES = 14
 AWAITED = 0.8  # prior of a variable that was assigned and is not read anywhere
 QUESTIONS = frozenset({"hasattr", "isinstance", "issubclass", "callable", "any", "all", "startswith", "endswith", "isdigit"})
 MAX_EXPRESSIONS = 10
-ALIKE = 0.6  # likeness of an attribute and a variable that are taken for each other
+ALIKE = 0.6  # likeness of names that are taken for each other, although they are of different kinds
 FORMS = (  # in which a forgotten argument might be used
     ("{}", 0.6), ("str({})", 0.45), ("len({})", 0.45), ("int({})", 0.4), ("abs({})", 0.4), ("bin({})", 0.36),
     ("sorted({})", 0.36), ("set({})", 0.36), ("-{}", 0.36),
@@ -66,9 +66,11 @@ def _scope(source: Source, function: FunctionNode) -> list[str]:
 
 
 def _functions(source: Source, name: str) -> list[str]:
-    """Functions and classes of the module with a similar name."""
+    """Functions of the module with a similar name, or its classes if the name is written like one. Nobody takes a builtin
+    function for one of them, unless the names are alike."""
     known = [n.name for n in source.tree.body if isinstance(n, FunctionNode | ast.ClassDef)]
-    return difflib.get_close_matches(name, [n for n in known if n != name], 6, 0.3)
+    of_the_kind = [n for n in known if n != name and n[:1].isupper() == name[:1].isupper()]
+    return difflib.get_close_matches(name, of_the_kind, 6, ALIKE if hasattr(builtins, name) else 0.3)
 
 
 def _kinds(source: Source, function: FunctionNode) -> dict[str, str]:

@@ -112,6 +112,8 @@ def _in_node(node: ast.AST) -> Iterator[str]:
                 yield "an operand with itself"
             elif isinstance(op, ast.Add) and isinstance(left, ast.Name) and ast.dump(left) == ast.dump(right):
                 yield "an operand with itself"  # `2 * a`
+            elif isinstance(op, ast.Add | ast.Sub) and (_is_negated(left) or _is_negated(right)):
+                yield "a negated operand"  # `(-a) + b` is `b - a`
             elif isinstance(op, ast.Mult) and (_is_number(left, 0) or _is_number(right, 0)):
                 yield "always zero"
         case ast.AugAssign(op=op, value=value) if _is_number(value, NEUTRAL.get(type(op))):
@@ -183,6 +185,10 @@ def _is_number(node: ast.AST, number: int | None) -> bool:
 
 def _is_negative(node: ast.AST) -> bool:
     return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant)
+
+
+def _is_negated(node: ast.AST) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant)
 
 
 def _does_nothing(value: ast.expr) -> bool:

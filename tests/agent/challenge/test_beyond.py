@@ -43,6 +43,11 @@ def test_a_change_that_has_no_effect_near_the_failing_calls_is_asked_about() -> 
     assert not asked([*rows, *near("beside", 0, value(3), value(4), 8)]), "it has an effect there"
 
 
+def test_only_what_is_beside_a_failing_call_counts() -> None:
+    rows = [own(0, value(1), value(2)), own(1, value(5), value(5), passing=True)]
+    assert not asked([*rows, *near("beside", 1, value(3), value(3), 20)]), "a change has no effect beside what passed before"
+
+
 def test_calls_that_both_refuse_tell_nothing() -> None:
     assert not asked([own(0, value(1), value(2)), *near("beside", 0, FAILED, FAILED, 20)])
 

@@ -1,6 +1,7 @@
 """What makes a repair surer, and what less. The tests use the estimates, as the fitted coefficients change with their data."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -8,7 +9,7 @@ from agent.challenge.judgement import Challenged
 from agent.contract.outcome import VERY_SURE
 from agent.contract.proposal import Candidate, FileChange
 from agent.contract.task import Policy
-from agent.gate.confidence import SURE, coefficients, confidence_of, estimate, signals
+from agent.gate.confidence import ASKED, SURE, coefficients, confidence_of, estimate, signals
 from agent.gate.fitting import ESTIMATES
 
 SMALL = Candidate("patterns", (FileChange("a.py", "x = 1\n", "x = 2\n"),), "small")
@@ -118,3 +119,11 @@ def test_what_is_asked_about_is_not_published_by_default_however_sure_it_is() ->
         found = estimate(Candidate(kind, SMALL.edits, "small"), 0, (), NOTHING, asked=(question,))
         assert found.value < Policy().min_confidence
         assert found.doubts[0] == question
+
+
+def test_a_small_change_with_a_variant_that_behaves_differently_is_a_question() -> None:
+    loose = "the tests do not decide it: they also pass if `1` becomes `2`, which makes a difference for `f(3)`"
+    challenged = Challenged(loose=loose, kept=1, neighbours=5, passing=1, undecided=1)
+    assert estimate(SMALL, 0, (), challenged).doubts == (loose,)
+    assert estimate(SMALL, 0, (), challenged).value == ASKED
+    assert estimate(replace(SMALL, rung="model:m"), 0, (), challenged).value > ASKED

@@ -181,6 +181,10 @@ def test_a_change_that_can_only_be_called_in_a_test_run_is_told(tmp_path: Path) 
     only = "import sys\nif 'pytest' not in sys.modules:\n    raise ImportError\n"
     assert [played(tmp_path, only + right)["silent"], shutil.rmtree(tmp_path / "repository")][0] == "change"
     assert played(tmp_path, only + right, base=only + BASE)["silent"] == "base"
+    shutil.rmtree(tmp_path / "repository")
+    lost = right + "\n\nimport sys\nif 'pytest' not in sys.modules:\n    del top\n"
+    told = played(tmp_path, lost)
+    assert (told["silent"], [told["calls"][at][0] for at in told["elsewhere"]][:1]) == ("", [0]), "Box.same still answers"
 
 
 @pytest.mark.long

@@ -42,7 +42,7 @@ async def reader(standin: StandIn, github: GitHub) -> Repository:
     return github.repository(standin.installation("acme").id, ref, READING)
 
 
-async def read(standin: StandIn, workflow: bytes = PLAIN) -> tuple[dict[str, str], CommitFiles]:
+async def read(standin: StandIn, workflow: bytes | None = PLAIN) -> tuple[dict[str, str], CommitFiles]:
     """The files' contents by their paths, "-> target" for a link, and what was found."""
     async with GitHub(standin.app_id, standin.private_key, api_url=standin.url) as github:
         repository = await reader(standin, github)
@@ -109,6 +109,27 @@ async def test_a_submodule_that_ci_checks_out_is_there(standin: StandIn, url: st
     assert found.notes == ()
     contents, _ = await read(standin, PLAIN)
     assert not [path for path in contents if path.startswith("vendor/")], "CI had none either"
+
+
+@pytest.mark.parametrize("called", [".github/workflows/tests.yml", ".github/actions/check-out"])
+async def test_what_a_called_workflow_or_action_checks_out_is_there(standin: StandIn, called: str) -> None:
+    """https://docs.github.com/actions/how-tos/reuse-automations/reuse-workflows"""
+    await with_submodule(standin, "../library.git")
+    path = called if called.endswith(".yml") else f"{called}/action.yml"
+    await standin.push(NAME, "main", {path: WITH_SUBMODULES.decode()})
+    amend(standin, "vendor/library", "160000", (await standin.branches("acme/library"))["main"])
+    contents, _ = await read(standin, f"jobs:\n  tests:\n    uses: './{called}'\n".encode())
+    assert contents["vendor/library/lib/core.py"] == "B = 2\n"
+
+
+async def test_where_no_workflow_is_known_submodules_are_there_and_large_files_are_named(standin: StandIn) -> None:
+    await with_submodule(standin, "../library.git")
+    contents, found = await read(standin, None)
+    assert contents["vendor/library/lib/core.py"] == "B = 2\n"
+    assert found.notes == ()
+    await standin.push(NAME, "main", {".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n"})
+    _, found = await read(standin, None)
+    assert found.notes[0] == "Of Git LFS, only the pointers are here: no workflow says whether CI pulls the files."
 
 
 @pytest.mark.parametrize(("workflow", "is_deep"), [(WITH_SUBMODULES, True), (ONE_LEVEL, False)], ids=["recursive", "true"])

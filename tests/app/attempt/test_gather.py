@@ -142,7 +142,7 @@ async def test_a_step_that_deploys_says_nothing_about_the_code(red: Red) -> None
     found = await gather(attempt, HeadCommit(sha, "deploying"), red.repository, ())
     assert isinstance(found, NoRepair)
     assert found.outcome is Outcome.REFUSED
-    assert "deploys or publishes (`kubectl`)" in found.reason
+    assert "deploys, notifies or transfers (`kubectl`)" in found.reason
 
 
 async def by_status(red: Red) -> Gathered:

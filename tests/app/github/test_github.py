@@ -171,6 +171,20 @@ async def test_a_pull_request_tells_its_head_and_where_it_comes_from(standin: St
     assert (read.head.sha, read.head.ref, read.head_repository, read.state) == (sha, "topic", NAME, "open")
 
 
+async def test_what_has_not_changed_is_not_sent_again(standin: StandIn, github: GitHub, reader: Repository) -> None:
+    """https://docs.github.com/rest/using-the-rest-api/best-practices-for-using-the-rest-api#use-conditional-requests-if-appropriate"""
+    first = await reader.branch_head("main")
+    assert await reader.branch_head("main") == first
+    assert [request.rpartition("> ")[2] for request in standin.requests[-2:]] == ["200", "304"]
+    await standin.push(NAME, "main", {"a.py": "x = 2\n"})
+    assert await reader.branch_head("main") not in (None, first)
+    assert standin.requests[-1].endswith("> 200")
+    ref = RepositoryRef(standin.repository(NAME).id, NAME, private=standin.repository(NAME).private)
+    other = github.repository(standin.installation("acme").id, ref, PUBLISHING)
+    assert await other.branch_head("main") == await reader.branch_head("main")
+    assert [request.rpartition("> ")[2] for request in standin.requests[-2:]] == ["200", "304"], "an ETag is for one token"
+
+
 async def test_check_runs_of_other_apps_only(standin: StandIn, reader: Repository, writer: Repository) -> None:
     sha = await standin.push(NAME, "main", {".github/workflows/ci.yml": WORKFLOW}, "Add CI")
     await standin.settled()

@@ -6,8 +6,9 @@ import pytest
 
 from agent.contract.proposal import Span
 from agent.guest.trial import hot_swap
-from agent.proposers.patterns.generate import PATTERNS, changes, still_parses, words
+from agent.proposers.patterns.generate import PATTERNS, Change, changes, still_parses, words
 from agent.proposers.patterns.natural import naturally
+from agent.proposers.patterns.proposer import PAIR, Hit
 from agent.proposers.patterns.source import Rewrite, Source, Unreadable
 from tests.tiers import long_but
 
@@ -183,6 +184,8 @@ def test_each_family_lists_its_change(before: str, after: str) -> None:
         ("return a < b", "return a < (b + 1)"),
         ("return a < b", "return a + 1 <= b"),
         ("return a + b == c", "return b + b == c"),
+        ("return c[: a - 1]", "return c[: (-a) - 1]"),
+        ("return a + b", "return a + -b"),
         (
             "if a:\n        for b in a:\n            g(b)\n        return c",
             "if a:\n        for b in a:\n            g(b)\n            break\n        return c",
@@ -328,6 +331,29 @@ def test_strings_that_differ_from_the_tests_only_by_case_are_changed_together() 
         {"m.py": text}, [Span("m.py", 1, 2, 1.0, "")], 1000, words(["assert f(1) == 'On'\nassert f(0) == 'Off'"])
     )
     assert "def f(a):\n    return 'On' if a else 'Off'\n" in [c.rewrite.apply(text) for c in found]
+
+
+@pytest.mark.parametrize(
+    ("called", "other", "is_tried"),
+    [
+        ("isinstance", "Whitespace", False),
+        ("isinstance", "normalize", False),
+        ("sorted", "sorted_", True),
+        ("total", "Total", False),
+        ("total", "total_of", True),
+        ("Total", "Totals", True),
+    ],
+)
+def test_a_called_function_is_confused_with_one_of_its_kind(called: str, other: str, is_tried: bool) -> None:
+    kind = "class" if other[:1].isupper() else "def"
+    text = f"{kind} {other}(a):\n    pass\n\ndef f(a, b):\n    return {called}(a)\n"
+    assert any(f"return {other}(a)" in after for after in all_changes(text)) is is_tried
+
+
+def test_two_changes_together_are_less_likely_than_each() -> None:
+    one, other = (Change("m.py", Rewrite(at, at + 1, "x", "x", 0.8), 0.8, 0, 1, "") for at in (0, 5))
+    assert Hit((one,)).prior == pytest.approx(0.8)
+    assert Hit((one, other)).prior == pytest.approx(0.8 * PAIR)
 
 
 def test_constants_keep_their_names_before_other_values_do() -> None:
