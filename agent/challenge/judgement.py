@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from agent.challenge.beyond import near_questions
 from agent.challenge.exercise import CallResult, Example, Observations, ObservedCall, Variant
 from agent.contract import words
+from agent.contract.outcome import UNDECIDED
 from agent.guest.text import one_line
 
 UNSETTLED = 0.1  # a doubt if the winner differs from most plausible changes on more than this share of the calls
@@ -90,11 +91,9 @@ def with_neighbours(found: Challenged, seen: Observations, first: int, tried: in
     loose = ""
     if unlike:
         title, at = unlike[0]
-        loose = (
-            f"the tests do not decide it: they also pass if {title}, which makes a difference for {seen.shown(seen.calls[at])}"
-        )
+        loose = f"{UNDECIDED}: they also pass if {title}, which makes a difference for {seen.shown(seen.calls[at])}"
     elif titles and not found.compared:
-        loose = f"the tests do not decide it: they also pass if {titles[0]}"
+        loose = f"{UNDECIDED}: they also pass if {titles[0]}"
     return replace(found, neighbours=tried, passing=len(titles), undecided=len(unlike), loose=loose)
 
 

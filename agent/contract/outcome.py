@@ -95,7 +95,8 @@ class ReflectionLog:
     notes: tuple[str, ...] = ()  # degraded steps, limits of the sandbox, skipped parts
 
 
-VERY_SURE = 0.9  # the confidence from which texts call a repair "very sure"
+VERY_SURE = 0.9  # the least confidence of a repair that texts call "very sure"
+UNDECIDED = "the tests do not decide it"  # begins a doubt with which no text does, whatever the confidence
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from dataclasses import replace
 from agent.contract import words
 from agent.contract.events import Diagnosed
 from agent.contract.proposal import Candidate, Diagnosis, is_model
-from agent.contract.verdicts import EXIT, Failure
+from agent.contract.verdicts import EXIT, Failure, Frame
 from agent.edits.changes import added, removed
+from agent.source.test_files import is_test
 
 BY_VERDICTS = "verdicts and change"  # the diagnosis's `by` without a model
 UNSURE = 0.5  # confidence below which other causes are tried too
@@ -58,23 +59,49 @@ _COMPARISON = re.compile(r"<=|>=|<|>|[+-]\s*1\b")
 
 
 def of_repair(failures: Sequence[Failure], change: Candidate, known: Diagnosis | None) -> Diagnosis:
-    """The diagnosis after a repair: the cause that the change addressed, else one inferred from verdicts and change."""
+    """The diagnosis after a repair: the cause that the change addressed, else what failed, as the verdicts show it."""
     if not is_model(change.rung) or not (change.hypothesis or known):
-        return from_verdicts(failures, change)
+        return replace(for_people(failures), category=_category(failures[0] if failures else None, change), confidence=0.7)
     if known is not None:
         return replace(known, cause=change.hypothesis or known.cause, hypotheses=())
     category = _category(failures[0] if failures else None, change)
     return Diagnosis(change.hypothesis, category, 0.7, change.rung)
 
 
-def from_verdicts(failures: Sequence[Failure], change: Candidate | None = None) -> Diagnosis:
-    """The cause inferred from the failing verdicts, with more confidence if the fixing change is known."""
+def from_verdicts(failures: Sequence[Failure]) -> Diagnosis:
+    """The cause inferred from the failing verdicts, for models: they see the traceback too."""
     first = failures[0] if failures else None
-    summary = _failing(failures)
-    if change is None:
-        where = f" It is raised in {_raised(first)}." if first is not None and first.frames else ""
-        return Diagnosis(summary + where, _category(first, None), 0.3, BY_VERDICTS)
-    return Diagnosis(f"{summary} {_fixed_by(failures, change)}", _category(first, change), 0.7, BY_VERDICTS)
+    where = f" {_raised(first.frames[-1])}" if first is not None and first.frames else ""
+    return Diagnosis(_failing(failures) + where, _category(first, None), 0.3, BY_VERDICTS)
+
+
+def for_people(failures: Sequence[Failure]) -> Diagnosis:
+    """As `from_verdicts`, with the line of the test that fails, if it is known."""
+    plain = from_verdicts(failures)
+    first = failures[0] if failures else None
+    inner = first.frames[-1] if first is not None and first.frames else None
+    if first is None or inner is None or not is_test(inner.path) or not (line := _line_of(first, inner)):
+        return plain
+    shown = f"{words.code(line)} ({inner.path}:{inner.line})"
+    if re.fullmatch(r"[\w.]+", first.message) and (cut := f" with {words.code(first.message)}.") in (
+        said := _failing(failures)
+    ):
+        return replace(plain, cause=said.replace(cut, f": {shown}."))  # a bare "AssertionError" says nothing
+    return replace(plain, cause=f"{_failing(failures)} It fails at {shown}.")
+
+
+def _line_of(failure: Failure, frame: Frame) -> str:
+    """The source of a frame's line, as tracebacks of Python and pytest print it; "" if they do not."""
+    at, printed = rf"(?:^|[/\"]){re.escape(frame.path.rpartition('/')[2])}(?:\", line |:){frame.line}", ""
+    lines = failure.details.splitlines()
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        if re.search(rf"{at}[:,] in ", line) and after.strip():
+            return after.strip()
+        if line.startswith("> "):
+            printed = line[1:].strip()
+        elif re.search(rf"{at}: ", line):
+            return printed
+    return ""
 
 
 def _failing(failures: Sequence[Failure]) -> str:
@@ -101,23 +128,9 @@ def _failing(failures: Sequence[Failure]) -> str:
     return f"{subject} with {message}." if is_same else f"{subject}, the first with {message}."
 
 
-def _raised(failure: Failure) -> str:
-    inner = failure.frames[-1]
-    at = f"{inner.path}:{inner.line}"
-    return f"{words.code(inner.function, 80)} ({at})" if inner.function.strip("<>") else at
-
-
-def _fixed_by(failures: Sequence[Failure], change: Candidate) -> str:
-    """A sentence about the fixing change, with its files unless the title names one."""
-    paths = [edit.path for edit in change.edits]
-    where = "" if any(path in change.title for path in paths) else f" ({', '.join(paths[:3])}{', …' if len(paths) > 3 else ''})"
-    it = "It" if len(failures) == 1 else "They"
-    if failures and _is_finding(failures[0]):
-        verb = "is gone" if len(failures) == 1 else "are gone"
-    else:
-        verb = "passes" if len(failures) == 1 else "pass"
-    joined = f"once {change.title}" if change.rung == "patterns" else f"with this change: {change.title.rstrip('.')}"
-    return f"{it} {verb} {joined}{where}."
+def _raised(frame: Frame) -> str:
+    at = f"{frame.path}:{frame.line}"
+    return f"It is raised in {f'{words.code(frame.function, 80)} ({at})' if frame.function.strip('<>') else at}."
 
 
 def _is_finding(failure: Failure) -> bool:

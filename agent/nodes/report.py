@@ -108,9 +108,9 @@ async def _keep_in_memory(state: State, work: Work, recollection: Recollection) 
 
 async def _known(state: State, work: Work) -> Diagnosis | None:
     """The diagnosis, if anything failed."""
-    if state.get("diagnosis"):
-        return unpack(Diagnosis, state["diagnosis"])
-    return evidence.from_verdicts(await red_of(state, work.context)) if "oracle_ref" in state else None
+    if state.get("diagnosis") and (known := unpack(Diagnosis, state["diagnosis"])).by != evidence.BY_VERDICTS:
+        return known
+    return evidence.for_people(await red_of(state, work.context)) if "oracle_ref" in state else None
 
 
 def _failing(red: Sequence[Failure], told: str) -> tuple[str, ...]:

@@ -52,7 +52,8 @@ async def reproduce(state: State, work: Work) -> BaselineOrEnd:
     if not red:
         return await _not_red(work, rounds)
     if stopped := next((run for run in base if run.stopped_at and oracle.must_turn[run.check]), None):
-        return {"ending": pack(endings.stopped_before(stopped))}
+        source = next(check.source for check in work.task.checks if check.name == stopped.check)
+        return {"ending": pack(endings.stopped_before(stopped, source))}
     failed = [run for run in base if oracle.must_turn[run.check]]
     if all(run.exit_code in (126, 127) and set(run.verdicts) == {EXIT} for run in failed):
         # The shell did not find the program or could not run it, which says nothing about the code.
@@ -177,7 +178,7 @@ def why_not_red(checks: Sequence[Check], rounds: Sequence[Round], probed: int = 
     for runs in rounds:
         for check, run in zip(checks, runs, strict=True):
             if run.stopped_at:
-                return endings.stopped_before(run)
+                return endings.stopped_before(run, check.source)
             if run.ending != "finished":
                 red = sorted({id_ for each in rounds for other in each if other.check == run.check for id_ in other.red})
                 return endings.inconclusive(run, telling_line(check.command), red)

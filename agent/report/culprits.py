@@ -25,7 +25,7 @@ def part(culprit: Culprit) -> str:
 
 def locations(culprit: Culprit) -> str:
     """ "`pkg/a.py:12-13`, `pkg/b.py:4`"; "" if no line is known."""
-    places = ", ".join(words.code(_numbered(span)) for span in culprit.places[:_PLACES])
+    places = ", ".join(words.code(numbered(span)) for span in culprit.places[:_PLACES])
     return places + (f" and {len(culprit.places) - _PLACES} more places" if len(culprit.places) > _PLACES else "")
 
 
@@ -53,7 +53,7 @@ def event(culprit: Culprit) -> CulpritFound:
     return CulpritFound(
         text=f"What broke it: {words.uncapitalized(sentence(culprit))}",
         good=culprit.good,
-        places=[_numbered(span) for span in culprit.places[:_IDS]],
+        places=[numbered(span) for span in culprit.places[:_IDS]],
         lines=culprit.lines,
         of=culprit.of,
         diff=change(culprit)[:_SHOWN],
@@ -62,6 +62,6 @@ def event(culprit: Culprit) -> CulpritFound:
     )
 
 
-def _numbered(span: Span) -> str:
+def numbered(span: Span) -> str:
     """ "pkg/a.py:12-13", "pkg/a.py:12"."""
     return f"{span.path}:{span.first_line}" + (f"-{span.last_line}" if span.last_line > span.first_line else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,11 +12,14 @@ from agent.contract import words
 from agent.contract.budget import RungCost, Usage
 from agent.contract.last_good import Culprit, LastGood
 from agent.contract.outcome import Chance, Flakiness, Outcome, Repair
-from agent.contract.proposal import Span, is_model
+from agent.contract.proposal import Span
 from agent.contract.verdicts import CheckRun, Failure, VerdictId
 from agent.contract.words import named
 from agent.report import culprits
 from agent.source.test_files import is_test
+
+_ASK = "ask the operator of Selfheal"  # on a command line, that is the reader
+THIS_CHANGE = "This change"  # starts a sentence; in a pull request, "This pull request" says the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +65,34 @@ def all_skipped(base: Round, absent: Sequence[str]) -> Ending:
 
 
 def unsure(suspect: Repair, least: float) -> Ending:
-    """For a change with which the tests pass, but which may not be the right one."""
-    choices = f", and {words.counted(len(suspect.choices), 'other change')} would pass too" if suspect.choices else ""
-    return Ending(
-        Outcome.GAVE_UP,
-        f"The failing tests pass with a change that may not be the right one ({words.percent(suspect.confidence)} sure, and a "
-        f"pull request needs {words.percent(least)}{choices}): {suspect.title}.",
-        "Is the suspect change right? If so, apply it. If not, a test that fails with it helps the next attempt.",
-    )
+    """For a change with which the tests pass, but which may not be the right one: with rivals, the question is which one is."""
+    others = max(suspect.alternatives, len(suspect.choices))
+    if not others:
+        return Ending(
+            Outcome.GAVE_UP,
+            f"{suspect.title} ({words.percent(suspect.confidence)} sure; a pull request needs {words.percent(least)}).",
+            "Is the suspect change right? If so, apply it. If not, a test that fails with it helps the next attempt.",
+        )
+    if others == len(suspect.choices) == 1:
+        reason = f"The tests allow two repairs{_both(suspect.title, suspect.choices[0])}. Which is right?"
+    else:
+        passes = "1 other change passes" if others == 1 else f"{others:,} other changes pass"
+        reason = f"{suspect.title}. {passes} too; which is right?"
+    return Ending(Outcome.GAVE_UP, reason, "Apply the right one, or add a test that only the right one passes.")
 
 
-ON_REQUEST = "Flaky tests are repaired on request only: `/heal flaky` on GitHub, `selfheal fix --flaky` on a checkout."
+_BECOMES = re.compile(r"(`[^`]+`) becomes (`[^`]+`)(.*)", re.DOTALL)
+
+
+def _both(one: str, other: str) -> str:
+    """ " in `f` (a.py:3), `[1:]` and `[-1:]`" for two changes of the same text at the same place; else both titles."""
+    mine, its = _BECOMES.fullmatch(one), _BECOMES.fullmatch(other)
+    if mine is not None and its is not None and (mine[1], mine[3]) == (its[1], its[3]):
+        return f"{mine[3]}, {mine[2]} and {its[2]}"
+    return f": {one}, or {other}"
+
+
+ON_REQUEST = "Flaky tests are repaired on request only: `/heal flaky` in a pull request, `selfheal fix --flaky` on a checkout."
 
 
 def flaky(found: Flakiness, why: str = "") -> Ending:
@@ -79,8 +100,8 @@ def flaky(found: Flakiness, why: str = "") -> Ending:
     evidence = f" ({'; '.join(found.evidence)})" if found.evidence else ""
     return Ending(
         Outcome.FLAKY,
-        f"Flaky {found.red}/{found.runs}: {named(found.ids)} failed in {found.red} of {found.runs} "
-        f"runs of the same code. Suspected cause: {found.cause}{evidence}.{f' {why}' if why else ''}",
+        f"{words.capitalized(named(found.ids))} failed in {found.red} of {found.runs} runs of the same code. "
+        f"Suspected cause: {found.cause}{evidence}.{f' {why}' if why else ''}",
         f"{_ADVICE[found.cause]}. {ON_REQUEST}",
         found,
     )
@@ -143,10 +164,10 @@ def limited(ids: Sequence[VerdictId], what: str, sign: str) -> Ending:
         return Ending(
             Outcome.INFRASTRUCTURE,
             f"{words.capitalized(named(ids))} failed because the sandbox has no browser ({words.code(sign, 80)}).",
-            "Set `test:` in `.github/selfheal.yml` to tests that need no browser, or use an image that has the browser.",
+            f"Set `test:` in `.github/selfheal.yml` to tests that need no browser, or {_ASK} for an image that has one.",
         )
     more = (
-        "Raise the sandbox's limit (`SELFHEAL_SANDBOX_MEMORY_MB`), or set"
+        f"{words.capitalized(_ASK)} to raise the sandbox's limit (`SELFHEAL_SANDBOX_MEMORY_MB`), or set"
         if what == "memory"
         else "Reduce what the tests use, or set"
     )
@@ -165,6 +186,7 @@ def stopped(run: CheckRun, command: str) -> str:
     return f"{words.code(command, 100)} was stopped after {words.took(run.seconds)}{during}."
 
 
+MORE_BUDGET = "A larger `budget:` in `.github/selfheal.yml`, up to the operator's limit, may get further."
 MORE_TIME = (
     "If it needs longer, raise the limit: `timeout:` of `test:` in `.github/selfheal.yml`, or the step's `timeout-minutes:`."
 )
@@ -179,7 +201,7 @@ def inconclusive(run: CheckRun, command: str, red: Sequence[VerdictId] = ()) -> 
             Outcome.OUT_OF_BUDGET,
             f"The check `{run.check}` did not finish within {took}{seen or ' and reported no failing test'}. "
             f"It ran {words.code(command, 100)}; the last line was: {last}",
-            f"{MORE_TIME} The attempt as a whole has `SELFHEAL_MAX_SECONDS`.",
+            f"{MORE_TIME} The attempt as a whole has the operator's `SELFHEAL_MAX_SECONDS`.",
         )
     how = "ran out of memory" if run.ending == "out_of_memory" else "crashed before it reported any result"
     if red:
@@ -187,7 +209,7 @@ def inconclusive(run: CheckRun, command: str, red: Sequence[VerdictId] = ()) -> 
     return Ending(
         Outcome.INFRASTRUCTURE,
         f"The check `{run.check}` {how}{seen or ', so it says nothing about the code'}: {last}",
-        "Raise the sandbox's limits, or fix what the check needs to start.",
+        f"Fix what the check needs to start, or {_ASK} to raise the sandbox's limits.",
     )
 
 
@@ -199,15 +221,20 @@ def could_not_start(run: CheckRun) -> Ending:
     )
 
 
-def stopped_before(run: CheckRun) -> Ending:
-    """For a step before the check that failed here but not in CI."""
-    last = last_line("\n".join(run.output.splitlines()[:-1]))  # without the last line, which Selfheal added
+def stopped_before(run: CheckRun, source: str = "") -> Ending:
+    """For a step or a service before the check that failed here but not in CI. `source`: the check's, for people."""
+    printed, _, added = run.output.rpartition("\n")  # Selfheal added the last line
+    last = last_line(printed)
     how = f"did not finish within {words.took(run.seconds)}" if run.ending == "timeout" else "failed"
     if run.stopped_at.startswith("service "):
+        why = words.uncapitalized(added.partition(" could not be started: ")[2].rstrip(".")) or "it did not answer"
+        log = f"; its log ends with {words.code(last, 120)}" if last != _SILENT else ""
         return Ending(
             Outcome.NEEDS_SERVICES,
-            f"The {run.stopped_at} did not start in the sandbox: {last}",
-            "Fix the service's definition, or set `test:` in `.github/selfheal.yml` to a command that does not need it.",
+            f"The check `{run.check}`{f' ({source})' if source else ''} needs the {run.stopped_at}, which did not start in the "
+            f"sandbox: {why}{log}.",
+            "Check the service's image, variables and options in the workflow, or set `test:` in `.github/selfheal.yml` to "
+            "tests that do not need it.",
         )
     return Ending(
         Outcome.NOT_REPRODUCED,
@@ -216,17 +243,20 @@ def stopped_before(run: CheckRun) -> Ending:
     )
 
 
+_SILENT = "it printed nothing"
+
+
 def last_line(output: str) -> str:
     """The last line that says something, for a sentence. After a wrong option, pytest adds where it is configured."""
     lines = (line.strip()[:200] for line in reversed(output.splitlines()))
-    return next((line for line in lines if line and not line.startswith(("inifile: ", "rootdir: "))), "it printed nothing")
+    return next((line for line in lines if line and not line.startswith(("inifile: ", "rootdir: "))), _SILENT)
 
 
 def limit_reached(problem: str) -> Ending:
     return Ending(
         Outcome.INFRASTRUCTURE,
         f"The failing checks could not run: {problem}.",
-        "Raise the sandbox's limits, or make the checks use less.",
+        f"Make the checks use less, or {_ASK} to raise the sandbox's limits.",
     )
 
 
@@ -234,7 +264,7 @@ def out_of_budget(bound: str, tried: int) -> Ending:
     return Ending(
         Outcome.OUT_OF_BUDGET,
         f"{words.capitalized(bound)} ({_judged(tried)}).",
-        "Start from the diagnosis and the failed patches, or start again with a larger budget.",
+        f"Start from the diagnosis and the failed patches. {MORE_BUDGET}",
     )
 
 
@@ -243,7 +273,7 @@ def rejected(why: str) -> Ending:
     return Ending(
         Outcome.CANCELLED,
         f"A person rejected the change{f': {why}' if why else ''}.",
-        "Start again when something has changed, or fork the attempt with a hint.",
+        "Start again when something has changed. The operator of Selfheal can fork the attempt with a hint.",
     )
 
 
@@ -291,16 +321,24 @@ def gave_up(tried: int, rungs: Sequence[RungCost], suspects: Sequence[Span], sin
     """
     why = "; ".join(_efforts(rungs)) or "no source of patches is enabled"
     gate = f" {_judged(tried)}; none passed." if tried else ""
-    start = _start(suspects[0], since) if suspects else "Start from the diagnosis"
-    asked = any(is_model(cost.rung) and cost.tried for cost in rungs)
-    further = "a stronger model may get further" if asked else "with a model, Selfheal may get further"
-    return Ending(Outcome.GAVE_UP, f"{words.capitalized(why)}.{gate}", f"{start}; {further}.")
+    start = _start(suspects[0], is_change_known=bool(since)) if suspects else "Start from the diagnosis."
+    return Ending(Outcome.GAVE_UP, f"{words.capitalized(why)}.{gate}", start)
 
 
-def _start(suspect: Span, since: str) -> str:
+def _start(suspect: Span, *, is_change_known: bool) -> str:
     """Where to look first, why there, and whether the change that broke the tests touched that place."""
-    reason = suspect.reason if suspect.reason.startswith("changed ") or not since else f"{suspect.reason}, not changed {since}"
-    return f"Start at {words.location(suspect)}, the most suspicious location{f' ({reason})' if reason else ''}"
+    place, reason = culprits.numbered(suspect), suspect.reason
+    is_raised, is_red = "in the traceback" in reason, "in failing tests only" in reason
+    if reason.startswith("changed "):
+        why = ", where it fails" if is_raised else ", which only failing tests run" if is_red else ""
+        return f"{THIS_CHANGE} touched {words.code(place)}{why}. Start there."
+    where = f"{words.code(suspect.name, 80)} ({place})" if suspect.name else words.code(place)
+    where += ", which this change did not touch" if is_change_known else ""
+    if is_raised:
+        return f"It fails in {where}. Start there."
+    return (
+        f"Only failing tests run {where}. Start there." if is_red else f"Start at {where}{f': it {reason}' if reason else ''}."
+    )
 
 
 def _efforts(rungs: Sequence[RungCost]) -> list[str]:

@@ -15,6 +15,7 @@ from agent.contract.proposal import Diagnosis
 from agent.contract.question import Question
 from agent.diagnosis.evidence import BY_VERDICTS
 from agent.edits.changes import diff
+from agent.report.endings import THIS_CHANGE
 from app.publish import culprit, proof, receipt
 from app.publish.markdown import ZWSP, Quoter, link, shortened, uncommanded
 from app.publish.outcomes import OUTCOME_TEXTS, ended, said
@@ -28,6 +29,7 @@ BODY_LIMIT = 65_536
 CHECK = "Selfheal"  # the name of our check run
 _TRAILER = "Selfheal-Attempt: "  # begins the last line of Selfheal's commit messages
 _SUBJECT = 72  # characters of a pull request's title and of a commit's first line
+_PLACE = 30  # of these for the place
 _ASKED_DIFF = 12_000  # characters of a diff to approve; the command line shows all of it
 _VISIBLE_AGAIN = r"perl -pe 's/\xe2\x80\x8b//g'"  # of U+200B
 _PATCH = 30_000  # characters of a diff that people apply by hand
@@ -46,6 +48,7 @@ _REMEDIES = (  # words in a refusal by GitHub, and what has to be changed then
     ),
     ("", "let the App bypass the rule for branches named `{}…` (Settings → Rules → Rulesets)"),
 )
+_COMMENTING = re.compile(r"[Cc]omment `/heal`(?: on a pull request(?: of the branch)?)?")
 _LINES = 26  # of a diff at the top of a pull request, with its headers
 _NOTES = 10  # differences from CI
 _BROKEN = (4_000, 1_500)  # characters of the diff of what broke the tests: in the check run, in a comment
@@ -114,11 +117,16 @@ def quoter(publication: Publication) -> Quoter:
 
 
 def title(publication: Publication, repair: Repair) -> str:
-    """At most 72 characters, the width of GitHub's list of pull requests."""
+    """At most 72 characters, the width of GitHub's list of pull requests. The place, a function or a file, survives a cut."""
     quote = quoter(publication)
-    what = quote.line(headline(repair), 500) or "make the failing checks pass"
+    what, place = proof.told(repair)
+    what, place = quote.line(what, 500) or "make the failing checks pass", quote.line(place, 100)
     whose = f"#{publication.pull_number}" if publication.pull_number is not None else "CI"
-    return shortened(f"{publication.commit_prefix} Heal {whose}: {what}".strip(), _SUBJECT)
+    start = f"{publication.commit_prefix} Heal {whose}: ".lstrip()
+    end = f" in {shortened(place, _PLACE)}" if place else ""
+    if (room := _SUBJECT - len(start) - len(end)) < _PLACE // 2:  # beside a long prefix
+        room, end = _SUBJECT - len(start), ""
+    return f"{start}{shortened(what, room)}{end}"
 
 
 def commit_message(publication: Publication, repair: Repair) -> str:
@@ -186,14 +194,13 @@ def _summary(publication: Publication, repair: Repair, quote: Quoter) -> str:
     title = quote.span(publication.run_title or "CI")
     where = f"on {quote.span(publication.head_branch)} at {quote.span(publication.head_sha[:10])}"
     what = quote.prose(headline(repair), 300).rstrip(".") or "see the diff"
-    rival = f" The likeliest other change: {quote.prose(repair.choices[0], 160)}." if repair.choices else ""
     return "\n".join(
         [
             f"- **Failed:** {title} {where}{_broken(publication)}: {proof.failed(repair.evidence)}{run}.",
             f"- **Cause:** {quote.prose(repair.diagnosis.cause, 600)}",
             f"- **Changed:** {what} ({proof.files(repair, quote)}).",
             f"- **Proof:** {proof.in_one_line(repair.evidence)}.",
-            f"- **Confidence:** {proof.sureness(repair)}.{rival}",
+            f"- **Confidence:** {proof.sureness(repair)}.{proof.rival(repair, quote)}",
             *(f"- {doubt}" for doubt in proof.doubts(repair, quote)),
             *_page(publication, "- "),
         ]
@@ -242,6 +249,11 @@ def _log(log: ReflectionLog, quote: Quoter, room: int) -> str:
     if text is None:
         return "\n"
     return frame.format(text or "The log is too long to show here.")
+
+
+def healed_title(repair: Repair, number: int | None) -> str:
+    """The title of the check run on the commit that broke. `number`: of our pull request, if there is one."""
+    return f"Repair {f'in #{number}' if number is not None else 'found'}: {proof.turned(repair.evidence)}"
 
 
 def healed_summary(publication: Publication, repair: Repair, pull_url: str) -> str:
@@ -315,9 +327,9 @@ def patch_comment(publication: Publication, repair: Repair, refusal: str) -> str
         publication.comment_head,
         f"{OUTCOME_TEXTS[Outcome.HEALED].sentence} GitHub refuses its pull request: {quote.prose(refusal, 600)}",
         shown := quote.fence(diff(repair.edits), _PATCH, "diff"),
-        f"**Confidence:** {proof.sureness(repair)}.",
-        *proof.doubts(repair, quote),
+        *_believed(repair, quote),
         f"**Next:** {by_hand(publication, refusal, uncommanded(shown))}",
+        *_page(publication),
     ]
     return uncommanded("\n\n".join(parts))
 
@@ -326,7 +338,9 @@ def _next_step(publication: Publication, quote: Quoter, result: NoRepair, limit:
     """What the reader can do: without a pull request, nobody can comment, but people can re-run our check."""
     step = result.next_step.strip() or OUTCOME_TEXTS[result.outcome].next_step
     if publication.pull_number is None:
-        step = step.replace("comment `/heal`", f"re-run the check `{CHECK}`")
+        step = _COMMENTING.sub(lambda found: f"{'Re' if found[0][0] == 'C' else 're'}-run the check `{CHECK}`", step)
+    elif step.startswith(f"{THIS_CHANGE} "):
+        step = f"This pull request{step.removeprefix(THIS_CHANGE)}"
     # People copy this command. Only Selfheal obeys it, at the start of a comment's line, and not in comments of Apps.
     return quote.prose(step, limit).replace(f"`/{ZWSP}heal", "`/heal")
 
@@ -427,12 +441,20 @@ def healed_comment(publication: Publication, repair: Repair, number: int, pull_u
         publication.comment_head,
         f"{link(f'#{number}', pull_url)} contains a verified repair of {commit} ({proof.failed(repair.evidence)}).",
         f"**Cause:** {quote.prose(repair.diagnosis.cause, 600)}",
-        f"**Confidence:** {proof.sureness(repair)}.",
-        *proof.doubts(repair, quote),
+        *_believed(repair, quote),
         f"**Next:** Review {link(f'#{number}', pull_url)}, which merges into this branch. Selfheal never merges by itself.",
         *_page(publication),
     ]
     return uncommanded("\n\n".join(parts))
+
+
+def _believed(repair: Repair, quote: Quoter) -> list[str]:
+    """Why the repair is believed, and why not."""
+    return [
+        f"**Proof:** {proof.in_one_line(repair.evidence)}.",
+        f"**Confidence:** {proof.sureness(repair)}.{proof.rival(repair, quote)}",
+        *proof.doubts(repair, quote),
+    ]
 
 
 def needless_body(publication: Publication, body: str, green_sha: str) -> str:
@@ -471,34 +493,16 @@ def progress_summary(publication: Publication, step: str) -> str:
 
 def question_comment(publication: Publication, asked: Question) -> str:
     """The comment on the pull request that broke, while a person decides."""
-    quote = quoter(publication)
-    parts = [
-        publication.comment_head,
-        f"Selfheal waits for approval before it goes on. {quote.prose(asked.text, 600)}",
-        quote.fence(asked.diff, _ASKED_DIFF, "diff") if asked.diff else "",
-        "**Next:** The operator of this Selfheal installation decides. Nothing has been changed yet.",
-        *_page(publication),
-    ]
-    return uncommanded("\n\n".join(part for part in parts if part))
+    return uncommanded(f"{publication.comment_head}\n\n{question_summary(publication, asked)}")
 
 
 def question_summary(publication: Publication, asked: Question) -> str:
-    """The question, and the commands that answer it. Only the operator can run these; a comment is not enough."""
+    """The question, and who answers it: only the operator can; the attempt's page and `selfheal attempts show` tell how."""
     quote = quoter(publication)
-    short_id = publication.attempt_id[:12]
-    if asked.about == "publish":
-        why = "what should be done instead"
-        after = (
-            "If you reject it with a reason, Selfheal learns from the reason and tries another change. "
-            "Without a reason, the attempt ends."
-        )
-    else:
-        why, after = "why not", "If you reject it, the attempt ends."
     parts = [
-        f"**Question:** {quote.prose(asked.text, 600)}",
+        f"Selfheal waits for approval before it goes on. {quote.prose(asked.text, 600)}",
         quote.fence(asked.diff, _ASKED_DIFF, "diff") if asked.diff else "",
-        "**Next:** the operator of this Selfheal installation can answer with one of these commands:",
-        f'```\nselfheal attempts approve {short_id}\nselfheal attempts reject {short_id} --why "{why}"\n```',
-        after,
+        f"**Next:** The operator of this Selfheal installation decides about the attempt `{publication.attempt_id[:12]}`.",
+        *_page(publication),
     ]
     return "\n\n".join(part for part in parts if part)

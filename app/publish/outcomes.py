@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from agent.contract.outcome import NoRepair, Outcome
+from agent.report.endings import MORE_BUDGET
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,11 @@ OUTCOME_TEXTS: Mapping[Outcome, OutcomeText] = MappingProxyType(
         ),
         Outcome.OUT_OF_BUDGET: OutcomeText(
             "The budget or a time limit ran out before a repair was verified.",
-            "Raise the budget, or use the diagnosis and lessons below to fix it yourself.",
+            f"Use the diagnosis and lessons below to fix it yourself. {MORE_BUDGET}",
         ),
         Outcome.GAVE_UP: OutcomeText(
             "Selfheal found no change that fixes the failing checks without breaking others.",
-            "Use the diagnosis and the failed changes below to fix it yourself, or configure a stronger model.",
+            "Use the diagnosis and the failed changes below to fix it yourself.",
         ),
         Outcome.REFUSED: OutcomeText("Selfheal cannot carry out this attempt.", "The reason above says what prevents it."),
         Outcome.CANCELLED: OutcomeText("The attempt was cancelled.", "To start a new one, comment `/heal` on a pull request."),

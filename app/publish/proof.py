@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from agent.contract import words
 from agent.contract.budget import RungCost, Usage
-from agent.contract.outcome import VERY_SURE, CheckEvidence, Evidence, Iteration, ReflectionLog, Repair
+from agent.contract.outcome import UNDECIDED, VERY_SURE, CheckEvidence, Evidence, Iteration, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis, FileChange, is_model
 from agent.diagnosis.evidence import BY_VERDICTS, CATEGORIES
 from agent.gate.confidence import SURE
@@ -26,6 +26,27 @@ def headline(repair: Repair) -> str:
     return re.sub(rf"\s*(?:\((?:{paths})(?::\d+)?\)|\bin (?:{paths}))$", "", repair.title) if paths else repair.title
 
 
+def told(repair: Repair) -> tuple[str, str]:
+    """What the repair does, in the imperative where its title allows that, and where. Still untrusted text."""
+    what = headline(repair)
+    found = re.fullmatch(r"(.*?)(?: in (`[^`]+`|[\w.]+))?", what, re.DOTALL)
+    place = (found[2] or "") if found is not None else ""
+    what = what[: -len(f" in {place}")] if place else what
+    if not place and len(repair.edits) == 1 and what.strip():
+        name = repair.edits[0].path.rpartition("/")[2]
+        place = "" if name in what else name
+    for clause, order in _ORDERS:
+        what = re.sub(clause, order, what)
+    return what, place
+
+
+_ORDERS = (  # clauses of titles in the imperative
+    (r"^(`[^`]+`) becomes (`[^`]+`)$", r"change \1 to \2"),
+    (r"^(`[^`]+`) is added\b", r"add \1"),
+    (r"^(`[^`]+`) is dropped\b", r"drop \1"),
+)
+
+
 def failed(evidence: Evidence) -> str:
     """ "3 failing tests" over all checks, or "3 failing results" if they include linter findings."""
     ids = [id_ for check in evidence.checks for id_ in check.target]
@@ -34,15 +55,21 @@ def failed(evidence: Evidence) -> str:
 
 def in_one_line(evidence: Evidence) -> str:
     """ "1 failing → 3 passing → 1 failing with the patch reverted"."""
-    before = sum(check.base_red for check in evidence.checks)
-    passing, back = (sum(getattr(check, name) for check in evidence.checks) for name in ("with_green", "without_red"))
-    return f"{before} failing → {passing} passing → {back} failing with the patch reverted"
+    return f"{turned(evidence)} → {sum(check.without_red for check in evidence.checks)} failing with the patch reverted"
+
+
+def turned(evidence: Evidence) -> str:
+    """ "1 failing → 3 passing"."""
+    before, passing = (sum(getattr(check, name) for check in evidence.checks) for name in ("base_red", "with_green"))
+    return f"{before} failing → {passing} passing"
 
 
 def sureness(repair: Repair) -> str:
+    """ "fairly sure (87%): one other change passes too". The word is never "very sure" where the tests leave a choice."""
     confidence = repair.confidence
     grades = ((VERY_SURE, "very sure"), (0.7, "fairly sure"), (0.4, "unsure"), (0.0, "a guess"))
-    grade = next(word for least, word in grades if confidence >= least or not least)
+    leaves_choice = repair.alternatives or repair.choices or any(doubt.startswith(UNDECIDED) for doubt in repair.doubts)
+    grade = next(word for least, word in grades[1 if leaves_choice else 0 :] if confidence >= least or not least)
     by_model = bool(repair.log.iterations) and is_model(repair.log.iterations[-1].rung)
     if by_model:
         others = "proposed by a model; no search for alternatives"
@@ -52,8 +79,13 @@ def sureness(repair: Repair) -> str:
             others += ", except variants of this one"
     else:
         count = "one other change passes" if repair.alternatives == 1 else f"{repair.alternatives} other changes pass"
-        others = f"{count} too{', so the tests alone do not decide; review carefully' if confidence < VERY_SURE else ''}"
+        others = f"{count} too, so the tests alone do not decide; review carefully"
     return f"{grade} ({words.percent(confidence)}): {others}"
+
+
+def rival(repair: Repair, quote: Quoter) -> str:
+    """The strongest rival, as a sentence with a leading blank; "" if there is none."""
+    return f" The likeliest other change: {quote.prose(repair.choices[0], 160)}." if repair.choices else ""
 
 
 def doubts(repair: Repair, quote: Quoter) -> list[str]:
@@ -204,8 +236,8 @@ def _whole(log: ReflectionLog, iterations: Sequence[Iteration], quote: Quoter, d
         parts.append(f"**Diagnosis:** {quote.prose(log.diagnosis.cause, 600)}")
     parts += _list("Rungs", [_rung(rung, quote) for rung in log.rungs[:20]])
     if left_out := len(log.iterations) - len(iterations):
-        parts.append(f"The first {left_out} of {len(log.iterations)} iterations are omitted to save space.")
-    parts += [_iteration(iteration, quote, diff) for iteration in iterations]
+        parts.append(f"The first {left_out} of {len(log.iterations)} candidates are omitted to save space.")
+    parts += [_iteration(at, iteration, quote, diff) for at, iteration in enumerate(iterations, left_out + 1)]
     # A lesson that starts with a change's title is already shown with that change.
     titles = tuple(iteration.title[:160] for iteration in log.iterations if iteration.title)
     parts += _list("Lessons", [quote.prose(lesson, 400) for lesson in log.lessons[:5] if not lesson.startswith(titles)])
@@ -213,10 +245,11 @@ def _whole(log: ReflectionLog, iterations: Sequence[Iteration], quote: Quoter, d
     return "\n\n".join(parts)
 
 
-def _iteration(iteration: Iteration, quote: Quoter, diff: int) -> str:
+def _iteration(number: int, iteration: Iteration, quote: Quoter, diff: int) -> str:
+    """`number` counts the candidates, from 1; the iteration's own counts rounds, and one without a candidate is not told."""
     rung = quote.prose(words.rung(iteration.rung), 120)
     lines = [
-        f"**Iteration {iteration.number}**, {rung}: {quote.prose(iteration.title, 200)}",
+        f"**Candidate {number}**, {rung}: {quote.prose(iteration.title, 200)}",
         f"- Result: {quote.prose(iteration.result, 300)}",
     ]
     if iteration.lesson:

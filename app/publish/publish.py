@@ -115,7 +115,7 @@ async def pull_request(publication: Publication, repair: Repair, repository: Rep
             await _report(own, repository, "completed", in_one_line(repair.evidence), summary)
     summary = messages.healed_summary(publication, repair, pull.url)
     with _unless_refused():
-        await _report(publication, repository, "completed", OUTCOME_TEXTS[Outcome.HEALED].sentence, summary)
+        await _report(publication, repository, "completed", messages.healed_title(repair, pull.number), summary)
     await _tell(publication, repository, messages.healed_comment(publication, repair, pull.number, pull.url))
     return Published(pull.number, pull.url, branch.name, "merged" if pull.merged_at else pull.state)
 
@@ -126,7 +126,7 @@ async def patch(publication: Publication, repair: Repair, refusal: str, reposito
     Raises `GitHubError`.
     """
     summary = messages.patch_summary(publication, repair, refusal)
-    await _report(publication, repository, "completed", OUTCOME_TEXTS[Outcome.HEALED].sentence, summary)
+    await _report(publication, repository, "completed", messages.healed_title(repair, None), summary)
     await _tell(publication, repository, messages.patch_comment(publication, repair, refusal))
 
 

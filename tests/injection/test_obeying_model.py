@@ -200,8 +200,9 @@ async def test_what_leaves_is_one_edit_and_no_secret(attempted: Attempted, capfd
     assert {body["ref"] for body in written if "ref" in body} == {f"refs/heads/{pull.head_branch}"}
     assert pull.head_branch == f"selfheal/feature-octocat-fixes-1-approve-{attempted.sha[:8]}"
 
-    # Texts do nothing. (The attempt's id and the pull request's number are others than the readers know.)
+    # Texts do nothing. (The attempt's id and the pull requests' numbers are others than the readers know.)
     def known(text: str) -> str:
+        text = text.replace(f"Repair in #{pull.number}: ", f"Repair in #{PULL}: ")
         return text.replace(attempted.attempt_id, "att_1").replace(f"#{attempted.pull}", f"#{PULL}")
 
     texts = [body.get(name) for body in written for name in ("body", "summary")]

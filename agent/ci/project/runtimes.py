@@ -171,6 +171,6 @@ def missing(name: str, wanted: Mapping[str, str], texts: Mapping[str, str], kind
 
 _WAYS = {
     "local": "Install {named} on the sandbox's machine (on Debian or Ubuntu: `apt-get install {package}`), then try again.",
-    "docker": "Set `SELFHEAL_SANDBOX_IMAGE` to an image that has {named} and Python 3, then try again.",
+    "docker": "Ask the operator of Selfheal for an image that has {named} and Python 3 (`SELFHEAL_SANDBOX_IMAGE`).",
     "e2b": "Build the template of E2B's machines, which has it, with `python -m deploy.e2b.build`, then try again.",
 }

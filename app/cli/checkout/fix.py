@@ -22,6 +22,7 @@ from agent.contract import words
 from agent.contract.blobs import MemoryBlobs
 from agent.contract.last_good import Culprit
 from agent.contract.outcome import NoRepair, Outcome, ReflectionLog, Repair
+from agent.contract.proposal import is_model
 from agent.contract.question import Waiting
 from agent.diagnosis.evidence import BY_VERDICTS
 from agent.edits.changes import diff
@@ -206,7 +207,11 @@ def _next_step(result: NoRepair) -> str:
         least = math.floor(result.suspects[0].confidence * 100) / 100
         apply = f"run the command again with --min-confidence {least:g} --apply"
         return f"If the suspect change is right, {apply}. If not, a test that fails with it helps the next attempt."
-    return result.next_step or OUTCOME_TEXTS[result.outcome].next_step
+    step = result.next_step or OUTCOME_TEXTS[result.outcome].next_step
+    if result.outcome is not Outcome.GAVE_UP or result.culprit is not None:
+        return step
+    asked = any(is_model(cost.rung) and cost.tried for cost in result.log.rungs)
+    return f"{step} {'A stronger model may get further.' if asked else 'With a model, Selfheal may get further.'}"
 
 
 def _show_diff(console: Console, text: str) -> None:

@@ -63,14 +63,11 @@ def test_giving_up_says_what_each_rung_did_and_where_to_start() -> None:
         "Mutation search tried 402 changes in 19 s; none makes the failing tests pass; the model `x` "
         "proposed 2 changes in 7.0 s. 2 changes were fully checked; none passed."
     )
-    assert ending.next_step == (
-        "Start at `parse` in src/a.py, lines 3 to 9, the most suspicious location (in the traceback); "
-        "a stronger model may get further."
-    )
+    assert ending.next_step == "It fails in `parse` (src/a.py:3-9). Start there."
 
 
 def test_giving_up_without_a_model_and_without_a_place_still_has_a_next_step() -> None:
     ending = gave_up(0, [RungCost("patterns", 0.0, 0, 0, Usage(), "no Python file is suspicious")], ())
     assert ending.reason == "Mutation search skipped: no Python file is suspicious."
-    assert ending.next_step == "Start from the diagnosis; with a model, Selfheal may get further."
+    assert ending.next_step == "Start from the diagnosis."
     assert "No source of patches" in gave_up(0, [], ()).reason

@@ -4,7 +4,7 @@ import pytest
 
 from agent.contract.proposal import Candidate, FileChange
 from agent.contract.verdicts import Failure, Frame, VerdictId
-from agent.diagnosis.evidence import CATEGORIES, from_verdicts
+from agent.diagnosis.evidence import CATEGORIES, for_people, from_verdicts, of_repair
 
 CHANGE = Candidate(
     "patterns",
@@ -40,17 +40,44 @@ def test_the_failing_verdicts_are_told_in_one_sentence(failures: list[Failure], 
     assert from_verdicts(failures).cause == cause
 
 
-def test_the_change_is_told_with_its_place_and_the_place_once() -> None:
-    found = from_verdicts(cases(3), CHANGE)
-    assert found.cause.endswith("They pass once `a < b` becomes `a <= b` in `rate` (src/rates.py:29).")
-    assert found.cause.count("src/rates.py") == 1
-    assert "tests/test_rates.py" not in found.cause
+def test_the_cause_of_a_repair_is_what_failed_and_does_not_repeat_the_change() -> None:
+    found = of_repair(cases(3), CHANGE, None)
+    assert found.cause == "3 cases of `test_rate` fail with `AssertionError: assert 550 == 390`."
     assert (found.category, found.confidence) == ("boundary", 0.7)
 
 
-def test_a_change_whose_title_names_no_place_gets_one() -> None:
-    change = Candidate("model:x", CHANGE.edits, "add must add.")
-    assert from_verdicts(cases(1), change).cause.endswith("It passes with this change: add must add (src/rates.py).")
+BY_PYTEST = """\
+    def test_a():
+        total = parse("1")
+>       assert plural('mouse') == 'mice'
+E       AssertionError: assert 'mouses' == 'mice'
+
+tests/test_a.py:3: AssertionError"""
+SHORT = """\
+tests/test_a.py:3: in test_a
+    assert plural('mouse') == 'mice'
+E   AssertionError: assert 'mouses' == 'mice'"""
+BY_PYTHON = """\
+Traceback (most recent call last):
+  File "/work/tests/test_a.py", line 3, in test_a
+    assert plural('mouse') == 'mice'
+           ^^^^^^^^^^^^^^^^^^^^^^^^^
+AssertionError"""
+
+
+@pytest.mark.parametrize("details", [BY_PYTEST, SHORT, BY_PYTHON])
+def test_people_are_told_the_line_of_the_test_that_fails(details: str) -> None:
+    def told(message: str, details: str = details) -> str:
+        frames = (Frame("tests/test_a.py", 3, "test_a"),)
+        return for_people([Failure(VerdictId("tests/test_a.py::test_a"), message, details, frames)]).cause
+
+    shown = "`assert plural('mouse') == 'mice'` (tests/test_a.py:3)"
+    assert told("AssertionError") == f"`test_a` fails: {shown}."
+    assert told("AssertionError: 1 != 2") == f"`test_a` fails with `AssertionError: 1 != 2`. It fails at {shown}."
+    assert (
+        told("E", details.replace("test_a.py", "test_b.py"))
+        == "`test_a` fails with `E`. It is raised in `test_a` (tests/test_a.py:3)."
+    )
 
 
 def test_without_a_change_the_place_where_it_is_raised_is_told() -> None:

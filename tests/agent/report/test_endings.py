@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agent.contract.budget import RungCost, Usage
-from agent.contract.outcome import Chance, Flakiness, Outcome
-from agent.contract.proposal import Span
+from agent.contract.outcome import Chance, Evidence, Flakiness, Outcome, ReflectionLog, Repair
+from agent.contract.proposal import Diagnosis, Span
 from agent.contract.verdicts import CheckRun, Failure, Verdict, VerdictId
 from agent.report import endings
 from agent.report.endings import Ending
@@ -88,7 +88,8 @@ def test_a_flaky_failure_is_reported_with_its_tests_its_rate_and_its_evidence() 
     found = Flakiness(IDS, 2, 7, "order", ("it passes alone", "it fails after test_b"))
     ending = endings.flaky(found)
     assert ending.flakiness is found
-    assert "2/7" in ending.reason
+    assert ending.reason.count("2 of 7 runs") == 1
+    assert "Flaky" not in ending.reason, "the outcome says it"
     assert f"`{IDS[0]}`" in ending.reason
     assert "2 more" in ending.reason
     assert "it passes alone; it fails after test_b" in ending.reason
@@ -135,6 +136,18 @@ def test_the_earlier_step_that_failed_is_named_with_its_own_last_line() -> None:
     assert "added by Selfheal" not in reason
 
 
+def test_a_service_that_did_not_start_is_told_with_who_needs_it_and_its_error() -> None:
+    added = 'The service "postgres" could not be started: It was not ready in time.'
+    silent = endings.stopped_before(service(added), "workflow ci.yml, job tests")
+    assert silent.reason == (
+        "The check `tests` (workflow ci.yml, job tests) needs the service postgres, which did not start in the sandbox: it was "
+        "not ready in time."
+    )
+    talking = endings.stopped_before(service(f"FATAL: no space\n{added}"))
+    assert talking.reason.endswith(": it was not ready in time; its log ends with `FATAL: no space`.")
+    assert "in the workflow" in talking.next_step
+
+
 @pytest.mark.parametrize(("tried", "counted"), [(1, "1 change "), (1200, "1,200 changes ")])
 def test_checked_changes_are_counted_in_singular_and_plural(tried: int, counted: str) -> None:
     out_of_budget = endings.out_of_budget("the budget of 8 iterations is used up", tried).reason
@@ -156,16 +169,50 @@ def test_giving_up_adds_up_the_rounds_of_each_rung() -> None:
     assert reason.count("the last note") == 1
 
 
-def test_giving_up_advises_a_model_or_a_stronger_one() -> None:
-    asked = RungCost("model:small", 1.0, 1, 0, Usage())
-    skipped = RungCost("model:small", 0.0, 0, 0, Usage(), "no tokens left")
-    patterns = RungCost("patterns", 1.0, 4, 0, Usage())
-    steps = [endings.gave_up(1, rungs, ()).next_step for rungs in ((patterns, asked), (patterns, skipped), (patterns,))]
-    assert steps[0] != steps[1] == steps[2]
+@pytest.mark.parametrize(
+    ("reason", "since", "step"),
+    [
+        ("changed since it, in the traceback of 1 failing test", "since it", "This change touched `a.py:3-9`, where it fails."),
+        ("changed since the parent commit", "since it", "This change touched `a.py:3-9`. Start there."),
+        ("in the traceback of 2 failing tests", "", "It fails in `parse` (a.py:3-9). Start there."),
+        ("in the traceback of 2 failing tests", "since it", "It fails in `parse` (a.py:3-9), which this change did not touch."),
+        ("runs in failing tests only", "", "Only failing tests run `parse` (a.py:3-9)."),
+        ("runs in 2 failing and 3 passing tests", "", "Start at `parse` (a.py:3-9): it runs in 2 failing and 3 passing tests."),
+    ],
+)  # fmt: skip
+def test_giving_up_says_whether_the_change_touched_the_most_suspicious_place(reason: str, since: str, step: str) -> None:
+    suspects = (Span("a.py", 3, 9, 0.9, reason, "parse"), Span("b.py", 1, 1, 0.5, "runs in it"))
+    told = endings.gave_up(1, (), suspects, since).next_step
+    assert told.startswith(step)
+    assert "b.py" not in told
 
 
-def test_giving_up_starts_at_the_most_suspicious_place() -> None:
-    suspects = (Span("src/a.py", 3, 9, 0.9, "in the traceback", "parse"), Span("src/b.py", 1, 1, 0.5, "runs in it"))
-    step = endings.gave_up(1, (), suspects).next_step
-    assert "`parse` in src/a.py, lines 3 to 9" in step
-    assert "src/b.py" not in step
+def suspect(*choices: str, alternatives: int = 0) -> Repair:
+    diagnosis = Diagnosis("", "logic", 0.5, "verdicts and change")
+    log = ReflectionLog(None, (), (), ())
+    title = "`[1:]` becomes `[-1:]` in `last` (a.py:3)"
+    return Repair((), title, diagnosis, Evidence((), ""), 0.77, Usage(), log, alternatives, choices=choices)
+
+
+@pytest.mark.parametrize(
+    ("unsure", "reason"),
+    [
+        (suspect(), "`[1:]` becomes `[-1:]` in `last` (a.py:3) (77% sure; a pull request needs 85%)."),
+        (
+            suspect("`[1:]` becomes `[0:]` in `last` (a.py:3)", alternatives=1),
+            "The tests allow two repairs in `last` (a.py:3), `[-1:]` and `[0:]`. Which is right?",
+        ),
+        (
+            suspect("`a` becomes `b`", alternatives=1),
+            "The tests allow two repairs: `[1:]` becomes `[-1:]` in `last` (a.py:3), or `a` becomes `b`. Which is right?",
+        ),
+        (
+            suspect("`a` becomes `b`", alternatives=4),
+            "`[1:]` becomes `[-1:]` in `last` (a.py:3). 4 other changes pass too; which is right?",
+        ),
+    ],
+)
+def test_an_unsure_change_is_a_question_that_names_its_rival_and_says_nothing_twice(unsure: Repair, reason: str) -> None:
+    ending = endings.unsure(unsure, 0.85)
+    assert ending.reason == reason
+    assert "a test that" in ending.next_step

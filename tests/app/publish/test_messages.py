@@ -16,11 +16,12 @@ from agent.contract.proposal import Diagnosis, FileChange, Span
 from agent.contract.question import Question
 from agent.contract.verdicts import VerdictId
 from agent.diagnosis.evidence import BY_VERDICTS
-from agent.report.endings import ON_REQUEST
+from agent.report.endings import ON_REQUEST, gave_up
 from app.publish import messages
 from app.publish.markdown import ZWSP
 from app.publish.messages import BODY_LIMIT, Publication
 from app.publish.outcomes import OUTCOME_TEXTS
+from app.store.leases.claims import QUOTA_NEXT
 from tests.app.tokens import SECRETS
 
 EVIL = "@octocat fixes #1 </details> ``` <script>alert(1)</script> | a | \u202e ghp_" + "a1B2" * 9
@@ -147,6 +148,10 @@ def test_what_broke_the_tests_comes_before_an_unsure_change() -> None:
 def test_alternatives_and_an_unknown_price_are_said() -> None:
     body = messages.pull_body(publication(), repair(alternatives=3, confidence=0.5, usage=Usage(1, 1, 1, None)))
     assert "unsure (50%): 3 other changes pass too, so the tests alone do not decide" in body
+    undecided = "the tests do not decide it: they also pass if `3` becomes `4`"
+    for choice in ({"alternatives": 1}, {"choices": ("`<` becomes `!=`",)}, {"doubts": (undecided,)}):
+        assert "fairly sure (96%)" in messages.pull_body(publication(), repair(confidence=0.96, **choice)), choice
+    assert "very sure (96%)" in messages.pull_body(publication(), repair(confidence=0.96, doubts=("it changes 40 lines",)))
     assert "unknown price" in body
     partly = messages.pull_body(publication(), repair(usage=Usage(1, 1, 3, 0.5, unpriced=1)))
     assert "at least $0.50 (unknown price for 1 call)" in partly
@@ -243,6 +248,48 @@ def test_doubts_are_told_and_below_sure_a_plain_sentence_is_said() -> None:
     assert "Doubts" not in sure
 
 
+def test_the_author_is_told_the_proof_and_the_strongest_rival() -> None:
+    rivalled = repair(alternatives=2, choices=("`<` becomes `!=`", "`<` becomes `>`"))
+    where = publication(page_url="https://heal.example/attempts/att_1")
+    for text in (messages.healed_comment(where, rivalled, 4, "https://x/4"), messages.patch_comment(where, rivalled, "no")):
+        assert "**Proof:** 2 failing → 30 passing → 2 failing with the patch reverted." in text
+        assert "review carefully. The likeliest other change: `<` becomes `!=`." in text
+        assert "`<` becomes `>`" not in text
+
+
+def test_every_text_links_to_the_page_of_the_attempt_if_people_can_reach_it() -> None:
+    asked = Question("publish", "May it be published?")
+    for url, count in (("https://heal.example/attempts/att_1", 1), ("", 0)):
+        where = publication(page_url=url)
+        texts = (
+            messages.pull_body(where, repair()),
+            messages.healed_summary(where, repair(), "https://x/4"),
+            messages.healed_comment(where, repair(), 4, "https://x/4"),
+            messages.patch_summary(where, repair(), "no"),
+            messages.patch_comment(where, repair(), "no"),
+            messages.receipt_summary(where, repair(), "https://x/4"),
+            messages.no_repair_summary(where, no_repair()),
+            messages.no_repair_comment(where, no_repair()),
+            messages.question_summary(where, asked),
+            messages.question_comment(where, asked),
+        )
+        assert [text.count("[its timeline](https://heal.example/attempts/att_1)") for text in texts] == [count] * len(texts)
+
+
+def test_a_next_step_says_only_what_its_reader_can_do() -> None:
+    def told(step: str, **where: object) -> str:
+        return messages.no_repair_summary(publication(**where), no_repair(next_step=step))
+
+    assert "**Next:** Re-run the check `Selfheal` once the quota allows it." in told(QUOTA_NEXT)
+    again = "If it is fixed, comment `/heal` on a pull request of the branch to try again."
+    assert "**Next:** If it is fixed, re-run the check `Selfheal` to try again." in told(again)
+    assert f"**Next:** {again}" in told(again, pull_number=1)
+    touched = gave_up(1, (), (Span("users.py", 2, 2, 0.9, "changed since x, in the traceback of 1 failing test"),), "since x")
+    rest = " touched `users.py:2`, where it fails. Start there."
+    assert f"**Next:** This pull request{rest}" in told(touched.next_step, pull_number=1)
+    assert f"**Next:** This change{rest}" in told(touched.next_step)
+
+
 def test_a_diff_to_apply_by_hand_can_be_applied(tmp_path: Path) -> None:
     """Bots obey commands in code, too. What keeps them from it can be removed as the text says."""
     before = "@cached\ndef f():\n    return 1\n!ready\n"
@@ -261,16 +308,13 @@ def test_a_diff_to_apply_by_hand_can_be_applied(tmp_path: Path) -> None:
     assert "perl" not in messages.patch_comment(publication(), repair(), "no")
 
 
-def test_a_question_shows_the_change_and_how_it_is_answered() -> None:
+def test_a_question_shows_the_change_and_who_answers_it() -> None:
     hostile = Question("publish", "May it be published? <img src=x> @octo", "```\n<!-- out -->\n" + "+ü🙂" * 100_000)
     asked = messages.question_summary(publication(), hostile)
     assert len(asked.encode()) < messages.BODY_LIMIT
-    assert "selfheal attempts approve att_1\n" in asked
-    assert "selfheal attempts reject att_1 --why" in asked
-    assert "Selfheal learns from the reason" in asked
+    assert "The operator of this Selfheal installation decides about the attempt `att_1`." in asked
+    assert "selfheal attempts" not in asked, "who reads it has no shell on the operator's machine"
     assert not tags(asked)
-    about_round = messages.question_summary(publication(), Question("round", "May `patterns` propose?"))
-    assert "If you reject it, the attempt ends." in about_round
 
 
 def test_without_a_run_none_is_spoken_of() -> None:
@@ -308,6 +352,10 @@ def test_the_log_repeats_neither_the_repairs_diff_nor_its_diagnosis() -> None:
     assert body.count("Look elsewhere") == 1
     assert "Of another kind" in body
     assert "verified after 1 failed candidate" in body
+    late = replace(healed, log=replace(log_, iterations=(replace(log_.iterations[1], number=2),)))
+    body = messages.pull_body(publication(), late)
+    assert "its first candidate passed all checks" in body
+    assert "**Candidate 1**" in body, "not the second round, in which it was found"
 
 
 def test_giving_up_tells_the_diagnosis_and_why_each_try_is_not_the_repair() -> None:
@@ -326,11 +374,21 @@ def test_giving_up_tells_the_diagnosis_and_why_each_try_is_not_the_repair() -> N
 
 def test_a_title_is_one_line_that_fits_a_list() -> None:
     assert "\n" not in messages.title(publication(), repair(title="a\nb"))
-    assert (
-        messages.title(publication(), repair(title="`<` becomes `<=` in `f` (calc/core.py:3)"))
-        == "Heal CI: `<` becomes `<=` in `f`"
+    for told, title in (
+        ("`<` becomes `<=` in `f` (calc/core.py:3)", "Heal CI: change `<` to `<=` in `f`"),
+        ("`x = 1` is dropped (calc/core.py:3)", "Heal CI: drop `x = 1` in core.py"),
+        ("`import os` is added", "Heal CI: add `import os` in core.py"),
+        ("Handle an empty list", "Heal CI: Handle an empty list in core.py"),
+        ("Let core.py add", "Heal CI: Let core.py add"),
+    ):
+        assert messages.title(publication(), repair(title=told)) == title
+    cut = repair(title="`member or amount >= 100` becomes `member and amount >= 100` in `discount` (calc/core.py:7)")
+    assert messages.title(publication(pull_number=1), cut) == "Heal #1: change `member or amount >= 100` to… in `discount`", (
+        "the place survives"
     )
     assert messages.title(publication(), repair(title=" ")) == "Heal CI: make the failing checks pass"
+    where = publication(pull_number=123456, commit_prefix="x" * 30)
+    assert len(messages.title(where, repair(title=f"`{'a' * 60}` is added in `{'f' * 60}`"))) <= 72
     for length in range(1, 120):
         long = repair(title=f"`{'x ' * length}` becomes `{'y ' * length}` in `f`")
         subject, blank, *_ = messages.commit_message(publication(), long).split("\n")
@@ -351,7 +409,7 @@ def test_a_long_log_is_cut_and_the_evidence_is_not(iterations: int) -> None:
     assert len(body.encode()) <= BODY_LIMIT
     assert "2 of 2 failed again, 1.0 s" in body
     assert body.rstrip().endswith("</details>")
-    assert f"**Iteration {iterations}**" in body  # the latest ones are kept
+    assert f"**Candidate {iterations}**" in body  # the latest ones are kept
 
 
 @pytest.mark.long
@@ -370,7 +428,7 @@ def test_every_outcome_has_a_sentence_and_a_next_step(outcome: Outcome) -> None:
     assert ending.next_step.endswith(".")
     text = messages.no_repair_summary(publication(), no_repair(outcome, next_step=" "))
     assert ending.sentence in text
-    assert ending.next_step.replace("comment `/heal`", "re-run the check `Selfheal`") in text
+    assert ending.next_step.replace("comment `/heal` on a pull request", "re-run the check `Selfheal`") in text
     assert "Forty changes were tried" in text
 
 
@@ -472,4 +530,4 @@ def test_what_people_copy_from_our_texts_is_intact() -> None:
         assert step in messages.no_repair_comment(publication(pull_number=1), told)
         assert step in messages.no_repair_summary(publication(pull_number=1), told)
     bracketed = repair(title="`count` becomes `count + old[1]`")
-    assert messages.title(publication(), bracketed) == "Heal CI: `count` becomes `count + old[1]`"
+    assert messages.title(publication(), bracketed) == "Heal CI: change `count` to `count + old[1]` in core.py"

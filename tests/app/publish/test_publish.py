@@ -96,6 +96,7 @@ async def published_once(standin: StandIn, publication: Publication, result: Pub
     assert proof.output["title"] == "1 failing → 4 passing → 1 failing with the patch reverted"
     assert f"selfheal verify {result.url}" in proof.output["summary"]
     assert '"base": "' + publication.head_sha in proof.output["summary"]
+    assert check.output["title"] == f"Repair in #{result.number}: 1 failing → 4 passing"
     assert check.details_url == PAGE
     for text in (comment.body, pull.body, check.output["summary"]):
         assert f"[its timeline]({PAGE})" in text
@@ -114,7 +115,7 @@ async def test_a_repair_becomes_a_draft_pull_request(
     assert commit.parents == (publication.head_sha,)
     assert commit.sha in standin.repository(NAME).verified
     pull = standin.repository(NAME).issues[result.number]
-    assert pull.title == f"Heal #{publication.pull_number}: `-` becomes `+` in add"
+    assert pull.title == f"Heal #{publication.pull_number}: change `-` to `+` in add"
     assert [label.name for label in pull.labels] == ["selfheal"]
     assert "1 of 1" in (pull.body or "")
 
@@ -248,7 +249,7 @@ async def test_another_repair_of_the_same_attempt_renews_what_is_there(
     result = await publish.pull_request(publication, repair(), repository)
     assert isinstance(result, Published)
     await published_once(standin, publication, result)
-    assert "becomes" in standin.repository(NAME).issues[result.number].title
+    assert "change `-` to `+`" in standin.repository(NAME).issues[result.number].title
 
 
 async def test_a_further_attempt_renews_the_one_pull_request_of_the_head(
@@ -483,7 +484,7 @@ async def test_names_and_titles_follow_the_rules_of_the_repository(
     assert isinstance(result, Published)
     assert result.branch == f"bot/topic-{publication.head_sha[:8]}"
     pull = standin.repository(NAME).issues[result.number]
-    assert pull.title == f"fix(ci): Heal #{publication.pull_number}: `-` becomes `+` in add"
+    assert pull.title == f"fix(ci): Heal #{publication.pull_number}: change `-` to `+` in add"
 
 
 @pytest.mark.parametrize("path", ["calc.py", "planted-secret-of-this-worker.py"])

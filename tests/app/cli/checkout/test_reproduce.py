@@ -31,7 +31,7 @@ def test_how_often_and_why_is_told() -> None:
     console = Console(file=io.StringIO(), width=400)
     told.show(console)
     said = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "Flaky 3/12" in said
+    assert "failed in 3 of 12 runs" in said
     assert "Suspected cause: order (fails every time in shuffled order -1)" in said
     assert "1.0 s (0.9 s install)" in said
 
