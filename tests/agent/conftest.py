@@ -11,9 +11,9 @@ from sandbox.base import MIB, InstallFailed, Limits, Packages, Sandbox, SandboxU
 from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
 from sandbox.local import LocalSandboxes
-from tests.agent.remembered import remembered_runs
+from tests.agent.remembered import remembered_runs, results
 
-__all__ = ["remembered_runs"]
+__all__ = ["remembered_runs", "results"]
 
 RunCheck = Callable[..., Awaitable[CheckRun]]
 Repository = Callable[[Mapping[str, str]], Awaitable[Workspace]]

@@ -12,11 +12,11 @@ from app.clock import Clock, SystemClock
 from app.queue.redis import RedisMissing, embedded, server_binary
 from app.settings import Settings, load
 from app.store.store import Store, open_store
-from tests.agent.remembered import remembered_runs
+from tests.agent.remembered import remembered_runs, results
 from tests.app.plant import plant
 from tests.databases import database_url, migrated_sqlite, postgres
 
-__all__ = ["database_url", "migrated_sqlite", "plant", "postgres", "remembered_runs"]
+__all__ = ["database_url", "migrated_sqlite", "plant", "postgres", "remembered_runs", "results"]
 
 
 @pytest.fixture

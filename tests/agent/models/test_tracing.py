@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -12,6 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.agent.workbench import RIGHT, Bench, Scripted
 
 
+@pytest.mark.usefixtures("remembered_runs")
 async def test_each_step_is_a_span_with_the_attempt_and_without_any_code(tmp_path: Path) -> None:
     provider = trace.get_tracer_provider()
     if not isinstance(provider, TracerProvider):

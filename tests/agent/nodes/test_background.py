@@ -17,6 +17,8 @@ from agent.proposer import Proposal, Situation
 from sandbox.base import SandboxLost
 from tests.agent.workbench import RIGHT, WRONG, Bench, Scripted, change
 
+pytestmark = pytest.mark.usefixtures("remembered_runs")
+
 QUICK = Policy(head_start=0.1)
 LONG = change("a - b", "sum((a, b))")
 

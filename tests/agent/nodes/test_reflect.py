@@ -11,6 +11,8 @@ from agent.contract.proposal import Edits, FileChange
 from agent.state import Objection, Opinion, State, Work, pack
 from tests.agent.workbench import Bench, Scripted, change
 
+pytestmark = pytest.mark.usefixtures("remembered_runs")
+
 BEFORE = (
     "class Sign:\n    def of(self, number):\n        return number < 0\n\n\n"
     "def sign(number):\n    return -1 if Sign().of(number) else 1\n"

@@ -16,6 +16,8 @@ from agent.nodes.review import Review, read_review
 from tests.agent.workbench import RIGHT, Bench, Scripted, change
 from tests.standins.model import Reply, ScriptedModel, refused
 
+pytestmark = pytest.mark.usefixtures("remembered_runs")
+
 OTHER = change("a - b", "b + a")
 CAUSE = Reply('{"cause": "it subtracts", "category": "logic", "confidence": 0.9}')
 REJECTED = Reply('{"accept": false, "reason": "it hard-codes the test", "input": "add(7, 8)"}', tokens=(50, 10))

@@ -15,6 +15,8 @@ from agent.nodes.weigh import MOST_UNSURE
 from agent.proposer import Proposal, Situation
 from tests.agent.workbench import RIGHT, SAMPLE, Bench, Scripted, change
 
+pytestmark = pytest.mark.usefixtures("remembered_runs")
+
 DEMANDING = Policy(min_confidence=1.0)
 RIGHT_TITLE = "changes calc.py"
 NATURAL = change("a - b", "b + a")

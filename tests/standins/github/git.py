@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +21,7 @@ ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C.UTF-8",
 }
+SHA = re.compile("[0-9a-f]{40}")
 
 
 class GitError(Exception):
@@ -84,28 +87,45 @@ async def git(*args: str, cwd: Path, stdin: bytes = b"", env: Mapping[str, str] 
 class BareRepository:
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._known: dict[tuple[str, ...], bytes] = {}
 
     async def run(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
         return await git(*args, cwd=self.path, stdin=stdin, env=env)
 
+    async def _run_once(self, names: Sequence[str], *args: str) -> bytes:
+        """As `run`, remembered if all these names are shas: what git says of objects never changes once they are there."""
+        if args in self._known:
+            return self._known[args]
+        out = await self.run(*args)
+        if all(map(SHA.fullmatch, names)):
+            self._known[args] = out
+        return out
+
     async def create(self, default_branch: str) -> None:
         self.path.mkdir(parents=True)
-        await self.run("init", "--bare", "--quiet", f"--initial-branch={default_branch}")
+        await self.run("init", "--bare", "--quiet", "--template=", f"--initial-branch={default_branch}")
 
     async def resolve(self, revision: str, kind: str = "commit") -> str | None:
         """The full name of a commit (or tree, blob) that a branch, tag or sha names, or None."""
         if revision.startswith("-"):
             return None
+        wanted = f"{revision}^{{{kind}}}"
         try:
-            out = await self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{{kind}}}")
+            out = await self._run_once([revision], "rev-parse", "--verify", "--quiet", "--end-of-options", wanted)
         except GitError:
             return None
         return out.decode().strip()
 
     async def refs(self, prefix: str = "refs/") -> dict[str, str]:
-        out = await self.run("for-each-ref", "--format=%(objectname) %(refname)")
-        pairs = (line.split(" ", 1) for line in out.decode().splitlines())
-        return {name: sha for sha, name in pairs if name.startswith(prefix)}
+        """Sha by name, read from git's own files: each ref has one, except those that git has packed."""
+        packed = self.path / "packed-refs"
+        lines = packed.read_text().splitlines() if packed.exists() else []
+        found = {name: sha for sha, _, name in (line.partition(" ") for line in lines) if SHA.fullmatch(sha)}
+        for file in (self.path / "refs").rglob("*"):
+            if file.suffix != ".lock" and file.is_file():
+                with contextlib.suppress(FileNotFoundError):  # deleted in the meantime
+                    found[file.relative_to(self.path).as_posix()] = file.read_text().strip()
+        return {name: found[name] for name in sorted(found) if name.startswith(prefix)}
 
     async def ref(self, name: str) -> str | None:
         return (await self.refs(name)).get(name)
@@ -121,18 +141,21 @@ class BareRepository:
 
     async def commit(self, sha: str) -> Commit:
         fields = "%H%x00%T%x00%P%x00%an%x00%ae%x00%aI%x00%cn%x00%ce%x00%cI%x00%B"
-        out = (await self.run("log", "-1", "--no-show-signature", f"--format={fields}", sha)).decode(errors="replace")
+        out = (await self._run_once([sha], "log", "-1", "--no-show-signature", f"--format={fields}", sha)).decode(
+            errors="replace"
+        )
         name, tree, parents, an, ae, ai, cn, ce, ci, message = out.split("\0", 9)
         author = Signature(an, ae, datetime.fromisoformat(ai))
         committer = Signature(cn, ce, datetime.fromisoformat(ci))
         return Commit(name, tree, tuple(parents.split()), author, committer, message.rstrip("\n"))
 
     async def commits(self, revisions: str, limit: int = 250) -> list[Commit]:
-        names = (await self.run("rev-list", f"--max-count={limit}", "--end-of-options", revisions)).decode().split()
+        asked = ("rev-list", f"--max-count={limit}", "--end-of-options", revisions)
+        names = (await self._run_once(revisions.split(".."), *asked)).decode().split()
         return [await self.commit(name) for name in names]
 
     async def entries(self, tree: str, recursive: bool = False) -> list[Entry]:
-        out = await self.run("ls-tree", "-l", "-z", *(["-r", "-t"] if recursive else []), tree)
+        out = await self._run_once([tree], "ls-tree", "-l", "-z", *(["-r", "-t"] if recursive else []), tree)
         found = []
         for record in out.decode(errors="surrogateescape").split("\0")[:-1]:
             facts, path = record.split("\t", 1)
@@ -142,7 +165,7 @@ class BareRepository:
 
     async def entry(self, commit: str, path: str) -> Entry | None:
         """The file or folder at a path of a commit; folders come without a trailing slash."""
-        out = await self.run("ls-tree", "-l", "-z", commit, "--", path.rstrip("/"))
+        out = await self._run_once([commit], "ls-tree", "-l", "-z", commit, "--", path.rstrip("/"))
         if not out:
             return None
         facts, name = out.decode(errors="surrogateescape").split("\0")[0].split("\t", 1)
@@ -187,7 +210,7 @@ class BareRepository:
 
     async def merge_base(self, one: str, other: str) -> str | None:
         try:
-            return (await self.run("merge-base", one, other)).decode().strip()
+            return (await self._run_once([one, other], "merge-base", one, other)).decode().strip()
         except GitError:
             return None
 
@@ -206,14 +229,16 @@ class BareRepository:
         return {name: head for head, name in pairs}
 
     async def count(self, revisions: str) -> int:
-        return int(await self.run("rev-list", "--count", "--end-of-options", revisions))
+        return int(await self._run_once(revisions.split(".."), "rev-list", "--count", "--end-of-options", revisions))
 
     async def changes(self, old: str, new: str) -> list[Change]:
         """What differs between two trees, with renames found as GitHub does, in git's order."""
-        patches = (await self.run("diff-tree", "-r", "-M", "--patch", old, new)).decode(errors="replace")
+        compared = await self._run_once([old, new], "diff-tree", "-r", "-M", "--patch", old, new)
+        patches = compared.decode(errors="replace")
         parts = iter(("\n" + patches).split("\ndiff --git ")[1:])
         # Names are quoted there where they are unusual, so they are read from the other form.
-        raw = iter((await self.run("diff-tree", "-r", "-M", "--raw", "--abbrev=40", "-z", old, new)).decode().split("\0"))
+        named = await self._run_once([old, new], "diff-tree", "-r", "-M", "--raw", "--abbrev=40", "-z", old, new)
+        raw = iter(named.decode().split("\0"))
         found = []
         for facts in filter(None, raw):
             modes, (before, after, status) = facts.split()[:2], facts.split()[2:]
