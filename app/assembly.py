@@ -258,6 +258,7 @@ def github_of(settings: Settings, retry_policy: RetryPolicy | None = None, *, bu
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     from app.github.client import GitHub
+    from app.github.retries import RetryPolicy
 
     if settings.github_app_id is None:
         raise SettingsError(f"{PREFIX}GITHUB_APP_ID: must be set; see the App's settings page")
@@ -274,7 +275,7 @@ def github_of(settings: Settings, retry_policy: RetryPolicy | None = None, *, bu
         settings.github_app_id,
         key,
         api_url=settings.github_api_url,
-        retry_policy=retry_policy,
+        retry_policy=retry_policy or RetryPolicy(write_interval=settings.github_write_seconds),
         download_hosts=settings.github_download_hosts,
         budget=budget,
     )

@@ -186,6 +186,13 @@ class Settings(BaseSettings):
         description="Whether to rerun failed jobs once if the failure is flaky or outside the code. A repository's `rerun` key "
         "overrides this. The App needs the permission `actions: write`.",
     )
+    github_write_seconds: float = Field(
+        1.0,
+        ge=0,
+        le=60,
+        description="Least time between two writes to GitHub for one installation, by all workers together, in seconds. "
+        "GitHub asks for at least one second.",
+    )
     wait_for_runs_seconds: float = Field(
         60.0,
         ge=0,

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeVar
 import msgspec
 
 from webhooks.events import (
+    Account,
     CheckRun,
     CheckSuite,
     GitHubApp,
@@ -122,15 +123,15 @@ def _decide(event: str, body: bytes, own_app_id: int | None, own_branches: tuple
         case "ping":
             return _parse(body, Other).action, Ignored("pong: the webhook reaches Selfheal")
         case _:
-            return _parse(body, Other).action, Ignored(f"{_line(event)} events are not handled")
+            return _parse(body, Other).action, Ignored(f"{one_line(event)} events are not handled")
 
 
 def on_workflow_run(event: WorkflowRun) -> RepairRequest | Ignored:
     run = event.workflow_run
     if event.action != "completed":
-        return Ignored(f"the run was {_line(event.action)}, not completed")
+        return Ignored(f"the run was {one_line(event.action)}, not completed")
     if run.conclusion not in FAILING:
-        return Ignored(f"the run ended with {_line(run.conclusion)}")
+        return Ignored(f"the run ended with {one_line(run.conclusion)}")
     if event.repository is not None and run.head_repository is not None and run.head_repository.id != event.repository.id:
         return _FORK
     request = _automatic(event, "workflow_run", run.head_sha, run.head_branch, run.name, run_id=run.id)
@@ -145,20 +146,22 @@ def on_check_run(event: CheckRun, own_app_id: int | None = None) -> RepairReques
     check = event.check_run
     if _is_rerequested(event.action, check.app, own_app_id):
         branch = check.check_suite.head_branch if check.check_suite else None
-        return _again(_automatic(event, "check_run", check.head_sha, branch, RERUN, check_run_id=check.id))
+        again = _automatic(event, "check_run", check.head_sha, branch, RERUN, check_run_id=check.id)
+        return _by(event.sender, _as_news(again))
     ignored = _ignore_check(event.action, check.conclusion, check.app, own_app_id)
     if ignored is not None:
         return ignored
     branch = check.check_suite.head_branch if check.check_suite else None
     branch = branch or _branch_here(event.repository, check.pull_requests)
-    return _automatic(event, "check_run", check.head_sha, branch, check.name, check_run_id=check.id)
+    return _as_news(_automatic(event, "check_run", check.head_sha, branch, check.name, check_run_id=check.id))
 
 
 def on_check_suite(event: CheckSuite, own_app_id: int | None = None) -> RepairRequest | Ignored:
     suite = event.check_suite
     if _is_rerequested(event.action, suite.app, own_app_id):
         suite_id, named = suite.id, RERUN
-        return _again(_automatic(event, "check_suite", suite.head_sha, suite.head_branch, named, check_suite_id=suite_id))
+        again = _automatic(event, "check_suite", suite.head_sha, suite.head_branch, named, check_suite_id=suite_id)
+        return _by(event.sender, _as_news(again))
     ignored = _ignore_check(event.action, suite.conclusion, suite.app, own_app_id)
     if ignored is not None:
         return ignored
@@ -170,24 +173,24 @@ def on_check_suite(event: CheckSuite, own_app_id: int | None = None) -> RepairRe
 def on_status(event: Status, own_branches: tuple[str, ...] = (BRANCH_PREFIX,)) -> RepairRequest | Ignored:
     """A failing status of a branch's newest commit. Selfheal sets no statuses, and GitHub Actions sets check runs.
 
-    A status is set many times at one commit, by reruns and by every part of a build, so a repetition is no news.
+    A status is set many times at one commit, by reruns and by every part of a build: of each name, the first is news.
     """
     if event.state not in FAILING_STATES:
-        return Ignored(f"the status is {_line(event.state)}")
+        return Ignored(f"the status is {one_line(event.state)}")
     names = [branch.name for branch in event.branches if branch.commit.sha == event.sha]
     if event.branches and not names:
         return Ignored("no branch of this repository ends with this commit any more")
     # Branches that were just made from the default branch, or merged into it, end with the same commit: there it does harm.
     default = event.repository.default_branch if event.repository is not None else ""
     names.sort(key=lambda name: (name.startswith((*own_branches, _QUEUE)), name != default))
-    return _automatic(event, "status", event.sha, names[0] if names else None, event.context)
+    return _as_news(_automatic(event, "status", event.sha, names[0] if names else None, event.context))
 
 
 def on_issue_comment(event: IssueComment, own_app_id: int | None = None) -> RepairRequest | Ignored:
     """A command. The worker checks its author's permission, and tells who may write why a closed pull request is not healed."""
     comment, author = event.comment, event.comment.user
     if event.action != "created":
-        return Ignored(f"the comment was {_line(event.action)}, not created")
+        return Ignored(f"the comment was {one_line(event.action)}, not created")
     if author is None or not author.login or author.type == "Bot":
         return Ignored("the comment was not written by a person")
     if comment.performed_via_github_app is not None and comment.performed_via_github_app.id == own_app_id:
@@ -208,7 +211,7 @@ def on_issue_comment(event: IssueComment, own_app_id: int | None = None) -> Repa
         pull_number=event.issue.number,
         comment_id=comment.id,
         sender=author.login,
-        title=_line(f"/heal{' flaky' if command.flaky else ''} by {author.login}"),
+        title=one_line(f"/heal{' flaky' if command.flaky else ''} by {author.login}"),
         flaky=command.flaky,
     )
 
@@ -216,7 +219,7 @@ def on_issue_comment(event: IssueComment, own_app_id: int | None = None) -> Repa
 def on_pull_request(event: PullRequest) -> PullRequestChange | Ignored:
     pull = event.pull_request
     if event.action not in ("opened", "reopened", "synchronize", "closed"):
-        return Ignored(f"the pull request was {_line(event.action)}, which does not change its commits")
+        return Ignored(f"the pull request was {one_line(event.action)}, which does not change its commits")
     if event.repository is None:
         return Ignored("the delivery names no repository")
     if pull.head.repo is None or pull.head.repo.id != event.repository.id:
@@ -238,7 +241,7 @@ def on_installation(event: InstallationEvent) -> InstallationChange:
     named, installation = event.repositories or [], event.installation
     is_gone = event.action == "deleted"
     return InstallationChange(
-        _line(event.action),
+        one_line(event.action),
         installation.id,
         installation.account.login if installation.account else "",
         added=_refs([*([] if is_gone else named), *event.repositories_added]),
@@ -252,19 +255,26 @@ def _is_rerequested(action: str | None, app: GitHubApp | None, own_app_id: int |
     return action == "rerequested" and app is not None and own_app_id is not None and app.id == own_app_id
 
 
-def _again(request: RepairRequest | Ignored) -> RepairRequest | Ignored:
+def _as_news(request: RepairRequest | Ignored) -> RepairRequest | Ignored:
     return request if isinstance(request, Ignored) else replace(request, is_news=True)
+
+
+def _by(sender: Account | None, request: RepairRequest | Ignored) -> RepairRequest | Ignored:
+    """The request, which counts for the person who asked for it."""
+    if sender is None or not sender.login or sender.type == "Bot" or isinstance(request, Ignored):
+        return request
+    return replace(request, sender=sender.login)
 
 
 def _ignore_check(action: str | None, conclusion: str | None, app: GitHubApp | None, own_app_id: int | None) -> Ignored | None:
     if action != "completed":
-        return Ignored(f"the check was {_line(action)}, not completed")
+        return Ignored(f"the check was {one_line(action)}, not completed")
     if app is not None and app.slug == _ACTIONS_SLUG:
         return Ignored("GitHub Actions is handled through its workflow runs")
     if app is not None and own_app_id is not None and app.id == own_app_id:
         return Ignored("the check is Selfheal's own")
     if conclusion not in FAILING:
-        return Ignored(f"the check ended with {_line(conclusion)}")
+        return Ignored(f"the check ended with {one_line(conclusion)}")
     return None
 
 
@@ -297,7 +307,7 @@ def _automatic(
         run_id,
         check_run_id=check_run_id,
         check_suite_id=check_suite_id,
-        title=_line(title),
+        title=one_line(title),
     )
 
 
@@ -316,7 +326,7 @@ def _refs(repositories: list[Minimal]) -> tuple[RepositoryRef, ...]:
     return tuple(RepositoryRef(each.id, each.full_name, private=each.private) for each in repositories)
 
 
-def _line(text: str | None) -> str:
+def one_line(text: str | None) -> str:
     """External text as one printable line of at most 200 characters."""
     return "".join(c for c in " ".join((text or "nothing").split()) if c.isprintable())[:200]
 

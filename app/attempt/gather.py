@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 from agent.case import without_a_run
 from agent.ci.job.contexts import Run
@@ -29,7 +30,7 @@ from app.github.types import CheckRun, CommitStatus, Job, PullRequest, WorkflowR
 from app.redaction import redact
 from app.store.values import Attempt
 from webhooks.intake import RepairRequest
-from webhooks.triggers import FAILING
+from webhooks.triggers import FAILING, one_line
 
 _PULL_REQUEST = "pull_request"  # the event whose runs test a merge
 _MAX_JOBS = 8  # failing jobs to read; more of them rarely have more causes
@@ -67,6 +68,7 @@ class Gathered:
     good: tuple[LastGood, ...] = ()  # the last good commit, if it is known
     notes: tuple[str, ...] = ()  # for people
     workflows: tuple[bytes | None, ...] = ()  # texts of those that failed
+    others: tuple[tuple[Literal["check_run", "status"], str], ...] = ()  # kinds and names of other services' failures
     merge_sha: str = ""  # the merge of the pull request into its base that CI tested, if its files differ from the head's
 
 
@@ -208,6 +210,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
         good,
         notes,
         tuple(texts.values()),
+        tuple(("status" if isinstance(each, CommitStatus) else "check_run", one_line(each.name)) for each in others),
         merge or "",
     )
 

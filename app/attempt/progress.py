@@ -29,6 +29,7 @@ from app.store.store import Store
 from app.store.values import Attempt
 
 STEP_SECONDS = 15.0  # between two updates of the check run
+MOMENT = 1.0  # at least, before a step is shown that had to give way to another write
 STEP_TIMEOUT = 5.0  # of one
 AWAY_SECONDS = 30.0  # delay before the next try when GitHub does not answer
 MOST_REACTIONS = 5  # to commands that are handled together: writes to GitHub are limited
@@ -94,14 +95,17 @@ class Timeline:
 
     async def _show(self) -> None:
         while self._latest != self._shown:
+            pause = STEP_SECONDS
             async with self._writing:
                 self._shown = self._latest
                 try:
                     async with asyncio.timeout(STEP_TIMEOUT):
                         await publish.progress(self._publication, self._repository, self._shown)
+                except RateLimited as error:  # another write has just been sent
+                    self._shown, pause = "", min(STEP_SECONDS, max(MOMENT, error.retry_after))
                 except (GitHubError, LeaseLost, TimeoutError) as error:
                     log.info("progress not shown", attempt=self._publication.attempt_id, error=str(error) or "GitHub is slow")
-            await asyncio.sleep(STEP_SECONDS)
+            await asyncio.sleep(pause)
 
 
 async def report_end(

@@ -248,7 +248,9 @@ async def _gather(work: Work, head: HeadCommit) -> Gathered | NoRepair:
     await tell("Reading the failing jobs")
     while True:
         gathered = await gather(attempt, head, work.reading, work.deps.secrets)
-        if isinstance(gathered, NoRepair) or await lease.gathered({(run.id, run.attempt): run.name for run in gathered.runs}):
+        if isinstance(gathered, NoRepair):
+            return gathered
+        if await lease.gathered({(run.id, run.attempt): run.name for run in gathered.runs}, gathered.others):
             return gathered
 
 

@@ -26,6 +26,8 @@ from app.github.types import (
 )
 from webhooks.intake import RepositoryRef
 
+_APP = 0  # stands for the App itself where writes are counted by installation
+
 
 class GitHub:
     """One GitHub App. Open it with `async with` (or `close` it): it owns the connections.
@@ -48,7 +50,7 @@ class GitHub:
         self.app_id = app_id
         self._patience = retry_policy or RetryPolicy()
         self._wire = SharedTransport(api_url, self._patience, download_hosts)
-        self._app = AppChannel(self._wire, app_id, private_key)
+        self._app = AppChannel(self._wire, WritePacer(self._patience.write_rates, _APP, budget), app_id, private_key)
         self._channels: WeakValueDictionary[object, InstallationChannel] = WeakValueDictionary()
         self._budget = budget
         self._paces: dict[int, WritePacer] = {}
@@ -146,7 +148,7 @@ class GitHub:
         body = {"permissions": dict(permissions), **({} if repository is None else {named: [repository]})}
         path = f"/app/installations/{installation_id}/access_tokens"
         try:
-            return parsed(Token, await self._app.write("POST", path, body, repeatable=True))
+            return parsed(Token, await self._app.mint(path, body))
         except Invalid as error:
             if error.says("does not exist or is not accessible"):
                 raise NotFound(str(error)) from error

@@ -54,6 +54,7 @@ from webhooks.triggers import FAILING
 
 MIB = 1024 * 1024
 ACTIONS = "github-actions"
+_MOST_TAGS = 1000
 
 
 _REGULAR = ("100644", "100755")
@@ -126,9 +127,13 @@ class Repository:
         return parsed(Comparison, await self._channel.get(path, per_page=1, page=1))
 
     async def tags(self) -> tuple[str, ...]:
-        """The names of up to 100 tags, in GitHub's order (by name, descending)."""
-        answer = await self._channel.get(f"{self._path}/tags", per_page=100)
-        return tuple(tag.name for tag in parsed(tuple[Tag, ...], answer))
+        """The names of up to 1,000 tags, in GitHub's order (by name, descending: v9 comes before v10)."""
+        found: list[str] = []
+        async for item in self._channel.listing(f"{self._path}/tags"):
+            found.append(parsed(Tag, item).name)
+            if len(found) == _MOST_TAGS:
+                break
+        return tuple(found)
 
     async def failed_jobs(self, run: WorkflowRun) -> tuple[Job, ...]:
         """The failed jobs of the run's latest attempt."""

@@ -3,6 +3,7 @@
 Follows GitHub's best practices for the REST API: honour `retry-after`, back off with jitter, pace writes. GitHub counts the
 writes of an installation, whichever worker sends them: at most 80 a minute and 500 an hour, with a second between two.
 https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits
+https://docs.github.com/rest/using-the-rest-api/best-practices-for-using-the-rest-api#pause-between-mutative-requests
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class RetryPolicy:
     longest_rate_limit: float = 60.0  # a longer one is raised, so that the job can be postponed
     timeout: float = 30.0  # of one request and its answer
     download: float = 300.0  # of one archive or log
-    burst: int = 10  # writes of one installation without a wait
-    write_interval: float = 1.0  # between later writes
+    burst: int = 1  # writes of one installation, or of the App itself, without a wait
+    write_interval: float = 1.0  # between later writes; GitHub asks for at least one second between any two
     hourly: Rate = Rate(250, 14.4)  # 500 in the first hour, 250 in each later one
 
     @property

@@ -66,10 +66,9 @@ async def _each(attempts: Iterable[Attempt], tidy: Tidy, github: GitHub, failed:
 
 
 def _repositories(attempt: Attempt, github: GitHub) -> tuple[Repository, Repository]:
-    """The attempt's repository, for reading and for writing. A write that would have to wait is left for the next look."""
+    """The attempt's repository, for reading and for writing."""
     reading, writing = (
-        github.repository(attempt.installation_id, attempt.repository, permissions, optional=True)
-        for permissions in (READING, PUBLISHING)
+        github.repository(attempt.installation_id, attempt.repository, permissions) for permissions in (READING, PUBLISHING)
     )
     return reading, writing
 

@@ -93,7 +93,7 @@ async def admit(store: Store, commands: Sequence[Command]) -> Admitted | None:
             return None
         row = await _queued(session, taken[0].request)
         if row is None:
-            row = AttemptRow(**attempt_row(taken[0].request, None, now), person=taken[0].sender)
+            row = AttemptRow(**attempt_row(taken[0].request, None, now))
             if (refusal := await quotas.admit(session, row, store.quotas, now)) is not None:
                 await _refuse(session, taken, refusal)
                 return Admitted(None, refusal)

@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from agent.contract.outcome import Outcome
 from app.store.leases import changes
 from app.store.models import AttemptRow, CommandRow, DeliveryRow, InstallationRow, PullRequestRow, RepositoryRow, RequestRow
+from app.store.text import storable
 from app.store.values import request_row
 from webhooks.intake import (
     Decision,
@@ -57,10 +58,21 @@ _ATTEMPTS = (
     )
     .with_for_update(read=True)  # its worker must not stop looking for failures before this one is stored
 )
-_RUNS = (
-    select(AttemptRow.repository_id, AttemptRow.head_sha, RequestRow.run_id, RequestRow.run_attempt)
+_SEEN = (
+    select(
+        AttemptRow.repository_id,
+        AttemptRow.head_sha,
+        RequestRow.run_id,
+        RequestRow.run_attempt,
+        RequestRow.source,
+        RequestRow.title,
+    )
     .join(RequestRow, RequestRow.attempt_id == AttemptRow.id)
-    .where(RequestRow.run_id.in_(bindparam("runs", expanding=True)))
+    .where(
+        AttemptRow.repository_id.in_(bindparam("repositories", expanding=True)),
+        AttemptRow.head_sha.in_(bindparam("shas", expanding=True)),
+    )
+    .distinct()
 )
 _MOST_ATTEMPTS = 10  # of one commit, to stop a loop
 _REPOSITORIES = select(RepositoryRow).where(RepositoryRow.id.in_(bindparam("ids", expanding=True)))
@@ -260,13 +272,29 @@ def _attempts(connection: Connection, requests: Sequence[RepairRequest], now: da
 
 
 def _unseen(connection: Connection, requests: Sequence[RepairRequest]) -> dict[_Head, RepairRequest]:
-    """The first request of each head that is news: of a run that no attempt of the head knows, or of no run."""
+    """The first request of each head that is news: of a run, or of another service's check or status, that no attempt knows.
+
+    Other services are read only where no workflow failed, so after a workflow's failure theirs are no news.
+    """
     news = [request for request in requests if request.is_news]
     if not news:
         return {}
-    known = {tuple(row) for row in connection.execute(_RUNS, {"runs": [request.run_id for request in news]})}
-    unseen = (request for request in reversed(news) if (*_head(request), request.run_id, request.run_attempt) not in known)
-    return {_head(request): request for request in unseen}
+    repositories, shas = ({_head(request)[part] for request in news} for part in (0, 1))
+    runs: set[tuple[Any, ...]] = set()
+    others: set[tuple[Any, ...]] = set()
+    rows = connection.execute(_SEEN, {"repositories": list(repositories), "shas": list(shas)})
+    for repository_id, sha, run_id, run_attempt, source, title in rows:
+        if run_id is not None:
+            runs |= {(repository_id, sha), (repository_id, sha, run_id, run_attempt)}
+        others.add((repository_id, sha, source, title))
+
+    def is_unseen(request: RepairRequest) -> bool:
+        head = _head(request)
+        if request.run_id is not None:
+            return (*head, request.run_id, request.run_attempt) not in runs
+        return request.by_person or (head not in runs and (*head, request.source, storable(request.title)) not in others)
+
+    return {_head(request): request for request in reversed(news) if is_unseen(request)}
 
 
 def _head(request: RepairRequest) -> _Head:
@@ -281,6 +309,7 @@ def attempt_row(request: RepairRequest, number: int | None, now: datetime) -> di
         "repository_id": request.repository.id,
         "installation_id": request.installation_id,
         "trigger": "command" if request.by_command else "automatic",
+        "person": (request.sender or "").lower() or None if request.by_person else None,
         "head_sha": request.head_sha,
         "head_branch": request.head_branch,
         "automatic_sha": None if request.by_command else request.head_sha,

@@ -49,6 +49,7 @@ class Service:
             "SELFHEAL_GITHUB_APP_ID": str(github.app_id),
             "SELFHEAL_GITHUB_PRIVATE_KEY_FILE": str(self._key),
             "SELFHEAL_GITHUB_API_URL": github.url,
+            "SELFHEAL_GITHUB_WRITE_SECONDS": "0",
             "SELFHEAL_GITHUB_WEBHOOK_SECRET": github.webhook_secret,
             "SELFHEAL_PORT": str(self.port),
             "SELFHEAL_PAGES_PORT": str(self.pages_port),

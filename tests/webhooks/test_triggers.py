@@ -142,7 +142,7 @@ def test_a_failing_status_of_a_branchs_newest_commit_asks_for_an_attempt(state: 
     assert isinstance(request, RepairRequest)
     assert (request.source, request.head_sha, request.head_branch) == ("status", "a" * 40, "topic")
     assert request.title == "continuous-integration/jenkins"
-    assert not request.is_news, "a status is set again and again"
+    assert request.is_news
 
 
 def heads(*names: str) -> list[dict[str, Any]]:
@@ -187,6 +187,9 @@ def test_a_person_who_reruns_our_check_asks_for_a_further_attempt(event: str, pa
     request = decided(event, pressed)
     assert isinstance(request, RepairRequest)
     assert (request.source, request.head_branch, request.is_news) == (event, "trunk", True)
+    by_maria = decided(event, pressed | {"sender": {"login": "maria", "type": "User"}})
+    assert isinstance(by_maria, RepairRequest)
+    assert by_maria.sender == "maria"
     assert isinstance(decided(event, changed(payload, "action", "rerequested")), Ignored), "of another service"
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import TypeVar
+from functools import partial
+from typing import Literal, TypeVar
 
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
@@ -39,6 +40,7 @@ from app.store.values import Attempt, PullRequestRecord, request_row
 from webhooks.intake import RepairRequest
 
 T = TypeVar("T")
+Service = Literal["check_run", "status"]  # how other services than GitHub Actions report
 DIFF_SHOWN = 20_000  # characters of a diff in the timeline
 
 
@@ -53,6 +55,7 @@ class Lease(RowLease):
     """One worker's lease on one attempt; opened by `open_lease`. Every method raises `LeaseLost` once it is lost."""
 
     status = "running"
+    _looked_at: frozenset[tuple[int | None, int | None, str, str]] = frozenset()  # requests, at the last `gathered`
 
     async def record(self, event: AnyEvent) -> None:
         """Add an event to the timeline and the figures. `Ended` is ignored: `end` writes it."""
@@ -77,13 +80,14 @@ class Lease(RowLease):
         """Set the commit of a command's attempt, and its number. Raises `HeadBusy`, which returns the attempt to the queue."""
         return await self._patiently(lambda: self._set_head(sha, branch))
 
-    async def gathered(self, runs: Mapping[tuple[int, int], str]) -> bool:
-        """Record the titles of the failing runs that the attempt has seen, by id and number of the run's attempt.
+    async def gathered(self, runs: Mapping[tuple[int, int], str], others: Collection[tuple[Service, str]] = ()) -> bool:
+        """Record the titles of the failing runs that the attempt has seen, by id and number of the run's attempt, and the kinds
+        and names of other services' failures.
 
-        From then on, a failure of another run starts a further attempt. False if one has joined this attempt meanwhile; then
+        From then on, another failure starts a further attempt. False if one has joined this attempt since the last look; then
         nothing is recorded.
         """
-        return await self._patiently(lambda: self._gathered(runs))
+        return await self._patiently(lambda: self._gathered(runs, others))
 
     async def reserve(self, narrowed: Callable[[Quotas], Quotas]) -> Allowance | str:
         """What the attempt may spend within the repository's own, narrower quotas; a sentence if nothing is left of one.
@@ -171,28 +175,33 @@ class Lease(RowLease):
             raise HeadBusy from error
         return self.attempt
 
-    async def _gathered(self, runs: Mapping[tuple[int, int], str]) -> bool:
-        at_claim = {request.run_id for request in self.attempt.requests}
+    async def _gathered(self, runs: Mapping[tuple[int, int], str], others: Collection[tuple[Service, str]]) -> bool:
+        at_claim = {request.run_id for request in self.attempt.requests if request.run_id is not None}
+        claimed = {(request.source, request.title) for request in self.attempt.requests}
         async with self._fenced() as (session, row):
-            requests = select(RequestRow.run_id, RequestRow.run_attempt).where(RequestRow.attempt_id == row.id)
-            known = {(run_id, attempt) for run_id, attempt in await session.execute(requests)}
-            if any(run_id not in at_claim and (run_id, attempt) not in runs for run_id, attempt in known):
-                return False
-            now = self._clock.now()
-            for run_id, attempt in sorted(runs.keys() - known):
-                seen = RepairRequest(
-                    "workflow_run",
-                    self.attempt.installation_id,
-                    self.attempt.repository,
-                    row.head_sha,
-                    row.head_branch,
-                    run_id,
-                    attempt,
-                    title=runs[run_id, attempt],
-                )
-                session.add(RequestRow(**request_row(seen, row.id, now)))
-            row.gathered_at = now
-            return True
+            requests = await session.scalars(select(RequestRow).where(RequestRow.attempt_id == row.id))
+            known = {(each.run_id, each.run_attempt, each.source, each.title) for each in requests}
+            known_runs, known_others = {each[:2] for each in known}, {each[2:] for each in known}
+            late = {
+                each
+                for each in known - self._looked_at
+                if (each[0] is not None and each[0] not in at_claim and each[:2] not in runs)
+                or (each[0] is None and not runs and each[2:] not in claimed and each[2:] not in others)
+            }
+            if not late:
+                now = self._clock.now()
+                ref, head = self.attempt.repository, (row.head_sha, row.head_branch)
+                new = partial(RepairRequest, installation_id=self.attempt.installation_id, repository=ref)
+                for run_id, attempt in sorted(runs.keys() - known_runs):
+                    seen = new("workflow_run", head_sha=head[0], head_branch=head[1], run_id=run_id, run_attempt=attempt)
+                    session.add(RequestRow(**request_row(replace(seen, title=runs[run_id, attempt]), row.id, now)))
+                for source, title in sorted(set(others) - known_others):
+                    seen = new(source, head_sha=head[0], head_branch=head[1], title=title)
+                    session.add(RequestRow(**request_row(seen, row.id, now)))
+                row.gathered_at = now
+        if late:  # the next look counts them as seen: they may be green by then
+            self._looked_at = frozenset(known)
+        return not late
 
     async def _reserve(self, within: Quotas) -> Allowance | str:
         async with self._database.write() as session:

@@ -15,10 +15,12 @@ from agent.contract.question import Reply
 from agent.contract.verdicts import VerdictId
 from agent.engine import Engine
 from app.attempt.story import Deps, heal
+from app.github.types import RERUNNING
 from app.store.values import Attempt
 from tests.app.plant import NAME, Plant
 from tests.app.requests import taken
 from webhooks.intake import RepairRequest
+from webhooks.triggers import decide
 
 WORKFLOW = """\
 name: CI
@@ -167,3 +169,19 @@ async def test_what_comes_and_goes_is_run_again_too(plant: Plant, monkeypatch: p
     assert job.started is not None  # type: ignore[union-attr]
     assert "test_a.py::test_b" in job.reported_ids  # type: ignore[union-attr]
     assert not cases[0].heals_flakiness
+
+
+async def test_our_own_rerun_that_fails_again_is_no_news(plant: Plant) -> None:
+    request = await red(plant)
+    plant.github.installation("acme").permissions["actions"] = "write"
+    repository = plant.deps.github.repository(request.installation_id, request.repository, RERUNNING)
+    await repository.rerun_failed_jobs(request.run_id or 0)
+    await plant.github.settled()
+    told = [
+        delivery for delivery in plant.github.deliveries if (delivery.event, delivery.action) == ("workflow_run", "completed")
+    ]
+    run = told[-1].payload["workflow_run"]
+    assert (run["run_attempt"], run["triggering_actor"]["login"]) == (2, plant.github.world.bot.login)
+    decision = decide("workflow_run", told[-1].body, plant.github.app_id)[1]
+    assert isinstance(decision, RepairRequest)
+    assert not decision.is_news

@@ -35,6 +35,18 @@ async def test_the_highest_version_among_the_tags(workflow: bytes, names: tuple[
         assert any("/tags" in line for line in github.requests) == (workflow is WHOLE or b"./" in workflow)
 
 
+async def test_the_highest_version_is_found_beyond_the_first_page() -> None:
+    """Tags come by name, descending, 100 on a page: https://docs.github.com/rest/repos/repos#list-repository-tags"""
+    async with standin.GitHub() as github, GitHub(github.app_id, github.private_key, api_url=github.url) as client:
+        made = await github.create_repository(NAME, {"a.py": "x\n"})
+        git = github.repository(NAME).git
+        head = (await github.branches(NAME))["main"]
+        names = ["v10.0", *(f"v9.{number}" for number in range(101))]
+        await git.run("update-ref", "--stdin", stdin="".join(f"create refs/tags/{name} {head}\n" for name in names).encode())
+        repository = client.repository(github.installation("acme").id, RepositoryRef(made.id, NAME, "main"), READING)
+        assert await newest_tag([WHOLE], repository) == "v10.0"
+
+
 async def test_an_error_leaves_the_tag_unknown() -> None:
     policy = RetryPolicy(tries=1)
     async with (

@@ -49,6 +49,7 @@ async def elsewhere(settings: Settings, attempt_id: str, kill_at: str = "") -> i
             "SELFHEAL_GITHUB_APP_ID": str(settings.github_app_id),
             "SELFHEAL_GITHUB_PRIVATE_KEY": key.get_secret_value(),
             "SELFHEAL_GITHUB_API_URL": settings.github_api_url,
+            "SELFHEAL_GITHUB_WRITE_SECONDS": "0",
         },
     )  # fmt: skip
     try:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import tarfile
 import tracemalloc
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 
@@ -458,6 +460,29 @@ def test_writes_after_a_burst_are_spaced() -> None:
     assert round(pace.reserve(now, longest=2.0)) == 4
     assert round(pace.reserve(now)) == 4, "what would have waited too long has no place"
     assert round(pace.reserve(now + 100)) == 0
+
+
+def test_by_default_a_second_is_between_any_two_writes() -> None:
+    """https://docs.github.com/rest/using-the-rest-api/best-practices-for-using-the-rest-api#pause-between-mutative-requests"""
+    pace, now = WritePacer(RetryPolicy().write_rates), monotonic()
+    assert [round(pace.reserve(now), 3) for _ in range(4)] == [0, 1, 2, 3]
+
+
+async def test_writes_of_the_app_itself_have_a_pace_and_tokens_have_none(standin: StandIn) -> None:
+    policy = replace(QUICK, write_interval=0.5)
+    sent: list[float] = []
+    standin.faults.on("POST", "/app/hook/*", lambda method, path: sent.append(monotonic()), "before")
+    async with GitHub(standin.app_id, standin.private_key, api_url=standin.url, retry_policy=policy) as github:
+        for number in range(3):
+            with pytest.raises(NotFound):
+                await github.redeliver(number)
+        began = monotonic()
+        ref = RepositoryRef(standin.repository(NAME).id, NAME)
+        for permissions in (READING, {**READING, "issues": "read"}, PUBLISHING):
+            await github.repository(standin.installation("acme").id, ref, permissions).branch_head("main")
+    assert len(sent) == 3
+    assert all(later - first >= 0.25 for first, later in itertools.pairwise(sent))
+    assert monotonic() - began < 10
 
 
 def test_the_pace_stays_within_githubs_limits() -> None:

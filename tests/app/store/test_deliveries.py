@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from sqlalchemy import func, select
@@ -13,11 +14,11 @@ from app.service.intake import StoreIntake
 from app.settings import Settings
 from app.store import commands
 from app.store.leases.leases import AttemptCancelled
-from app.store.models import DeliveryRow, RepositoryRow
+from app.store.models import AttemptRow, DeliveryRow, RepositoryRow
 from app.store.store import Store
 from app.store.values import PullRequestRecord
 from tests.app.requests import COMMAND, REPOSITORY, RUN, SHA, delivery, run_of, taken
-from webhooks.intake import Ignored, InstallationChange, PullRequestChange, RepositoryRef
+from webhooks.intake import RERUN, Ignored, InstallationChange, PullRequestChange, RepositoryRef
 
 NEWER = "b" * 40
 PUSHED = PullRequestChange("synchronize", 11, REPOSITORY, 3, NEWER, "fix", merged=False, closed=False, before=SHA)
@@ -98,10 +99,47 @@ async def test_a_rerun_that_fails_anew_starts_a_further_attempt_and_a_loop_ends(
 
 async def test_a_rerun_of_our_check_starts_a_further_attempt_once_the_last_has_ended(store: Store) -> None:
     one = await taken(store, RUN)
-    again = replace(RUN, source="check_run", run_id=None, run_attempt=None, check_run_id=8)
+    again = replace(RUN, source="check_run", run_id=None, run_attempt=None, check_run_id=8, title=RERUN, sender="Maria")
     assert await taken(store, again) == one
     await _gathered(store, one, (1, 1))
-    assert await taken(store, again) != one
+    two = await taken(store, again)
+    assert two != one
+    async with store.database.read() as session:
+        assert (await session.get_one(AttemptRow, two)).person == "maria", "it counts for who asked for it"
+
+
+@pytest.mark.parametrize("source", ["status", "check_run"])
+async def test_another_name_that_fails_after_the_attempt_ended_starts_a_further_one(
+    store: Store, source: Literal["status", "check_run"]
+) -> None:
+    first = replace(RUN, source=source, run_id=None, run_attempt=None, title="ci/one")
+    one = await taken(store, first)
+    async with store.lease(one, "w1") as lease:
+        assert await lease.gathered({}, [(source, "ci/one"), (source, "ci/three")])
+        await lease.end(Outcome.GAVE_UP, "No change passes.")
+    assert await taken(store, first) == one, "it is set again and again"
+    assert await taken(store, replace(first, title="ci/three")) == one, "it saw that one"
+    two = await taken(store, replace(first, title="ci/two"))
+    assert two != one
+    attempt = await store.attempt(two)
+    assert attempt is not None
+    assert (attempt.number, [request.title for request in attempt.requests]) == (2, ["ci/two"])
+
+
+async def test_where_a_workflow_failed_other_services_are_not_read_and_start_nothing(store: Store) -> None:
+    one = await taken(store, RUN)
+    await _gathered(store, one, (1, 1))
+    status = replace(RUN, source="status", run_id=None, run_attempt=None, title="ci/one")
+    assert await taken(store, status) == one
+
+
+async def test_a_status_that_joins_while_the_others_are_read_is_not_lost(store: Store) -> None:
+    first = replace(RUN, source="status", run_id=None, run_attempt=None, title="ci/one")
+    one = await taken(store, first)
+    async with store.lease(one, "w1") as lease:
+        assert await taken(store, replace(first, title="ci/two")) == one
+        assert not await lease.gathered({}, [("status", "ci/one")]), "the attempt has to read them again"
+        assert await lease.gathered({}, [("status", "ci/one")]), "it is green by now"
 
 
 async def test_a_run_that_joins_while_the_others_are_read_is_not_lost(store: Store) -> None:

@@ -93,7 +93,7 @@ def routes(shapes: Runs, runner: Runner, downloads: Downloads) -> Routes:
         found = run_of(call)
         if found.status != "completed":
             raise Refusal(403, "This workflow is already running")
-        runner.rerun_failed(call.repository, found)
+        runner.rerun_failed(call.repository, found, call.account)
         return Answer.of({}, 201)
 
     @table.get(f"{base}/workflows/{{workflow_id}}", "actions:read")

@@ -84,8 +84,9 @@ class Runner:
             self._open_jobs(repository, run, definition)
             self.world.spawn(self._execute(repository, run, definition))
 
-    def rerun_failed(self, repository: Repository, run: WorkflowRun) -> None:
-        """Execute the failed jobs of a run once more, as its next attempt."""
+    def rerun_failed(self, repository: Repository, run: WorkflowRun, actor: Account | None = None) -> None:
+        """Execute the failed jobs of a run once more, as its next attempt; `actor`: who asked, by default as before."""
+        run.rerun_by = actor or run.rerun_by
 
         async def again() -> None:
             definition = yaml.safe_load(await repository.git.blob(f"{run.head_sha}:{run.workflow.path}"))

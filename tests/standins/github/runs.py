@@ -51,7 +51,8 @@ class Runs:
             "created_at": stamp(run.created),
             "updated_at": stamp(run.updated),
             "actor": self.show.user(run.actor),
-            "triggering_actor": self.show.user(run.actor),
+            # https://docs.github.com/rest/actions/workflow-runs#get-a-workflow-run: a rerun keeps `actor`
+            "triggering_actor": self.show.user(run.rerun_by or run.actor),
             "run_attempt": run.attempt,
             "referenced_workflows": [],
             "run_started_at": stamp(run.started),

@@ -233,6 +233,7 @@ class WorkflowRun:
     actor: Account
     pull: PullRequest | None = None
     merge_sha: str | None = None  # what a run of a pull request tests
+    rerun_by: Account | None = None  # who asked for its latest attempt
     attempt: int = 1
     status: str = "queued"
     conclusion: str | None = None
