@@ -66,18 +66,18 @@ def all_skipped(base: Round, absent: Sequence[str]) -> Ending:
 
 def unsure(suspect: Repair, least: float) -> Ending:
     """For a change with which the tests pass, but which may not be the right one: with rivals, the question is which one is."""
-    others = max(suspect.alternatives, len(suspect.choices))
+    others, title = max(suspect.alternatives, len(suspect.choices)), words.capitalized(suspect.title)
     if not others:
         return Ending(
             Outcome.GAVE_UP,
-            f"{suspect.title} ({words.percent(suspect.confidence)} sure; a pull request needs {words.percent(least)}).",
+            f"{title} ({words.percent(suspect.confidence)} sure; a pull request needs {words.percent(least)}).",
             "Is the suspect change right? If so, apply it. If not, a test that fails with it helps the next attempt.",
         )
     if others == len(suspect.choices) == 1:
         reason = f"The tests allow two repairs{_both(suspect.title, suspect.choices[0])}. Which is right?"
     else:
         passes = "1 other change passes" if others == 1 else f"{others:,} other changes pass"
-        reason = f"{suspect.title}. {passes} too; which is right?"
+        reason = f"{title}. {passes} too; which is right?"
     return Ending(Outcome.GAVE_UP, reason, "Apply the right one, or add a test that only the right one passes.")
 
 

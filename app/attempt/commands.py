@@ -30,10 +30,13 @@ log = structlog.get_logger(__name__)
 
 
 class CommandDesk:
-    """Decides the pending commands of one pull request at a time. `enqueue` gets the ids of new attempts."""
+    """Decides the pending commands of one pull request at a time. `enqueue` gets the ids of new attempts.
 
-    def __init__(self, store: Store, github: GitHub, enqueue: Callable[[str], Awaitable[object]]) -> None:
-        self._store, self._github, self._enqueue = store, github, enqueue
+    `pages_url`: where people reach the pages; "": nowhere.
+    """
+
+    def __init__(self, store: Store, github: GitHub, enqueue: Callable[[str], Awaitable[object]], pages_url: str = "") -> None:
+        self._store, self._github, self._enqueue, self._pages_url = store, github, enqueue, pages_url
         self._known: OrderedDict[tuple[int, str], tuple[float, Permission]] = OrderedDict()
 
     async def decide(self, repository_id: int, pull_number: int) -> None:
@@ -105,7 +108,8 @@ class CommandDesk:
         log.info("commands refused", repository=request.repository.full_name, reason=admitted.refusal)
         repository = self._github.repository(request.installation_id, request.repository, PUBLISHING)
         try:
-            await publish.quota_refusal(request.pull_number or 0, admitted.refusal, self._store.clock.now().date(), repository)
+            today = self._store.clock.now().date()
+            await publish.quota_refusal(request.pull_number or 0, admitted.refusal, today, repository, self._pages_url)
         except GitHubError as error:
             log.warning("refusal not told", comment=permitted[0].comment_id, error=str(error))
 

@@ -291,11 +291,15 @@ def _ending_for(error: GitHubError, attempt: Attempt) -> NoRepair:
                 "The App is suspended on this account.",
                 "Unsuspend it in the account's settings, then comment `/heal`.",
             )
-        case Forbidden():
+        case Forbidden() if error.permission:
             return without_a_run(
                 Outcome.REFUSED,
                 f"The App lacks a permission on GitHub: {error}.",
-                f"Grant the App the permission {error.permission or 'named above'}, then comment `/heal`.",
+                f"Grant the App the permission {error.permission}, then comment `/heal`.",
+            )
+        case Forbidden():  # such as an archived repository
+            return without_a_run(
+                Outcome.REFUSED, f"GitHub refuses this: {error}.", "Change what GitHub names, then comment `/heal`."
             )
         case TooLarge():
             return without_a_run(
@@ -369,7 +373,7 @@ async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication:
         return without_a_run(
             Outcome.INFRASTRUCTURE,
             f"The sandbox failed {attempt.tries} times; the last time: {error}",
-            "Check the worker's log; comment `/heal` to try again.",
+            "Comment `/heal` to try again. If it fails again, ask the operator of Selfheal, who has the worker's log.",
         )
 
 

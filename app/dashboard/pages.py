@@ -28,7 +28,7 @@ from app.dashboard.feed import Feed, Update, extended_summary
 from app.dashboard.filters import STATUSES, BadQuery, Text, cursor_of, find_attempt, parse_query, reject_unknown, store_of
 from app.dashboard.rendering import Renderer
 from app.dashboard.safe_text import Links, Sanitizer, run_in_thread
-from app.dashboard.status import AttemptSummary, status_text
+from app.dashboard.status import AttemptSummary, quota_text, status_text
 from app.dashboard.stream import Position, message, position_of, stream
 from app.observability.metrics import scraped
 from app.observability.traces import UNTRACED
@@ -115,7 +115,8 @@ class _Pages:
                 return Response(status_code=204)
             return HTMLResponse(await self._rendered("list.html", rows=rows, version=version, **values))
         states = (*STATUSES, *Outcome)
-        page = await self._rendered("attempts.html", rows=rows, version=version, states=states, **values)
+        uses = [quota_text(use) for use in await store_of(request).quotas_used()]
+        page = await self._rendered("attempts.html", rows=rows, version=version, states=states, uses=uses, **values)
         return HTMLResponse(page, 422 if problem else 200)
 
     async def attempt(self, request: Request, attempt_id: str) -> Response:

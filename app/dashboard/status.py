@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from types import MappingProxyType
 from typing import Literal
 
@@ -30,6 +31,7 @@ from agent.contract.events import (
 from agent.contract.outcome import Outcome
 from app.publish.outcomes import OUTCOME_TEXTS, label
 from app.store.events import StoredEvent
+from app.store.leases.quotas import Use
 from app.store.values import Attempt
 
 MOST_CANDIDATES = 60
@@ -215,6 +217,16 @@ def status_text(attempt: Attempt, summary: AttemptSummary | None = None) -> Stat
         return StatusText(tone(attempt), word, what, next=how)
     doing, found = (summary.doing, summary.latest) if summary else ("", "")
     return StatusText(tone(attempt), word, doing or "Started.", found, "No action needed. This page updates automatically.")
+
+
+def quota_text(use: Use) -> str:
+    """ "octo/calc 3 of 50 attempts, $1.20 of $20.00", without what has no limit."""
+    shown = (
+        (use.quota.attempts, f"{use.attempts:,} of {use.quota.attempts.most:,.0f} attempts"),
+        (use.quota.tokens, f"{use.tokens:,} of {use.quota.tokens.most:,.0f} tokens"),
+        (use.quota.cost, f"${use.cost:,.2f} of ${use.quota.cost.most:,.2f}"),
+    )
+    return f"{use.whose} {', '.join(text for limit, text in shown if limit.most < inf)}"
 
 
 def sureness(attempt: Attempt, summary: AttemptSummary) -> str:

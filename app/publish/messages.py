@@ -99,6 +99,12 @@ def quota_marker(day: date) -> str:
     return f"<!-- selfheal:quota:{day} -->"
 
 
+def quota_comment(day: date, refusal: str, pages_url: str) -> str:
+    """A quota refuses a command, so there is no attempt whose page could be linked; the list of attempts shows the quotas."""
+    shown = f" {link('What is used today', pages_url)}." if pages_url else ""
+    return f"{quota_marker(day)}\n{refusal}{shown}"
+
+
 REFUSAL = "<!-- selfheal:refusal -->"
 
 

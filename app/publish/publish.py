@@ -155,10 +155,10 @@ async def outdated(publication: Publication, why: str, repository: Repository) -
         await repository.edit_comment(publication.pull_number, publication.comment_head, partial(messages.folded, why))
 
 
-async def quota_refusal(pull_number: int, refusal: str, day: date, repository: Repository) -> None:
+async def quota_refusal(pull_number: int, refusal: str, day: date, repository: Repository, pages_url: str = "") -> None:
     """Tell on a pull request that a quota refuses its commands, in one comment a day. Raises `GitHubError`."""
-    marker = messages.quota_marker(day)
-    await repository.find_or_create_comment(pull_number, marker, f"{marker}\n{refusal}")
+    text = messages.quota_comment(day, refusal, pages_url)
+    await repository.find_or_create_comment(pull_number, messages.quota_marker(day), text)
 
 
 async def refusal(pull_number: int, why: str, repository: Repository) -> None:

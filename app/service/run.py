@@ -235,7 +235,7 @@ async def open_jobs(settings: Settings, store: Store, queue: Queue) -> AsyncIter
         looks = redeliver_for_ever(github, store), taking_up, tidy_for_ever(github, store), stop_for_ever(github, store)
         regular = [asyncio.create_task(look) for look in looks]
         try:
-            yield Jobs(partial(heal, deps=deps), CommandDesk(store, github, queue.enqueue).decide)
+            yield Jobs(partial(heal, deps=deps), CommandDesk(store, github, queue.enqueue, settings.pages_url).decide)
         finally:
             await asyncio.gather(*map(cancel_and_wait, regular))
 

@@ -27,7 +27,7 @@ from app.store.leases import changes
 from app.store.leases.changes import Fork
 from app.store.leases.claims import Terms
 from app.store.leases.leases import Lease, NotificationLease, open_lease, open_notification
-from app.store.leases.quotas import Allowance, Limit, Quota, Quotas
+from app.store.leases.quotas import Allowance, Limit, Quota, Quotas, Use, used_today
 from app.store.memories import Embedder, RepositoryMemory, StoredMemory
 from app.store.models import AttemptRow, BlobRow, DeliveryRow, PullRequestRow, RepositoryRow, RerunRow
 from app.store.queries import Queries
@@ -96,6 +96,11 @@ class Store(Queries):
     def quotas(self) -> Quotas:
         """The operator's quotas, for all attempts of a day."""
         return self._terms.quotas
+
+    async def quotas_used(self) -> list[Use]:
+        """What of them is used today; see `leases.quotas.used_today`."""
+        async with self.database.read() as session:
+            return await used_today(session, self.quotas, self.clock.now())
 
     def for_pages(self) -> Store:
         """The same store for pages, with bounded concurrency, so that webhooks find free connections."""

@@ -20,7 +20,10 @@ from app.store.events import as_json, encode
 from app.store.models import AttemptRow, EventRow, RequestRow
 from app.store.values import REQUEST_FIELDS
 
-_TRY_AGAIN = "Check the timeline and the worker's log, then comment `/heal` on a pull request of the branch to try again."
+_TRY_AGAIN = (
+    "Comment `/heal` on a pull request of the branch to try again. If it fails again, ask the operator of Selfheal, who has "
+    "the worker's log."
+)
 
 
 async def add_event(session: AsyncSession, row: AttemptRow, event: AnyEvent, now: datetime) -> None:

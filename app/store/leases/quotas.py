@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import inf
 
-from sqlalchemy import ColumnElement, and_, case, func, or_, select, text
+from sqlalchemy import ColumnElement, and_, case, func, literal, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from app.store.models import AttemptRow
+from app.store.models import AttemptRow, RepositoryRow
 
 _LOCK = 0x5E1F_90A5  # any number, the same in every process; not that of the migrations
 
@@ -52,6 +52,17 @@ class Allowance:
 
     tokens: float
     cost: float  # US dollars
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What somebody has used of a quota today."""
+
+    whose: str
+    quota: Quota
+    attempts: int
+    tokens: int
+    cost: float
 
 
 NO_QUOTAS = Quotas()
@@ -130,12 +141,41 @@ async def _used(
     if row.admitted_at is not None:
         at_once = and_(AttemptRow.admitted_at == row.admitted_at, AttemptRow.id < row.id)
         is_before = or_(AttemptRow.admitted_at < row.admitted_at, at_once)
-    spent, cost = AttemptRow.tokens_in + AttemptRow.tokens_out, func.coalesce(AttemptRow.cost, 0.0)
-    tokens_reserved, cost_reserved = func.coalesce(AttemptRow.tokens_reserved, 0), func.coalesce(AttemptRow.cost_reserved, 0.0)
-    totals = select(
-        func.coalesce(func.sum(case((is_before, 1), else_=0)), 0),
-        func.coalesce(func.sum(case((spent > tokens_reserved, spent), else_=tokens_reserved)), 0),
-        func.coalesce(func.sum(case((cost > cost_reserved, cost), else_=cost_reserved)), 0.0),
-    ).where(AttemptRow.admitted_at >= day, AttemptRow.admitted_at < day + timedelta(days=1), AttemptRow.id != row.id, *which)
+    totals = select(*_totals(case((is_before, 1), else_=0))).where(_is_of(day), AttemptRow.id != row.id, *which)
     attempts, tokens, dollars = (await session.execute(totals)).one()
     return int(attempts), int(tokens), float(dollars)
+
+
+def _is_of(day: datetime) -> ColumnElement[bool]:
+    return and_(AttemptRow.admitted_at >= day, AttemptRow.admitted_at < day + timedelta(days=1))
+
+
+def _totals(counted: ColumnElement[int]) -> tuple[ColumnElement[int], ColumnElement[int], ColumnElement[float]]:
+    """Attempts, tokens and dollars, of running attempts what they reserved."""
+    spent, cost = AttemptRow.tokens_in + AttemptRow.tokens_out, func.coalesce(AttemptRow.cost, 0.0)
+    tokens_reserved, cost_reserved = func.coalesce(AttemptRow.tokens_reserved, 0), func.coalesce(AttemptRow.cost_reserved, 0.0)
+    return (
+        func.coalesce(func.sum(counted), 0),
+        func.coalesce(func.sum(case((spent > tokens_reserved, spent), else_=tokens_reserved)), 0),
+        func.coalesce(func.sum(case((cost > cost_reserved, cost), else_=cost_reserved)), 0.0),
+    )
+
+
+async def used_today(session: AsyncSession, quotas: Quotas, now: datetime) -> list[Use]:
+    """Everybody's use, and that of the repository and of the person with the most attempts, of the operator's quotas."""
+    day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    totals = _totals(literal(1))
+    by_all = select(literal("all repositories"), *totals)
+    by_repository = select(RepositoryRow.full_name, *totals).join(RepositoryRow, RepositoryRow.id == AttemptRow.repository_id)
+    by_person = select(AttemptRow.person, *totals).where(AttemptRow.person.is_not(None))
+    uses = []
+    for quota, query in (
+        (quotas.everybody, by_all),
+        (quotas.repository, by_repository.group_by(RepositoryRow.full_name)),
+        (quotas.person, by_person.group_by(AttemptRow.person)),
+    ):
+        found = (await session.execute(query.where(_is_of(day)).order_by(totals[0].desc()).limit(1))).first()
+        if found is not None and quota != Quota():
+            whose, attempts, tokens, cost = found
+            uses.append(Use(whose, quota, int(attempts), int(tokens), float(cost)))
+    return uses

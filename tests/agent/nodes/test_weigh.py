@@ -51,7 +51,7 @@ async def test_an_unsure_change_is_shown_and_not_published(bench: Bench) -> None
     (suspect,) = result.suspects
     assert suspect.edits == RIGHT
     assert suspect.evidence.checks, "it is proven like one that is published"
-    assert f"({words.percent(suspect.confidence)} sure, and a pull request needs 100%): changes calc.py" in result.reason
+    assert result.reason == f"Changes calc.py ({words.percent(suspect.confidence)} sure; a pull request needs 100%)."
     assert result.next_step
     (opinion,) = [each for each in bench.of(events.Opined) if each.step == "weigh"]
     assert not opinion.accepted

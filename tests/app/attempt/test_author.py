@@ -52,3 +52,14 @@ async def test_a_question_is_told_too_and_its_answer_replaces_it(plant: Plant) -
     (told,) = plant.github.comments(NAME, broken.number)
     assert told.id == asked.id
     assert "contains a verified repair" in told.body
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+async def test_a_repository_says_whether_the_author_is_told(plant: Plant, is_told: bool) -> None:
+    broken = await opened(plant, configuration=f"comment_on_pull_request: {str(is_told).lower()}\nautonomy: review_publish\n")
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=broken.head_sha, head_branch="topic"))
+    await heal(attempt_id, plant.deps)
+    assert (await plant.attempt(attempt_id)).status == "waiting"
+    assert len(plant.github.comments(NAME, broken.number)) == is_told
+    (run,) = plant.github.check_runs(NAME)
+    assert "waits for approval" in run.output["summary"], "the check run always tells it"

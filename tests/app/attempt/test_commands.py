@@ -29,7 +29,7 @@ class Site:
 
     def __init__(self, plant: Plant, queue: Queue) -> None:
         self.plant, self.intake = plant, StoreIntake(plant.store, queue)
-        self.desk = CommandDesk(plant.store, plant.deps.github, queue.enqueue)
+        self.desk = CommandDesk(plant.store, plant.deps.github, queue.enqueue, "https://heal.example/")
         self.slots: list[str] = []  # attempts that took one
         self.finish = asyncio.Event()
 
@@ -142,7 +142,9 @@ async def test_a_used_up_quota_is_told_once_on_the_pull_request(plant: Plant, re
         await until(lambda: len(plant.github.comments(NAME, second)) > 3)
         (told,) = plant.github.comments(NAME, second)[3:]
         assert "The quota of 1 attempt per person and day is used up until " in told.body
-        assert "To raise it, change SELFHEAL_PERSON_ATTEMPTS_PER_DAY." in told.body
+        assert told.body.endswith(
+            "To raise it, change SELFHEAL_PERSON_ATTEMPTS_PER_DAY. [What is used today](https://heal.example/)."
+        )
         assert len(await plant.store.attempts()) == 1
 
 

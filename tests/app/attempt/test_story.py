@@ -99,6 +99,16 @@ async def test_a_permission_that_the_app_lacks_is_named(plant: Plant, name: str)
     assert attempt.next_step == f"Grant the App the permission {lacking}, then comment `/heal`."
 
 
+async def test_a_refusal_that_names_no_permission_asks_for_none(plant: Plant) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    plant.github.faults.status("POST", f"/repos/{NAME}/check-runs", 403)  # as of an archived repository
+    await heal(attempt_id, plant.deps)
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.REFUSED
+    assert "GitHub refuses this: " in (attempt.reason or "")
+    assert attempt.next_step == "Change what GitHub names, then comment `/heal`."
+
+
 async def test_a_repository_that_is_gone_ends_its_attempt(plant: Plant) -> None:
     attempt_id = await taken(plant.store, plant.request)
     plant.github.remove_repository(NAME)

@@ -18,8 +18,10 @@ from agent.contract.outcome import Outcome
 from agent.contract.question import Question, Waiting
 from app.dashboard import feed
 from app.dashboard.rendering import Renderer
+from app.dashboard.status import quota_text
 from app.settings import Settings
 from app.store.leases.changes import Fork
+from app.store.leases.quotas import Limit, Quota, Quotas
 from app.store.models import EventRow
 from app.store.store import Store
 from app.store.values import PullRequestRecord
@@ -78,6 +80,17 @@ async def test_a_parameter_that_filters_nothing_is_refused_by_name(site: Site, q
     assert f"'{named}'" in page
     assert "allowed are repository, state, trigger, before" in page
     assert "octo/calculator" in page
+
+
+async def test_the_list_shows_what_is_used_of_the_quotas_and_leaves_out_what_has_no_limit(site: Site) -> None:
+    terms = site.store._terms
+    per_repository = Quota(attempts=Limit(50, "MORE"), cost=Limit(1200.0, "MORE"))
+    store = Store(site.store.database, site.store.clock, replace(terms, quotas=Quotas(repository=per_repository)))
+    await site.attempt(None, *begun())
+    assert [quota_text(use) for use in await store.quotas_used()] == ["octo/calculator 1 of 50 attempts, $2.00 of $1,200.00"]
+    page = await site.text("/")
+    assert re.search(r"today \(UTC\), with the busiest repository and person: all repositories 1 of [\d,]+ attempts", page)
+    assert "; octo/calculator 1 of " in page
 
 
 async def test_older_attempts_are_one_link_away_and_none_is_shown_twice(site: Site) -> None:

@@ -169,3 +169,19 @@ async def test_an_attempt_without_a_limit_keeps_to_the_quota_and_may_end_when_ot
         await run(limits, second, Usage(10, 10, 1, 6.0))
         assert await lease.reserve(lambda quotas: quotas) == Allowance(0, 0.0)
         await lease.end(Outcome.GAVE_UP, "no idea")
+
+
+async def test_what_is_used_today_is_told_of_everybody_and_of_the_busiest(store: Store, clock: MovableClock) -> None:
+    limits = limited(store, everybody=attempts(9), repository=attempts(5), person=attempts(2))
+    for attempt_id in await some(limits, 2):
+        await run(limits, attempt_id, Usage(10, 5, 1, 0.5))
+    await run(limits, await taken(store, COMMAND))
+    used = [(use.whose, use.quota, use.attempts, use.tokens, use.cost) for use in await limits.quotas_used()]
+    assert used == [
+        ("all repositories", attempts(9), 3, 30, 1.0),
+        (RUN.repository.full_name, attempts(5), 3, 30, 1.0),
+        ((COMMAND.sender or "").lower(), attempts(2), 1, 0, 0.0),
+    ]
+    clock.advance(DAY)
+    assert [(use.whose, use.attempts) for use in await limits.quotas_used()] == [("all repositories", 0)]
+    assert await limited(store).quotas_used() == []
