@@ -243,7 +243,7 @@ def _too_small(error: LimitExceeded) -> NoRepair:
     return without_a_run(
         Outcome.INFRASTRUCTURE,
         f"Preparing the repository reached the sandbox's {error.which} limit ({error.limit:,}).",
-        "Raise the sandbox's limits in the settings, or make the repository's checkout smaller.",
+        "Make the repository's checkout smaller, or ask the operator of Selfheal to raise the sandbox's limits.",
     )
 
 

@@ -48,7 +48,7 @@ def nothing_failed(base: Round) -> Ending:
     return Ending(
         Outcome.NOTHING_FAILED,
         f"There was nothing to repair: {_checks(base)} ran and reported no tests and no findings.",
-        "Name the failing command in `.github/selfheal.yml`, or with `--test`.",
+        "Name the failing command under `test:` in `.github/selfheal.yml`; on a command line, `--test` names it too.",
     )
 
 

@@ -12,7 +12,7 @@ TOLD = ("withheld", "reversed", "located", "found")
 
 
 def figures(entries: Sequence[Entry]) -> Mapping[str, Any]:
-    """Counts of tasks, and the same over the repairs that texts call very sure."""
+    """Counts of tasks, and the same over the repairs with a confidence of `VERY_SURE`."""
     posed = [entry for entry in entries if entry.skipped is None]
     sure = [entry for entry in posed if entry.plausible and entry.confidence is not None and entry.confidence >= VERY_SURE]
     return {**_counts(posed), "very_sure": _counts(sure)}
