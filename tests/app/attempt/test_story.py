@@ -428,6 +428,28 @@ async def test_a_failing_status_becomes_a_pull_request(plant: Plant) -> None:
     assert "https://ci.test/7" in pull.body
 
 
+@pytest.mark.parametrize("by", ["status", "check_run"])
+async def test_another_ci_service_that_fails_after_the_end_gets_a_further_attempt(plant: Plant, by: str) -> None:
+    sha = await plant.github.push(NAME, "main", {"notes.txt": "x\n"})
+
+    async def failed(name: str) -> str:
+        if by == "status":
+            await plant.github.set_status(NAME, sha, name, "failure", "red", "https://ci.test/1")
+        else:
+            plant.github.set_check(NAME, sha, name).suite.head_branch = "main"
+            plant.github.set_check(NAME, sha, name, "failure")
+        told = [delivery for delivery in plant.github.deliveries if delivery.event == by][-1]
+        return await taken(plant.store, decide(by, told.body, plant.github.app_id)[1])
+
+    first = await failed("ci/one")
+    await heal(first, plant.deps)
+    assert (await plant.attempt(first)).status == "ended"
+    assert await failed("ci/one") == first, "it is told again and again"
+    second = await failed("ci/two")
+    assert second != first
+    assert (await plant.attempt(second)).number == 2
+
+
 async def healed(plant: Plant) -> PullRequest:
     """The pull request of a first attempt."""
     attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
