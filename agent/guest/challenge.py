@@ -28,7 +28,7 @@ from .prelude import answer_from_tests
 from .trial import collection, elsewhere, examples
 from .trial.answers import answer_of, function_in, plain
 from .trial.forks import Fork, TimeLimit, bound_memory
-from .trial.inputs import CallRecorder, RecordedCall, as_text, variations
+from .trial.inputs import CallRecorder, RecordedCall, as_text, is_plain, variations
 from .trial.near import near_calls
 
 TESTS = 30  # tests that are run to record their calls
@@ -56,6 +56,8 @@ def _challenge(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dic
             limit.run(lambda: recorder.record(tests[name]), 1.0, 2.0)  # noqa: B023 - used at once
             sys.setprofile(None)
     calls = recorder.calls + variations(recorder.calls, VARIATIONS)
+    for call in calls:
+        call.args, call.kwargs = elsewhere.as_sent((call.args, call.kwargs))
     near = near_calls(recorder.calls)
     tested = {(functions[index][:2], call) for index, call in recorder.known}
     variants, each = [], (until - time.monotonic()) / max(1, len(request["variants"]))
@@ -95,7 +97,9 @@ def _elsewhere(request: dict[str, Any], root: str, calls: Sequence[RecordedCall]
     comparable, answered = 0, [0, 0]
     for (at, _), *found in zip(kept, *there):  # noqa: B905 - equally long, and Python 3.8 has no `strict`
         ours = [each[at][:2] for each in here]
-        if variants[1]["returned"][at] is not None:  # the test itself saw it
+        # What the test itself saw. Its objects may know more than the copies that are sent.
+        is_seen = not calls[at].is_variation and is_plain((calls[at].args, calls[at].kwargs))
+        if is_seen and variants[1]["returned"][at] is not None:
             ours[1] = ["value", variants[1]["returned"][at]]
         if not all(map(_is_decided, ours)):
             continue

@@ -42,6 +42,14 @@ def packed(value: Any) -> str | None:
         return None
 
 
+def as_sent(arguments: Any) -> Any:
+    """The arguments as the other process gets them, so that both call with the same; unchanged if they cannot be sent."""
+    try:
+        return pickle.loads(pickle.dumps(arguments))
+    except Exception:  # any `__reduce__`, and what it makes
+        return arguments
+
+
 def answers(root: str, texts: Mapping[str, str], functions: Sequence[Any], calls: Sequence[str], seconds: float) -> list[Any]:
     """The answers with these texts of files, which are written; empty if the process failed."""
     for path, text in texts.items():

@@ -209,6 +209,15 @@ def as_text(value: object) -> str:
     return json.dumps(_shape(value, DEEPEST))
 
 
+def is_plain(value: Any, deep: int = DEEPEST) -> bool:
+    """Whether `as_text` tells everything about the value: it has no attributes."""
+    if type(value) is dict:
+        value = list(value.items())
+    if type(value) in (list, tuple, set, frozenset):
+        return deep > 0 and all(is_plain(item, deep - 1) for item in value)
+    return value is None or type(value) in (str, bytes, bool, int, float, complex)
+
+
 def _shape(value: Any, deep: int) -> Any:
     if deep == 0:
         return "..."

@@ -173,6 +173,20 @@ def test_code_that_knows_that_it_is_tested_answers_differently_elsewhere(tmp_pat
 
 
 @pytest.mark.long
+def test_objects_that_lose_something_when_they_are_sent_are_no_sign(tmp_path: Path) -> None:
+    """A dictionary of a class with an attribute of its own, which copies do not have."""
+    box = "class Box(dict):\n    def __init__(self, **known):\n        super().__init__(known)\n"
+    box += "        self.order = sorted(known)\n"
+    box += "    def __reduce__(self):\n        return (Box, (), None, None, iter(self.items()))\n"
+    base = box + "\ndef top(values: List[int]) -> int:\n    return list(values)\n"
+    tests = "from shapes import Box, top\n\ndef test_many():\n    assert top(Box(b=1, a=2)) == ['a', 'b']\n"
+    base = "from typing import List\n\n" + base
+    change = base.replace("list(values)", "[key for key in values.order if key in values]")
+    told = played(tmp_path, change, base=base, tests=tests, ids=["", "test_shapes.py::test_many"])
+    assert (told["elsewhere"], told["silent"]) == ([], "")
+
+
+@pytest.mark.long
 def test_a_change_that_can_only_be_called_in_a_test_run_is_told(tmp_path: Path) -> None:
     right = BASE.replace("min(values)", "max(values)")
     only = "import sys\nif 'pytest' not in sys.modules:\n    raise ImportError\n"
