@@ -73,20 +73,31 @@ async def repair_of(state: State, work: Work) -> Repair:
     sure = confidence.estimate(
         candidate, alternatives, degraded, challenged, failing, reversal=reversal, elsewhere=elsewhere, asked=asked
     )
+    value, doubts = sure.value, sure.doubts
+    likelier = await _withheld(state, work, candidate.rung)
+    if likelier and not is_model(candidate.rung) and value > (most := min(each.confidence for each in likelier)):
+        # One search found both and ranked them, and at most one of them is meant.
+        value, doubts = most, (*doubts, f"a likelier change passes too: {likelier[0].title}")
     environment, approximated = state.get("proven_in") or (work.task.environment, work.task.approximated)
     return Repair(
         edits=candidate.edits,
         title=candidate.title,
         diagnosis=known,
         evidence=Evidence(verification.evidence, environment, tuple(approximated)),
-        confidence=sure.value,
+        confidence=value,
         usage=spent(state),
         log=await log_of(state, work.context, last, known),
         alternatives=alternatives,
-        doubts=sure.doubts,
+        doubts=doubts,
         choices=rivals[:MOST_CHOICES],
         signals=sure.signals,
     )
+
+
+async def _withheld(state: State, work: Work, rung: str) -> list[Repair]:
+    """The changes of this rung that were too unsure, in the order in which they were proven."""
+    unsure = [await work.context.recall(Repair, ref) for ref in state.get("unsure_refs", [])]
+    return [each for each in unsure if each.log.iterations[-1].rung == rung]
 
 
 async def _others(state: State, work: Work, winner: Candidate) -> dict[str, str]:

@@ -129,7 +129,7 @@ async def test_without_a_model_or_where_the_policy_wants_none_nobody_reads_and_n
 async def test_an_accepted_but_unnatural_change_is_published_with_a_doubt_and_less_confidence(tmp_path: Path) -> None:
     odd = Reply('{"accept": true, "unnatural": true, "reason": "it compares texts"}')
     plain, _, _ = await healed(tmp_path / "plain", Scripted([(RIGHT,)]), Reply('{"accept": true}'))
-    result, _, _ = await healed(tmp_path / "odd", Scripted([(RIGHT,)]), odd)
+    result, _, _ = await healed(tmp_path / "odd", Scripted([(RIGHT,)]), odd, policy=Policy(min_confidence=0.5))
     assert isinstance(plain, Repair)
     assert isinstance(result, Repair)
     assert any("unnatural: it compares texts" in doubt for doubt in result.doubts)

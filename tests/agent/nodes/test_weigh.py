@@ -11,6 +11,8 @@ from agent.contract import events, words
 from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.proposal import Candidate, Edits
 from agent.contract.task import Policy
+from agent.gate import confidence
+from agent.gate.confidence import Confidence
 from agent.nodes.weigh import MOST_UNSURE
 from agent.proposer import Proposal, Situation
 from tests.agent.workbench import RIGHT, SAMPLE, Bench, Scripted, change
@@ -89,6 +91,19 @@ async def test_the_likeliest_suspect_comes_first(bench: Bench) -> None:
     sure = [each.confidence for each in result.suspects]
     assert sure == sorted(sure, reverse=True)
     assert result.suspects[0].edits == NATURAL
+
+
+async def test_no_change_is_surer_than_a_likelier_one_of_the_same_search(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One stands alone for a moment where the other had rivals, but at most one of them is meant."""
+
+    def estimate(candidate: Candidate, *_: object, **__: object) -> Confidence:
+        return Confidence(0.6 if candidate.prior == 0.9 else 0.95, ())
+
+    monkeypatch.setattr(confidence, "estimate", estimate)
+    result = await bench.heal(WithPriors({0.9: change("a - b", "b + 2"), 0.1: RIGHT}), policy=Policy(min_confidence=0.9))
+    assert isinstance(result, NoRepair)
+    assert [(each.title, each.confidence) for each in result.suspects] == [("prior 0.9", 0.6), ("prior 0.1", 0.6)]
+    assert result.suspects[1].doubts == ("a likelier change passes too: prior 0.9",)
 
 
 @pytest.mark.long
