@@ -26,7 +26,8 @@ FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_100, 2_400  # tokens, as `estimate_t
 HINTS, MEMORY, TRIED = 900, 700, 700  # characters: of a hint, of an earlier repair, of a failed change's lines
 CHANGE = 1_500  # characters of what changed since the last good commit
 SEEN = 2_000  # characters of what the debugger saw
-MOST_SHOWN, SHOWN = 3, 1_000  # locations that an answer may ask for, their tokens
+MOST_SHOWN, SHOWN = 3, 3_000  # locations that an answer may ask for, their tokens at most
+SHOWN_SHARE = 4  # of the tokens that a prompt can have, they get one in this many
 _SHOW = re.compile(r"^[ \t*`-]*+SHOW:?[ \t]++`?([\w./-]+\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|kt)(?:::[\w.]+|:\d+))", re.MULTILINE)
 
 
@@ -74,9 +75,12 @@ def asked_for(answer: str) -> list[str]:
     return list(dict.fromkeys(_SHOW.findall(answer)))[:MOST_SHOWN]
 
 
-async def more(situation: Situation, wanted: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """The code of further locations, quoted ("" if there is none), and its files. Tests are included: they are not secret."""
-    found = await excerpts.at(situation, wanted, SHOWN)
+async def more(situation: Situation, wanted: Sequence[str], room: int) -> tuple[str, tuple[str, ...]]:
+    """The code of further locations, quoted ("" if there is none), and its files. Tests are included: they are not secret.
+
+    `room`: the tokens that a prompt can have.
+    """
+    found = await excerpts.at(situation, wanted, min(SHOWN, room // SHOWN_SHARE))
     text = "\n\n".join(f"# {each.title}\n{fenced(each.text, each.language)}" for each in found.excerpts)
     return text, _paths(found)
 

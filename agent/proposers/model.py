@@ -132,7 +132,7 @@ class _Exchange:
             unseen = [] if asked else _unseen(changes, shown, is_useless)
             if self.situation.calls < 2 or not (asked or unseen or is_useless):
                 return edits, answer.text
-            more, paths = await diagnose.more(self.situation, asked or unseen)
+            more, paths = await diagnose.more(self.situation, asked or unseen, room)
             if not (more or isinstance(edits, EditProblem)):
                 return edits, answer.text
             if asked:

@@ -61,6 +61,20 @@ async def test_what_fails_is_shown_whole_with_what_it_uses_and_nothing_twice(tmp
     assert len(text) // 4 < 1_000
 
 
+async def test_a_long_function_that_was_asked_for_is_shown_whole_where_the_model_has_room(tmp_path: Path) -> None:
+    long = (
+        "def long(text):\n"
+        + "".join(f"    text = text.replace('a{n}', 'b{n}').strip()\n" for n in range(60))
+        + "    return text\n"
+    )
+    async with sandbox_with(tmp_path, {**FILES, "pkg/long.py": long}) as sandbox:
+        now = await staged(sandbox)
+        (whole, paths), (part, _) = [await diagnose.more(now, ["pkg/long.py::long"], room) for room in (12_000, 2_000)]
+    assert long.strip() in whole
+    assert paths == ("pkg/long.py",)
+    assert "are not shown" in part
+
+
 async def test_the_budget_keeps_the_failing_test_and_the_likeliest_function(tmp_path: Path) -> None:
     async with sandbox_with(tmp_path, FILES) as sandbox:
         found = (await view(await staged(sandbox), 10)).excerpts
