@@ -4,6 +4,7 @@ Only a stated contract can reject a passing repair: a docstring example with ano
 half, each half of the tests once as oracle; up to ten plausible changes a task), that rejects 102 of 165 changes that the
 held-out tests find wrong, and 2 of 419 that they find right (lines with a plain `=` counted then too; three of the tasks have
 nothing else). Weaker signs (new exceptions, rivals that disagree) and rare ones (hints, changed arguments) are doubts.
+People are asked about what knows that it is tested, and about another value for a call that a passing test makes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from agent.contract import words
 from agent.contract.outcome import UNDECIDED
 from agent.guest.text import one_line
 
+_DIFFERS = "differs"  # the kind of difference that a test would have to ask for
 UNSETTLED = 0.1  # a doubt if the winner differs from most plausible changes on more than this share of the calls
 FEWEST_NEAR = 3  # calls that no test makes and for which a rival gives the same results, to behave the same
 
@@ -48,16 +50,18 @@ def judge(seen: Observations, rivals: int | None = None, *, has_data: bool = Fal
     kept = sum(example.outcome == "kept" for example in winner.examples)
     objecting, doubtful = _contradictions(base, winner)
     known = [variant for variant in seen.variants[2 : None if rivals is None else 2 + rivals] if variant is not None]
+    differences = dict(_differences(seen, base, winner))
+    other_value = differences.pop(_DIFFERS, "")
     doubts = [
         *_described(doubtful),
         *_withdrawn(winner),
-        *_differences(seen, base, winner),
+        *differences.values(),
         *_disagreement(seen.calls, winner, known),
     ]
     unlike = sum(_unlike(winner, variant) is not None for variant in known)
     compared = sum(answer.is_decided for answer in winner.answers)
     against = next(iter([*_described(objecting), *_agreeing(seen, base, winner)]), "")
-    asked = (*_elsewhere(seen), *near_questions(seen, base, winner, has_data))
+    asked = (*_elsewhere(seen), *([other_value] if other_value else []), *near_questions(seen, base, winner, has_data))
     return Challenged(against, tuple(doubts), kept, compared, unlike, asked=asked)
 
 
@@ -157,8 +161,8 @@ def _described(broken: Sequence[Example]) -> list[str]:
     return [f"the docstring of {name} has the example {call}, which gives {got}{more}"]
 
 
-def _differences(seen: Observations, base: Variant, winner: Variant) -> Iterator[str]:
-    """Differences from the old code in calls of passing tests, or similar ones; the first of each kind."""
+def _differences(seen: Observations, base: Variant, winner: Variant) -> Iterator[tuple[str, str]]:
+    """Differences from the old code in calls of passing tests, or similar ones: kind and clause, the first of each kind."""
     kinds: set[str] = set()
     for call, before, after in zip(seen.calls, base.answers, winner.answers, strict=False):
         if not call.passing or before.kind != "value":
@@ -166,7 +170,7 @@ def _differences(seen: Observations, base: Variant, winner: Variant) -> Iterator
         kind, clause = _difference(call, before, after)
         if kind and kind not in kinds:
             kinds.add(kind)
-            yield f"{seen.shown(call)} {clause}"
+            yield kind, f"{seen.shown(call)} {clause}"
 
 
 def _difference(call: ObservedCall, before: CallResult, after: CallResult) -> tuple[str, str]:
@@ -183,7 +187,7 @@ def _difference(call: ObservedCall, before: CallResult, after: CallResult) -> tu
     if after.fits is False and before.fits:
         return "hint", "returns a value that contradicts its type hint"
     if not call.mild and after.kind == "value" and after.text != before.text:
-        return "differs", "returns a different value than before, although a passing test makes this call"
+        return _DIFFERS, "returns a different value than before, although a passing test makes this call"
     return "", ""
 
 

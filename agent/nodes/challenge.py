@@ -1,7 +1,7 @@
 """Challenges the proven winner beyond the test suite: do the changed functions behave as documented?
 
-Strange behaviour is only a doubt, which lowers the confidence; so are mutations of the change itself that pass the same tests
-and behave differently. A model writes tests only if there is a specification whose examples do not settle the matter.
+Strange behaviour is only a doubt, which lowers the confidence, or a question; so are mutations of the change itself that pass
+the same tests and behave differently. A model writes tests only if there is a specification whose examples do not settle it.
 """
 
 from __future__ import annotations
