@@ -50,7 +50,11 @@ def conclude(github: GitHub, times: int = 1, sha: str | None = None) -> None:
     for _ in range(times):
         suite = github._checks.open_suite(of, github.world.app, sha, "main", None)
         run = github._checks.open_run(of, suite, "Selfheal")
-        run.status, run.conclusion, run.output = "completed", "neutral", {"title": judge_module.HEALED}
+        run.status, run.conclusion, run.output = (
+            "completed",
+            "neutral",
+            {"title": f"{judge_module.HEALED}2: 1 failing → 2 passing"},
+        )
 
 
 async def test_one_of_each_is_neither_lost_nor_doubled(github: GitHub) -> None:

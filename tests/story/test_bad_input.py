@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from agent.contract.outcome import Outcome
-from app.publish.outcomes import OUTCOME_TEXTS, label
+from app.publish.outcomes import label
 from app.store.values import Attempt
 from tests.databases import on_sqlite
 from tests.standins.model import Asked, Reply, ScriptedModel, empty, hanging, huge, unauthorized
@@ -296,7 +296,7 @@ async def ends_as_it_must(begun: Begun, name: str) -> None:
         (run,) = [run for run in begun.story.github.check_runs(f"acme/{name}") if run.head_sha == attempt.head_sha]
         assert (run.status, run.conclusion) == ("completed", "neutral")
         is_healed = case.outcome is Outcome.HEALED
-        begins = OUTCOME_TEXTS[Outcome.HEALED].sentence if is_healed else f"{label(case.outcome)}. "
+        begins = "Repair in #" if is_healed else f"{label(case.outcome)}. "
         assert run.output["title"].startswith(begins)
         assert "**Next:**" in run.output["summary"]
     pulls = begun.story.github.pull_requests(f"acme/{name}") if name != "gone" else []
