@@ -37,6 +37,8 @@ async def on_head(
     edits = await _on_texts_of(head, repair.edits, repository)
     if edits is None:
         return _told(repair, "The base branch changed the same lines.")
+    if all(edit.before == edit.after for edit in edits):
+        return _told(repair, "The branch has this code already, and the base branch breaks it.")
     last = repair.log.iterations[-1] if repair.log.iterations else None
     candidate = Candidate(last.rung if last else "patterns", edits, repair.title)
     # It was judged and approved already: here only the checks decide.

@@ -25,7 +25,6 @@ from agent.contract.task import Policy
 from agent.contract.verdicts import Check, Oracle, Reader
 from agent.debugger.calls import read_calls
 from agent.debugger.debugger import read_diagnosis
-from agent.diagnosis.evidence import from_verdicts
 from agent.edits import hunks
 from agent.edits.answers import parse
 from agent.edits.changes import EditProblem, changed_lines, diff, digest
@@ -132,7 +131,6 @@ def _judge(case: dict[str, Any]) -> None:
     doubts(candidate, oracle)
     digest(edits)
     changed_lines(edits)
-    from_verdicts((), candidate)
     _show(diff(edits))
     _show(case["diff"])
     parse(case["diff"])

@@ -77,7 +77,7 @@ def flaky(result: ConfirmedFailure | Repair | NoRepair) -> Flakiness:
     assert result.outcome is Outcome.FLAKY, result
     assert result.flakiness is not None
     found = result.flakiness
-    assert f"Flaky {found.red}/{found.runs}" in result.reason
+    assert f"failed in {found.red} of {found.runs} runs" in result.reason
     assert f"Suspected cause: {found.cause}" in result.reason
     assert 0 < found.red < found.runs
     return found
