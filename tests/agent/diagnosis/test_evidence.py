@@ -59,7 +59,7 @@ tests/test_a.py:3: in test_a
 E   AssertionError: assert 'mouses' == 'mice'"""
 BY_PYTHON = """\
 Traceback (most recent call last):
-  File "/work/tests/test_a.py", line 3, in test_a
+  File "/repo/tests/test_a.py", line 3, in test_a
     assert plural('mouse') == 'mice'
            ^^^^^^^^^^^^^^^^^^^^^^^^^
 AssertionError"""
