@@ -107,7 +107,7 @@ def alike(seen: Observations, rivals: Sequence[str]) -> tuple[str, ...]:
     if winner is None:
         return ()
     results = [(answer.kind, answer.text) for answer in winner.answers]
-    near = sum(call.mild and kind in ("value", "raised") for call, (kind, _) in zip(seen.calls, results, strict=False))
+    near = sum(call.mild and answer.is_decided for call, answer in zip(seen.calls, winner.answers, strict=False))
     pairs = zip(rivals, seen.variants[2:], strict=False)
     known = ((name, variant) for name, variant in pairs if variant is not None and near >= FEWEST_NEAR)
     return tuple(name for name, variant in known if [(answer.kind, answer.text) for answer in variant.answers] == results)
