@@ -11,14 +11,14 @@ from agent.contract.budget import RungCost
 from agent.contract.events import Ended
 from agent.contract.last_good import Culprit, Regression
 from agent.contract.memory import Recollection, signature, worth_keeping
-from agent.contract.outcome import NoRepair, Outcome, Repair
+from agent.contract.outcome import NoRepair, Outcome
 from agent.contract.proposal import Diagnosis, Span
 from agent.contract.verdicts import Failure, VerdictId
 from agent.diagnosis import evidence
 from agent.edits.changes import diff
 from agent.edits.reversals import taken_back
 from agent.guard import rules
-from agent.nodes.weigh import repair_of
+from agent.nodes.weigh import repair_of, unsure_of
 from agent.report import endings
 from agent.report.endings import Ending
 from agent.report.reflection import log_of
@@ -36,8 +36,7 @@ async def report(state: State, work: Work) -> End:
     known = await _known(state, work)
     suspects = await work.context.recall(tuple[Span, ...], state["suspects_ref"]) if "suspects_ref" in state else ()
     culprit = await work.context.recall(Culprit, state["culprit_ref"]) if "culprit_ref" in state else None
-    unsure = [await work.context.recall(Repair, ref) for ref in state.get("unsure_refs", [])]
-    unsure.sort(key=lambda each: -each.confidence)
+    unsure = sorted(await unsure_of(state, work), key=lambda each: -each.confidence)
     if "ending" in state:
         ending = unpack(Ending, state["ending"])
     elif culprit is not None:

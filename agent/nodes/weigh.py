@@ -6,6 +6,7 @@ If none is sure enough, the report shows the likeliest of them as the suspect ch
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 from agent.challenge.judgement import Challenged
@@ -59,7 +60,8 @@ async def repair_of(state: State, work: Work) -> Repair:
     believed = unpack(Diagnosis, state["diagnosis"]) if state.get("diagnosis") else None
     known = evidence.of_repair(await red_of(state, work.context), candidate, believed)
     last = await iteration_of(candidate, verification, state["iteration"])
-    others = await _others(state, work, candidate)
+    unsure = await unsure_of(state, work)
+    others = await _others(state, work, candidate, unsure)
     oracle = await work.context.recall(Oracle, state["oracle_ref"])
     challenged = unpack(Challenged, state["challenged"]) if state.get("challenged") else Challenged()
     challenged = replace(challenged, doubts=(*challenged.doubts, *rules.doubts(candidate, oracle)))
@@ -74,7 +76,7 @@ async def repair_of(state: State, work: Work) -> Repair:
         candidate, alternatives, degraded, challenged, failing, reversal=reversal, elsewhere=elsewhere, asked=asked
     )
     value, doubts = sure.value, sure.doubts
-    likelier = await _withheld(state, work, candidate.rung)
+    likelier = [each for each in unsure if each.log.iterations[-1].rung == candidate.rung]
     if likelier and not is_model(candidate.rung) and value > (most := min(each.confidence for each in likelier)):
         # One search found both and ranked them, and at most one of them is meant.
         value, doubts = most, (*doubts, f"a likelier change passes too: {likelier[0].title}")
@@ -94,16 +96,14 @@ async def repair_of(state: State, work: Work) -> Repair:
     )
 
 
-async def _withheld(state: State, work: Work, rung: str) -> list[Repair]:
-    """The changes of this rung that were too unsure, in the order in which they were proven."""
-    unsure = [await work.context.recall(Repair, ref) for ref in state.get("unsure_refs", [])]
-    return [each for each in unsure if each.log.iterations[-1].rung == rung]
+async def unsure_of(state: State, work: Work) -> list[Repair]:
+    """The changes that were too unsure, in the order in which they were proven."""
+    return [await work.context.recall(Repair, ref) for ref in state.get("unsure_refs", [])]
 
 
-async def _others(state: State, work: Work, winner: Candidate) -> dict[str, str]:
+async def _others(state: State, work: Work, winner: Candidate, unsure: Sequence[Repair]) -> dict[str, str]:
     """The titles of other patches that passed, by their digests: those that were too unsure, and the winner's rivals."""
     refs = [*(ref for ref, _ in state.get("passed", [])), *state.get("allowed", [])]
-    unsure = [await work.context.recall(Repair, ref) for ref in state.get("unsure_refs", [])]
     found = [(each.edits, each.title) for each in unsure]
     found += [(each.edits, each.title) for each in [await work.context.recall(Candidate, ref) for ref in refs]]
     return {digest(edits): title for edits, title in found if edits != winner.edits}
