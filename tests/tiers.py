@@ -20,6 +20,7 @@ SLOW = ("story", "chaos", "deploy", "agent/nodes", "attacks", "sandbox/test_unpr
 ON_POSTGRESQL = ("app/store",)  # whose SQL it decides
 # The part of the long tests that `.ci/run` runs too. On PostgreSQL a second time: only files and tests, no folders.
 IN_CI = (
+    "agent/bench/test_functions.py::test_with_all_cases_shown_the_correct_program_decides",
     "agent/bench/test_history.py::test_a_fix_with_its_test_is_a_task_and_others_are_not",
     "agent/checks",
     "agent/ci",
@@ -28,10 +29,15 @@ IN_CI = (
     "agent/models",
     "agent/nodes/test_background.py",
     "agent/nodes/test_challenge.py",
+    "agent/nodes/test_climb.py",
+    "agent/nodes/test_compare.py::test_a_budget_that_ran_out_is_not_hidden_by_what_broke_the_tests",
+    "agent/nodes/test_compare.py::test_a_commit_that_cannot_be_laid_out_here_is_no_comparison",
     "agent/nodes/test_compare.py::test_a_reversal_is_proposed_if_the_policy_allows_it",
+    "agent/nodes/test_compare.py::test_a_test_that_cannot_run_at_the_good_commit_is_not_new",
     "agent/nodes/test_compare.py::test_an_import_that_the_change_lost_was_not_taken_away_on_purpose",
     "agent/nodes/test_compare.py::test_the_commit_that_broke_it_is_found_among_older_ones",
     "agent/nodes/test_compare.py::test_two_failures_that_two_commits_caused_are_not_blamed_on_one",
+    "agent/nodes/test_compare.py::test_what_cis_log_names_stays_in_the_target_whatever_it_says",
     "agent/nodes/test_reflect.py",
     "agent/nodes/test_reproduce.py",
     "agent/nodes/test_review.py",
@@ -51,7 +57,9 @@ IN_CI = (
     "agent/reproduce/test_flakiness.py::test_a_failure_that_needs_an_order_names_the_test_to_blame",
     "agent/reproduce/test_flakiness.py::test_what_is_red_at_the_clock_of_the_run_is_reproduced",
     "agent/reproduce/test_flakiness.py::test_where_nothing_says_that_anything_was_red_few_more_runs_are_made",
+    "agent/test_engine.py::test_a_job_of_a_container_is_seen_in_its_image_where_the_sandbox_has_images",
     "agent/test_forking.py",
+    "agent/test_graph.py::test_a_change_that_cannot_be_told_from_luck_proves_nothing",
     "agent/test_graph.py::test_a_failure_that_comes_and_goes_is_flaky",
     "agent/test_graph.py::test_a_killed_repair_is_finished_by_another_process",
     "agent/test_graph.py::test_an_unsteady_test_beside_a_steady_one_decides_nothing",

@@ -90,6 +90,7 @@ jobs:
 """
 
 
+@pytest.mark.long
 async def test_a_job_of_a_container_is_seen_in_its_image_where_the_sandbox_has_images(tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     repository.mkdir()

@@ -173,6 +173,7 @@ async def test_a_hanging_test_can_be_repaired(bench: Bench) -> None:
     assert result.evidence.checks[0].target == ("test_loop.py::test_odd",)
 
 
+@pytest.mark.long
 async def test_a_change_that_cannot_be_told_from_luck_proves_nothing(bench: Bench) -> None:
     """Red three times at the base, green ever after: the red without the change does not come back."""
     counter = bench.folder / "n"

@@ -202,6 +202,7 @@ async def test_a_program_with_tests_of_its_own_runs_them(labs: Labs, checkout: P
         assert judged.heldout_correct is None
 
 
+@pytest.mark.long
 async def test_with_all_cases_shown_the_correct_program_decides(labs: Labs, checkout: Path) -> None:
     async with quixbugs.load(checkout, "all").trial("clamp", labs) as trial:
         right = await trial.judge(repair(CLAMP, CLAMP.replace("min(low", "max(low"), "python_programs/clamp.py"))

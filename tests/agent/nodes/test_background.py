@@ -79,6 +79,7 @@ async def test_the_model_does_not_wait_and_the_search_is_stopped_when_it_heals(b
     assert [cost.rung for cost in result.log.rungs] == ["patterns", "model:scripted"]
 
 
+@pytest.mark.long
 async def test_what_the_search_finds_meanwhile_is_judged_after_the_models_failure(bench: Bench) -> None:
     search = Searching((RIGHT,), seconds=1.0)
     result = await bench.heal(search, model((WRONG,), (WRONG,), (WRONG,), (WRONG,)), policy=QUICK)

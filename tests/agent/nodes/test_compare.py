@@ -248,6 +248,7 @@ async def test_a_slip_beside_a_new_feature_is_found_although_its_tests_need_the_
     assert compared.text == f"`test_both.py::test_both` is new since {PARENT}"
 
 
+@pytest.mark.long
 async def test_a_commit_that_cannot_be_laid_out_here_is_no_comparison(bench: Bench) -> None:
     good = LastGood(PARENT, (ChangedFile("calc.py/inner.py", b"x"),))
     result = await bench.heal(Scripted([(RIGHT,)], rung="model:m"), good=(good,))
@@ -256,6 +257,7 @@ async def test_a_commit_that_cannot_be_laid_out_here_is_no_comparison(bench: Ben
     assert compared.text == f"The failing checks could not be run at {PARENT}"
 
 
+@pytest.mark.long
 async def test_a_test_that_cannot_run_at_the_good_commit_is_not_new(bench: Bench) -> None:
     good = LastGood(PARENT, (ChangedFile("calc.py", b"def add(a, b)\n"),))
     result = await bench.heal(PatternsProposer(), good=(good,))
@@ -263,6 +265,7 @@ async def test_a_test_that_cannot_run_at_the_good_commit_is_not_new(bench: Bench
     assert bench.of(events.Compared)[0].broke == []
 
 
+@pytest.mark.long
 async def test_what_cis_log_names_stays_in_the_target_whatever_it_says(bench: Bench) -> None:
     files = {"calc.py": FIXED, "test_calc.py": TESTS, "test_remote.py": NEEDS}
     named, known = ("test_remote.py::test_remote",), at(FIXED + "\n", passed_in_ci=True)
@@ -271,6 +274,7 @@ async def test_what_cis_log_names_stays_in_the_target_whatever_it_says(bench: Be
     assert result.outcome is Outcome.GAVE_UP, result.reason
 
 
+@pytest.mark.long
 async def test_a_budget_that_ran_out_is_not_hidden_by_what_broke_the_tests(bench: Bench) -> None:
     budget = Budget(iterations=1)
     result = await bench.heal(HistoryProposer(), Scripted([], rung="model:m"), files=COMMIT, good=(BEFORE,), budget=budget)

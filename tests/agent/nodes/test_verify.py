@@ -52,6 +52,7 @@ async def test_what_is_red_twice_is_broken(tmp_path: Path) -> None:
         assert "breaks `test_shaky.py::test_now_and_then`" in result.log.iterations[0].result
 
 
+@pytest.mark.long
 async def test_a_test_that_is_red_only_beside_others_is_broken_all_the_same(tmp_path: Path) -> None:
     after = "seen = []\n\n" + CALC.replace("return a - b", "seen.append(a); return a + b")
     bench = Bench(tmp_path)

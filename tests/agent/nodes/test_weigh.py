@@ -76,6 +76,7 @@ async def test_a_later_rung_gets_its_turn_after_an_unsure_change(bench: Bench) -
     assert {each.edits for each in result.suspects} == {RIGHT, NATURAL}
 
 
+@pytest.mark.long
 async def test_an_unsure_change_counts_as_another_that_passes(bench: Bench) -> None:
     result = await bench.heal(Scripted([(RIGHT,)]), Scripted([(NATURAL,)], rung="model:m"), policy=DEMANDING)
     assert isinstance(result, NoRepair)

@@ -197,7 +197,8 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("harm", long_but(FOUND, "daemonises"))
+@pytest.mark.parametrize("harm", FOUND)
+@pytest.mark.long
 async def test_a_job_that_is_replayed_over_a_hostile_step_ends_in_its_outcome(house: House, harm: str) -> None:
     text, ending = FOUND[harm]
     assert how(await house.reproduce(workflow(text + TESTS))).startswith(ending)

@@ -413,6 +413,7 @@ async def test_the_permission_for_workflow_files_is_used_where_it_is_granted_and
     assert granted.count(True) == 1, "asked for once, after GitHub's refusal"
 
 
+@pytest.mark.long
 async def test_a_failing_status_becomes_a_pull_request(plant: Plant) -> None:
     sha = await plant.broken()
     await plant.github.set_status(NAME, sha, "ci/build", "failure", "1 test failed", "https://ci.test/7")

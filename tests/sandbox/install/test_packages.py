@@ -290,6 +290,7 @@ async def test_hashes_that_a_repository_asks_for_are_checked(index: Index, tmp_p
 
 
 @pytest.mark.parametrize("kind", long_but(["local", "process"], "local"))
+@pytest.mark.long
 async def test_a_candidate_can_have_an_environment_of_its_own(kind: str, index: Index, tmp_path: Path) -> None:
     """A change adds a dependency to the manifest: what it brings is seen in that candidate and nowhere else."""
     index.add_wheel("answering")

@@ -10,7 +10,6 @@ from agent.proposers.patterns.generate import PATTERNS, Change, changes, still_p
 from agent.proposers.patterns.natural import naturally
 from agent.proposers.patterns.proposer import PAIR, Hit
 from agent.proposers.patterns.source import Rewrite, Source, Unreadable
-from tests.tiers import long_but
 
 
 def all_changes(text: str, path: str = "m.py") -> list[str]:
@@ -460,7 +459,8 @@ def test_in_little_time_the_most_suspicious_lines_of_all_files_are_listed() -> N
 FILES = ("bisect.py", "fnmatch.py", "asyncio/locks.py")
 
 
-@pytest.mark.parametrize("name", long_but(FILES, "bisect.py"))
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.long
 def test_every_change_of_real_files_applies_and_can_be_taken_back(name: str) -> None:
     path = Path(ast.__file__).parent / name
     text = path.read_text(encoding="utf-8")
@@ -510,7 +510,6 @@ def test_a_term_is_dropped_and_not_made_idle() -> None:
 SHOP = """\
 import json
 from errors import Refused
-from tests.tiers import long_but
 
 
 class NoStock(Exception):

@@ -153,6 +153,7 @@ TEST_M = "from m import f\n\ndef test_f():\n    assert f() == 1\n"
                 "def f():\n    return int(isinstance({}, Mapping))\n"
             },
             id="moved within the standard library",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {"m.py": "import collections\n\n\ndef f():\n    return int(isinstance({}, collections.Mapping))\n"},
@@ -187,6 +188,7 @@ TEST_M = "from m import f\n\ndef test_f():\n    assert f() == 1\n"
             },
             {"m.py": "from pkg.deep.old import g\n\n\ndef f():\n    return g()\n"},
             id="a module of the repository that moved",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {
@@ -254,6 +256,7 @@ async def test_a_name_that_a_test_asks_its_old_place_for_is_offered_there_again(
     assert all("test_m.py" not in after for after in afters(proposal))
 
 
+@pytest.mark.long
 async def test_an_undefined_name_that_a_linter_finds_is_imported(ask: Ask) -> None:
     files = {"m.py": "import os\n\nprint(json.dumps(1), Path('.'))\n"}
     proposal, _ = await ask(files, LINT)

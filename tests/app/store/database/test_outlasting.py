@@ -50,7 +50,8 @@ async def away(postgres: Postgres, go: Callable[[Postgres], None], seconds: floa
         await coming
 
 
-@pytest.mark.parametrize("go", [Postgres.stop, pytest.param(Postgres.kill, marks=pytest.mark.long)], ids=["stopped", "crashed"])
+@pytest.mark.parametrize("go", [Postgres.stop, Postgres.kill], ids=["stopped", "crashed"])
+@pytest.mark.long
 async def test_an_attempt_goes_on_when_the_server_is_back(
     postgres: Postgres, on_postgres: Settings, go: Callable[[Postgres], None]
 ) -> None:
