@@ -20,6 +20,7 @@ SLOW = ("story", "chaos", "deploy", "agent/nodes", "attacks", "sandbox/test_unpr
 ON_POSTGRESQL = ("app/store",)  # whose SQL it decides
 # The part of the long tests that `.ci/run` runs too. On PostgreSQL a second time: only files and tests, no folders.
 IN_CI = (
+    "agent/bench/breaks/test_patches.py",
     "agent/bench/test_functions.py::test_with_all_cases_shown_the_correct_program_decides",
     "agent/bench/test_history.py::test_a_fix_with_its_test_is_a_task_and_others_are_not",
     "agent/checks",

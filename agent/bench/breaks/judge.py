@@ -125,8 +125,8 @@ class Judge:
         broken = self.posed.broken
         path, first, last = place_of(self.posed)
         return {
-            "kind": broken.slip.kind,
-            "function": broken.slip.function,
+            "kind": broken.kind,
+            "function": broken.function,
             "place": f"{path}:{first}" if first == last else f"{path}:{first}-{last}",
             "break": broken.shown,
             "red": len(self.posed.red),

@@ -62,7 +62,8 @@ class Break:
     """A slip in one file. `after` parses and is another program than `before`."""
 
     path: str
-    slip: Slip
+    kind: str  # a key of `OPERATORS`, or "by a person"
+    function: str  # qualified; "" for code outside of functions
     before: str
     after: str
 
@@ -90,7 +91,7 @@ def broken(path: str, text: str, slip: Slip) -> Break | None:
     """The file with the slip; None if it no longer parses or is the same program."""
     data, edit = text.encode(), slip.edit
     after = (data[: edit.start] + edit.new.encode() + data[edit.end :]).decode()
-    made = Break(path, slip, text, after)
+    made = Break(path, slip.kind, slip.function, text, after)
     return made if same_program(after, text) is False and not _TO_ITSELF.search(made.shown) else None
 
 

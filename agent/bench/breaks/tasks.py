@@ -103,7 +103,7 @@ class _Source:
         took, tag = setup.seconds / len(setup.posed), await history.tag_of(self.root, commit.id)
         judge = Judge(labs, self.configuration, tag, posed, whole, before, setup.suite, took)
         specimen = Specimen(id_, files, self.configuration, (good,), tag)
-        yield Trial(specimen, judge.repair, judge.no_repair, posed.broken.slip.kind)
+        yield Trial(specimen, judge.repair, judge.no_repair, posed.broken.kind)
 
     async def _setup(self, commit: Commit, before: Files, whole: Files, labs: Labs) -> Setup | Exception:
         """The commit's breaks, or why there are none. Raises `SandboxError`."""

@@ -48,7 +48,7 @@ async def compare(lab: Lab, broken: Break, ids: Sequence[VerdictId], files: File
         return None
     added = {path: text.encode() for path, text in made.items()}
     tests = sorted({"::".join(names) for _, names in map(function_of, ids)})
-    name = broken.slip.function.rpartition(".")[2]
+    name = broken.function.rpartition(".")[2]
     request = {"file": broken.path, "name": name, "files": sorted(made), "tests": tests}
     one, two = await _observed(lab, added, request), await _observed(lab, added, request)
     steady = {test: calls for test, calls in one.items() if calls and two.get(test) == calls}

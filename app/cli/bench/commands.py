@@ -136,6 +136,10 @@ def breaks(
     seed: Annotated[
         int, typer.Option("--seed", metavar="S", help="Chooses commits and breaks; the same seed, the same ones.")
     ] = 0,
+    patches: Annotated[
+        Path | None,
+        typer.Option("--patches", metavar="FILE", help="Bugs that people made up, as patches, instead of breaks made here."),
+    ] = None,
     without: Annotated[
         str | None, typer.Option("--without", metavar="RUNG[,RUNG]", help="Sources of patches that are not used.")
     ] = None,
@@ -156,8 +160,11 @@ def breaks(
     def load() -> Benchmark:
         import asyncio
 
+        from agent.bench.breaks import patches as made_up
         from agent.bench.breaks import tasks
 
+        if patches is not None:
+            return made_up.load(path.resolve(), patches)
         return asyncio.run(tasks.load(path.resolve(), count, seed))
 
     measure(load, task_ids, jobs, budget, resume, model, min_confidence, json, without, allow_reversals)
