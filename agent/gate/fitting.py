@@ -3,6 +3,10 @@
 A logistic regression for each kind of rung, regularized towards the estimates below (the maximum a posteriori with normal
 priors), so that few data change little. A weight never gets the other sign than its estimate: a doubt cannot make a repair
 surer. Each repository is judged by coefficients that were fitted on the others only.
+
+The search makes the same small changes as a program that breaks code, so its repairs of such breaks are right more often than
+those of people's bugs. Where both are among the data, this difference has a coefficient of its own, which is not kept, and
+only the changes for people's bugs are judged.
 """
 
 from __future__ import annotations
@@ -52,6 +56,7 @@ class Observation:
     kind: str  # of rung
     signals: Mapping[str, float]
     right: bool
+    by_program: bool = False  # the bug was made by a program
 
 
 class AtThreshold(msgspec.Struct, frozen=True):
@@ -74,7 +79,7 @@ class Fit(msgspec.Struct, frozen=True):
     very_sure: Share = share(0, 0)  # before the cap: those at or above "very sure" that are right
 
 
-def observations(repository: str, entries: Iterable[Entry]) -> Iterator[Observation]:
+def observations(repository: str, entries: Iterable[Entry], by_program: bool = False) -> Iterator[Observation]:
     """The judged changes of a benchmark's results, also those that were too unsure to be published. The same change, such as
     that of one line broken at two commits, counts once."""
     seen: set[object] = set()
@@ -83,7 +88,7 @@ def observations(repository: str, entries: Iterable[Entry]) -> Iterator[Observat
             right, signals, diff = change.get("right"), change.get("signals"), change.get("diff", len(seen))
             if isinstance(right, bool) and isinstance(signals, dict) and signals and diff not in seen:
                 seen.add(diff)
-                yield Observation(repository, rung_kind(str(change.get("rung", ""))), signals, right)
+                yield Observation(repository, rung_kind(str(change.get("rung", ""))), signals, right, by_program)
 
 
 def fit(known: Sequence[Observation], date: str) -> dict[str, Fit]:
@@ -101,18 +106,22 @@ def _fit(kind: str, known: Sequence[Observation], date: str) -> Fit:
     repositories = sorted({one.repository for one in known})
     if len(known) < FEWEST or len(repositories) < 2:
         return Fit(estimate, len(known), sum(one.right for one in known), repositories)
+    people = [one for one in known if not one.by_program]
     left_out = [
         (confidence_of(msgspec.structs.replace(others, very_sure=True), one.signals), one.right)
         for name in repositories
         for others in [_regression(estimate, [each for each in known if each.repository != name])]
-        for one in known
+        for one in people or known
         if one.repository == name
     ]
     sure = [right for value, right in left_out if value >= VERY_SURE]
     right = sum(one.right for one in known)
+    of_people = (
+        f" ({len(people)} and {sum(one.right for one in people)} for people's bugs)" if 0 < len(people) < len(known) else ""
+    )
     coefficients = msgspec.structs.replace(
         _regression(estimate, known),
-        data=f"{len(known)} verified changes, {right} of them right, from {', '.join(repositories)}",
+        data=f"{len(known)} verified changes, {right} of them right{of_people}, from {', '.join(repositories)}",
         date=date,
         very_sure=len(sure) >= FEWEST_VERY_SURE and sum(sure) >= RIGHT_VERY_SURE * len(sure),
     )
@@ -130,7 +139,7 @@ def _regression(estimate: Coefficients, known: Sequence[Observation]) -> Coeffic
     """Drops the weight that went furthest to the other side, until none does."""
     names = sorted(estimate.weights)
     while True:
-        start, *weights = _maximum(estimate, names, known)
+        start, *weights, _ = _maximum(estimate, names, known)
         wrong = {name: abs(at) for name, at in zip(names, weights, strict=True) if at * estimate.weights[name] < 0}
         if not wrong:
             rounded = {name: round(at, 3) for name, at in zip(names, weights, strict=True)}
@@ -139,10 +148,15 @@ def _regression(estimate: Coefficients, known: Sequence[Observation]) -> Coeffic
 
 
 def _maximum(estimate: Coefficients, names: Sequence[str], known: Sequence[Observation]) -> list[float]:
-    """Start and weights with the highest posterior probability, by Newton's method with halved steps."""
-    prior = [estimate.start, *(estimate.weights[name] for name in names)]
-    trust = [_TRUST_START, *(_TRUST_WEIGHTS for _ in names)]
-    rows = [([1.0, *(one.signals.get(name, 0.0) for name in names)], one.right) for one in known]
+    """Start, weights, and what a program's bugs add to the start, with the highest posterior probability.
+
+    Found by Newton's method with halved steps."""
+    prior = [estimate.start, *(estimate.weights[name] for name in names), 0.0]
+    trust = [_TRUST_START, *(_TRUST_WEIGHTS for _ in names), _TRUST_START]
+    both = len({one.by_program for one in known}) == 2
+    rows = [
+        ([1.0, *(one.signals.get(name, 0.0) for name in names), float(both and one.by_program)], one.right) for one in known
+    ]
 
     def loss(at: Sequence[float]) -> float:
         odds = [(sum(a * x for a, x in zip(at, row, strict=True)), right) for row, right in rows]

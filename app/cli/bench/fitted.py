@@ -13,7 +13,7 @@ from agent.bench.lab import BadInput
 from agent.gate import fitting
 from agent.gate.fitting import Fit
 from app.cli.bench.report import bands, interval, table
-from app.cli.bench.results_file import stored
+from app.cli.bench.results_file import header, stored
 from app.cli.terminal import plain
 
 
@@ -22,7 +22,7 @@ def fit(files: Sequence[Path], out: Path | None) -> Mapping[str, Fit]:
     names = [file.stem for file in files]
     if doubled := next((name for name in names if names.count(name) > 1), None):
         raise BadInput(f"two files are called {doubled!r}; a file is one repository, so rename one of them")
-    known = [one for file in files for one in fitting.observations(file.stem, stored(file))]
+    known = [one for file in files for one in fitting.observations(file.stem, stored(file), _is_by_program(file))]
     if not known:
         raise BadInput("no file has a verified change that was judged; run benchmarks with `--resume FILE --min-confidence 1`")
     fits = fitting.fit(known, datetime.now(UTC).date().isoformat())
@@ -33,6 +33,12 @@ def fit(files: Sequence[Path], out: Path | None) -> Mapping[str, Fit]:
         except OSError as error:
             raise BadInput(f"{out} cannot be written: {error.strerror}; pass another file to --out") from error
     return fits
+
+
+def _is_by_program(file: Path) -> bool:
+    """Whether the bugs were made by a program. Raises `BadInput`."""
+    head = header(file)
+    return head.benchmark == "breaks" and "patches" not in head.options
 
 
 def as_json(fits: Mapping[str, Fit]) -> str:

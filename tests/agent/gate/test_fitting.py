@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -50,6 +51,18 @@ def test_the_fitted_confidence_is_the_share_that_is_right() -> None:
     assert found.coefficients.data.startswith("800 verified changes, ")
     assert "from a, b, c, d" in found.coefficients.data
     assert found.coefficients.date == DAY
+
+
+def test_breaks_of_a_program_do_not_make_repairs_of_peoples_bugs_surer() -> None:
+    made = [replace(one, by_program=True) for name in "abcd" for one in repairs(name, 100, right=0.95, doubtful=0.7)]
+    people = [one for name in "efgh" for one in repairs(name, 40, right=0.6, doubtful=0.2)]
+    found = fit([*made, *people], DAY)["patterns"]
+    value = confidence_of(found.coefficients, {"prior": 0.8, "kept": 1 / 3})
+    assert value == pytest.approx(0.6, abs=0.1)
+    assert sum(band.correct.of for band in found.reliability) == len(people), "only those are judged"
+    assert f"({len(people)} and {sum(one.right for one in people)} for people's bugs)" in found.coefficients.data
+    alone = fit(made, DAY)["patterns"]
+    assert confidence_of(alone.coefficients, {"prior": 0.8, "kept": 1 / 3}) > 0.9
 
 
 def test_each_kind_of_rung_has_its_own_coefficients() -> None:
