@@ -97,7 +97,7 @@ def _advice(verification: Verification, wanted: int) -> str:
     if verification.judge == "guard":
         return verification.instead
     if verification.judge in ("opinion", "person"):
-        return "Address the objection; passing checks are not enough."
+        return "The next change must pass the same checks without this fault."
     if verification.newly_red:
         return "The tests that broke ask for the former behaviour: find the rule that gives both."
     if 0 < (left := len(verification.still_red)) < wanted:

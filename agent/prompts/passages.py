@@ -137,7 +137,7 @@ class Passages:
         return 2 * len(whole & self._seen.get(place.module.path, set())) > len(whole)
 
     def add(self, place: Location, *, always: bool = False, cut: bool = False) -> bool:
-        """Add a location if it fits, or if `always`; with `cut` its beginning is enough. Returns whether it is shown.
+        """Add a location if it fits, or if `always`; with `cut` a part is enough. Returns whether it is shown.
 
         A long one can take only half of the remaining tokens.
         """
@@ -153,7 +153,7 @@ class Passages:
         if _tokens(place, kept - seen) > room and place.definition and place.lines:
             kept = _kept(place, SHORT)  # the suspicious lines, with context
         while cut and len(kept) > FEWEST and _tokens(place, kept - seen) > room:
-            kept.discard(max(kept - {place.last - 1, place.last}))  # how it ends tells what it returns
+            kept.discard(_least(place, kept))
         cost = _tokens(place, kept - seen)
         if cost > room and not always:
             return False
@@ -187,6 +187,14 @@ def _kept(place: Location, longest: int) -> set[int]:
     for line in place.lines:
         keep |= set(range(max(place.first, line - MARGIN), min(place.last, line + MARGIN) + 1))
     return set(sorted(keep)[:LONGEST])
+
+
+def _least(place: Location, kept: set[int]) -> int:
+    """The line that is left out next: the one farthest from the suspicious lines, else the last one.
+
+    How a function begins and ends tells what it takes and returns."""
+    ends = {*range(place.first, place.first + BEGINNING), place.last - 1, place.last}
+    return max(kept - ends or kept, key=lambda line: (min((abs(line - each) for each in place.lines), default=0), line))
 
 
 def _lengthy(place: Location) -> set[int]:

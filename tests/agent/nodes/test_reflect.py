@@ -69,7 +69,7 @@ async def test_an_objection_is_told_from_what_the_gate_found_by_who_made_it(tmp_
     bench = Bench(tmp_path)
     await bench.heal(Scripted([(change("a - b", "a + b"),)], rung="model:m"), opinions=(Opinion("taste", object_to),))
     (told,) = bench.of(events.Reflected)
-    assert told.lesson.endswith("Address the objection; passing checks are not enough.")
+    assert told.lesson.endswith("The next change must pass the same checks without this fault.")
 
 
 @pytest.mark.long

@@ -272,3 +272,16 @@ def test_a_failing_test_of_fifty_lines_is_shown_whole() -> None:
     passages = Passages(4_000)
     passages.add(Location(module, 1, 50, "the failing test", lines=(50,)), always=True)
     assert "not shown" not in passages.excerpts()[0].text
+
+
+def test_a_function_that_does_not_fit_is_cut_around_its_failing_line() -> None:
+    module = Module("m.py", "def long(a):\n" + "".join(f"    a = step_{at}(a)\n" for at in range(28)) + "    return a\n")
+    definition = module.named("long")
+    assert definition is not None
+    passages = Passages(110)
+    assert passages.add(Location(module, 1, 30, "in the traceback", definition, (25,)), cut=True)
+    [excerpt] = passages.excerpts()
+    assert "step_23(a)" in excerpt.text, "line 25"
+    assert "step_10(a)" not in excerpt.text
+    assert excerpt.text.startswith("def long(a):")
+    assert excerpt.text.endswith("return a")
