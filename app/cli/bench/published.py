@@ -221,7 +221,8 @@ def _write_task(folder: Path, entry: Entry) -> None:
     for name, text in (("", details.get(PRINTED)), ("-first-answer", details.get("first_printed"))):
         if text:
             (folder / f"reference-tests{name}.txt").write_text(redact(text), "utf-8", errors="replace")
-    lines = [f"# {entry.id}", "", f"{'Solved' if entry.plausible else 'Not solved'}. {entry.judged_by or ''}".strip(), ""]
+    ended = "Not measured" if entry.error else "Solved" if entry.plausible else "Not solved"
+    lines = [f"# {entry.id}", "", f"{ended}. {entry.judged_by or ''}".strip(), ""]
     if entry.reason or entry.error:
         lines += [str(entry.error or entry.reason), ""]
     for told in details.get("iterations", ()):

@@ -150,6 +150,7 @@ async def test_a_task_whose_model_cannot_be_asked_is_an_error_and_is_tried_again
         assert code == 0, err
         report = (tmp_path / "report" / "report.md").read_text()
         assert "| of 1 that were tried | | share |" in report
+        assert "Not measured." in (tmp_path / "report" / "tasks" / "1" / "T_1" / "log.md").read_text()
         assert "Errors: 1 of 2 tasks could not be measured, and the rates leave them out." in report
 
         locked.clear()
