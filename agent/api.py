@@ -21,6 +21,7 @@ from uuid import uuid4
 
 from platformdirs import user_cache_path
 
+from agent import extensions
 from agent.case import Case
 from agent.contract.blobs import MemoryBlobs
 from agent.contract.budget import Budget
@@ -69,7 +70,8 @@ class Agent:
     async def run(self, spec: str | Specification, *, on_event: OnEvent | None = None, **given: str) -> Solution:
         """Write code from a specification. `given` are the keywords of `specify`: name, signature, doctests, tests.
 
-        Raises `BadSpecification`, `NoModel`, `agent.models.values.ModelError` and `sandbox.base.SandboxError`.
+        Raises `BadSpecification`, `NoModel`, `agent.models.values.ModelError`, `sandbox.base.SandboxError` and
+        `agent.contract.extension.BrokenExtension`.
         """
         known = specify(spec, **given) if isinstance(spec, str) else spec
         engine = await self._engine()
@@ -78,7 +80,10 @@ class Agent:
         return await solve_specification(known, engine, emit=on_event or _ignore, options=self.options)
 
     async def heal(self, folder: str | Path, *, on_event: OnEvent | None = None) -> Repair | NoRepair:
-        """Heal a folder's files; the folder itself is never written. Raises `sandbox.base.SandboxError` and `OSError`."""
+        """Heal a folder's files; the folder itself is never written.
+
+        Raises `sandbox.base.SandboxError`, `OSError` and `agent.contract.extension.BrokenExtension`.
+        """
         root = Path(folder)
         files = await asyncio.to_thread(_files, root)
         engine = await self._engine()
@@ -112,7 +117,8 @@ class Agent:
     async def _engine(self) -> Engine:
         sandboxes = await open_sandboxes(self.sandbox, user_cache_path("selfheal"), trusted=self.trusted)
         policy = replace(self.policy, autonomy="full")
-        return Engine(sandboxes, await self._models(), None, self.budget, Limits(), policy)
+        added = await asyncio.to_thread(extensions.load)
+        return Engine(sandboxes, await self._models(), None, self.budget, Limits(), policy, added)
 
     async def _models(self) -> Models | None:
         if self.model == "none":

@@ -65,6 +65,7 @@ class Proposal:
     lesson: str = ""  # what the rung should know in its next round; an answer that did not arrive teaches nothing
     exhausted: bool = True
     culprit: Culprit | None = None  # what broke the tests, if the rung found that
+    is_outage: bool = False  # the model could not be asked; `note` says why
 
 
 class Proposer(Protocol):

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Literal
 
 from agent.bench.differential import Function, compare
-from agent.bench.lab import Benchmark, Judgement, Lab, Labs, NotPosed, Specimen, Trial, changed
+from agent.bench.lab import Benchmark, Judgement, Lab, Labs, NotPosed, Specimen, Trial, changed, printed
 from agent.ci.project.configuration import Configuration, Install, TestCommand
 from agent.contract.outcome import Repair
 from agent.contract.verdicts import CheckRun, Verdict
@@ -73,8 +73,9 @@ async def _by_cases(task: FunctionTask, lab: Lab, held_out: Sequence[str], repai
     passed = sum(verdict is Verdict.PASSED for verdict in run.verdicts.values())
     how = f"{passed} of {len(run.verdicts)} held-out tests pass"
     if run.ending == "timeout" and not run.red:  # the machine may be slow
-        return Judgement(None, f"{how} before the time ran out")
-    return Judgement(not _fails(run) and passed > 0, how if run.ending == "finished" else f"{how}, then: {run.ending}")
+        return Judgement(None, f"{how} before the time ran out", printed([run]))
+    how = how if run.ending == "finished" else f"{how}, then: {run.ending}"
+    return Judgement(not _fails(run) and passed > 0, how, printed([run]))
 
 
 async def _by_reference(task: FunctionTask, lab: Lab, repair: Repair) -> Judgement:

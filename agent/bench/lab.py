@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -55,6 +55,8 @@ def passing_over() -> Iterator[None]:
 
 
 VERIFIED = "verified"  # the key of the verified changes in the details of a judgement
+PRINTED = "printed"  # likewise: the end of what the judge's tests printed
+MOST_PRINTED = 8_000  # characters of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +210,11 @@ class Benchmark:
     trial: Callable[[str, Labs], AbstractAsyncContextManager[Trial]]
     wanted: int | None = None  # tasks to measure, in order, where not every id has one; None: all
     figures: Callable[[Sequence[Any]], Mapping[str, Any]] | None = None
+
+
+def printed(runs: Iterable[CheckRun]) -> dict[str, str]:
+    """The detail of a judgement by these runs."""
+    return {PRINTED: "\n".join(run.output for run in runs)[-MOST_PRINTED:]}
 
 
 def text_of(file: File) -> str | None:

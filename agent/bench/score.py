@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from statistics import fmean
+from typing import Any, TypeVar
 
 import msgspec
 
 from agent.bench.lab import Judgement
+from agent.contract.budget import Usage
 from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.proposal import is_model
+from agent.contract.words import capitalized
 from agent.edits.changes import diff
 
 BANDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # edges of the confidence bands
 _Z = 1.959964  # normal quantile of a two-sided 95 % interval
+Task = TypeVar("Task", bound=Hashable)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +50,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Share(msgspec.Struct, frozen=True):
-    """`count` of `of`, with its 95 % interval."""
+    """`count` of `of`, with the 95 % interval of the rate."""
 
     count: int
     of: int
@@ -66,12 +70,13 @@ class Band(msgspec.Struct, frozen=True):
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """Figures over all tasks. Times are seconds to the verified repair, over the plausible tasks."""
 
-    tasks: int
+    tasks: int  # runs, if tasks ran several times
+    distinct: int  # different tasks
     skipped: int  # not counted in `tasks`
     plausible: int
     heldout_correct: int
     judged: int  # plausible tasks that could be judged
-    failed: int  # tasks whose infrastructure failed: they count as not healed
+    failed: int  # tasks whose infrastructure or model failed: the shares leave them out
     median_s: float | None
     p90_s: float | None
     candidates: int
@@ -89,11 +94,15 @@ def entry(id_: str, group: str, result: Repair | NoRepair, seconds: float, judge
     log, usage = result.log, result.usage
     repair = result if isinstance(result, Repair) else None
     ended = result if isinstance(result, NoRepair) else None
-    infrastructure = ended is not None and ended.outcome in (Outcome.INFRASTRUCTURE, Outcome.ERROR)
+    outcome, error = ended.outcome if ended else Outcome.HEALED, None
+    if ended is not None and log.outage:
+        outcome, error = Outcome.INFRASTRUCTURE, f"{capitalized(log.outage).rstrip('.')}."
+    elif ended is not None and outcome in (Outcome.INFRASTRUCTURE, Outcome.ERROR):
+        error = ended.reason
     return Entry(
         id=id_,
         group=group,
-        outcome=(ended.outcome if ended else Outcome.HEALED).value,
+        outcome=outcome.value,
         plausible=repair is not None,
         heldout_correct=judgement.heldout_correct if judgement else None,
         judged_by=judgement.how if judgement else None,
@@ -110,13 +119,22 @@ def entry(id_: str, group: str, result: Repair | NoRepair, seconds: float, judge
         alternatives=repair.alternatives if repair else None,
         reason=ended.reason if ended else None,
         details=judgement.details if judgement else {},
-        error=ended.reason if ended and infrastructure else None,
+        error=error,
     )
 
 
-def failed(id_: str, group: str, outcome: Outcome, why: str, seconds: float | None = None) -> Entry:
+def failed(id_: str, group: str, outcome: Outcome, why: str, usage: Usage = Usage()) -> Entry:
     """The entry of a task whose run says nothing about the engine."""
-    return Entry(id=id_, group=group, outcome=outcome.value, plausible=False, seconds=seconds, error=why)
+    return Entry(
+        id=id_,
+        group=group,
+        outcome=outcome.value,
+        plausible=False,
+        tokens=usage.tokens_in + usage.tokens_out,
+        prompt_tokens=usage.tokens_in,
+        cost=usage.cost,
+        error=why,
+    )
 
 
 def skipped(id_: str, group: str, why: str) -> Entry:
@@ -130,46 +148,74 @@ def summary(everything: Sequence[Entry]) -> Summary:
     times = sorted(one.seconds for one in healed if one.seconds is not None)
     priced = [one.cost for one in entries if one.cost is not None]
     groups = sorted({one.group for one in entries})
+    measured = [one for one in entries if one.error is None]
     return Summary(
         tasks=len(entries),
+        distinct=len({task_of(one.id) for one in entries}),
         skipped=len(everything) - len(entries),
         plausible=len(healed),
         heldout_correct=_correct(entries),
         judged=sum(one.heldout_correct is not None for one in healed),
-        failed=sum(one.error is not None for one in entries),
+        failed=len(entries) - len(measured),
         median_s=quantile(times, 0.5),
         p90_s=quantile(times, 0.9),
         candidates=sum(one.candidates for one in entries),
         tokens=sum(one.tokens for one in entries),
         cost=sum(priced) if priced or not entries else None,
-        intervals=_shares(entries),
-        groups={group: _shares([one for one in entries if one.group == group]) for group in groups},
+        intervals=_shares(measured),
+        groups={group: _shares([one for one in measured if one.group == group]) for group in groups},
         rungs={rung: sum(one.rung == rung for one in healed) for rung in sorted({one.rung or "?" for one in healed})},
         without_model=sum(not is_model(one.rung or "") for one in healed),
-        reliability=reliability((one.confidence, one.heldout_correct) for one in entries),
+        reliability=reliability((task_of(one.id), one.confidence, one.heldout_correct) for one in entries),
     )
 
 
-def reliability(judged: Iterable[tuple[float | None, bool | None]]) -> list[Band]:
-    """How often the repairs in each confidence band are correct. Repairs without a confidence or a judgement do not count."""
-    known = [(sure, right) for sure, right in judged if sure is not None and right is not None]
+def reliability(judged: Iterable[tuple[Hashable, float | None, bool | None]]) -> list[Band]:
+    """How often the repairs in each confidence band are correct, each given as task, confidence and judgement.
+
+    Repairs without a confidence or a judgement do not count.
+    """
+    known = [(task, sure, right) for task, sure, right in judged if sure is not None and right is not None]
     bands = []
     for low, high in pairwise(BANDS):
-        inside = [(sure, right) for sure, right in known if low <= sure < high or sure == high == BANDS[-1]]
+        inside = [(task, sure, right) for task, sure, right in known if low <= sure < high or sure == high == BANDS[-1]]
         if inside:
-            mean = sum(sure for sure, _ in inside) / len(inside)
-            bands.append(Band(low, high, round(mean, 4), share(sum(right for _, right in inside), len(inside))))
+            mean = fmean(sure for _, sure, _ in inside)
+            bands.append(Band(low, high, round(mean, 4), share_by_task([(task, right) for task, _, right in inside])))
     return bands
 
 
 def share(count: int, of: int) -> Share:
-    """A share with the Wilson score interval (E. B. Wilson, 1927), which also holds for few tasks and near 0 and 1."""
+    """For independent trials."""
+    return Share(count, of, *interval(count, of))
+
+
+def share_by_task(runs: Sequence[tuple[Hashable, bool]]) -> Share:
+    """The share of right runs, each given with its task.
+
+    The interval is that of the mean over tasks, as runs of one task are not independent: a task is one trial, however often it
+    ran. That is too wide if the runs of a task differ, and never too narrow.
+    """
+    rates = rates_by_task(runs)
+    return Share(sum(right for _, right in runs), len(runs), *interval(sum(rates.values()), len(rates)))
+
+
+def rates_by_task(runs: Iterable[tuple[Task, bool]]) -> dict[Task, float]:
+    """The share of right runs of each task."""
+    by_task: dict[Task, list[bool]] = {}
+    for task, right in runs:
+        by_task.setdefault(task, []).append(right)
+    return {task: fmean(each) for task, each in by_task.items()}
+
+
+def interval(count: float, of: int) -> tuple[float, float]:
+    """The Wilson score interval (E. B. Wilson, 1927) at 95 %, which also holds for few trials and near 0 and 1."""
     if of == 0:
-        return Share(count, of, 0.0, 1.0)
+        return 0.0, 1.0
     rate, square = count / of, _Z * _Z
     middle = (rate + square / (2 * of)) / (1 + square / of)
     margin = _Z / (1 + square / of) * math.sqrt(rate * (1 - rate) / of + square / (4 * of * of))
-    return Share(count, of, round(max(0.0, middle - margin), 4), round(min(1.0, middle + margin), 4))
+    return round(max(0.0, middle - margin), 4), round(min(1.0, middle + margin), 4)
 
 
 def bootstrap(rates: Sequence[float], *, draws: int = 2_000, seed: int = 0) -> tuple[float, float]:
@@ -179,6 +225,17 @@ def bootstrap(rates: Sequence[float], *, draws: int = 2_000, seed: int = 0) -> t
     chance = random.Random(seed)  # noqa: S311 - statistics
     means = sorted(sum(chance.choices(rates, k=len(rates))) / len(rates) for _ in range(draws))
     return round(means[int(0.025 * draws)], 4), round(means[int(0.975 * draws) - 1], 4)
+
+
+def repeated(id_: str, run: int) -> str:
+    """The id of a task's nth run, from 1."""
+    return id_ if run == 1 else f"{id_}@{run}"
+
+
+def task_of(id_: str) -> str:
+    """The task's id, without the number of the run."""
+    head, at, number = id_.rpartition("@")
+    return head if at and number.isdigit() else id_
 
 
 def quantile(ordered: Sequence[float], part: float) -> float | None:
@@ -196,5 +253,7 @@ def _correct(entries: Iterable[Entry]) -> int:
 
 
 def _shares(entries: Sequence[Entry]) -> dict[str, Share]:
-    plausible = sum(one.plausible for one in entries)
-    return {"plausible": share(plausible, len(entries)), "heldout_correct": share(_correct(entries), len(entries))}
+    def of(is_right: Callable[[Entry], bool]) -> Share:
+        return share_by_task([(task_of(one.id), is_right(one)) for one in entries])
+
+    return {"plausible": of(lambda one: one.plausible), "heldout_correct": of(lambda one: one.heldout_correct is True)}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from agent.bench.lab import Changes, Judgement, Lab, changed
+from agent.bench.lab import Changes, Judgement, Lab, changed, printed
 from agent.contract.outcome import Repair
 from agent.contract.proposal import Edits, FileChange
-from agent.contract.verdicts import Verdict, VerdictId
+from agent.contract.verdicts import CheckRun, Verdict, VerdictId
 from agent.edits.changes import added, changed_lines, removed
 
 
@@ -23,7 +23,8 @@ class SuiteJudge:
     fixed: Mapping[VerdictId, Verdict]
 
     async def __call__(self, repair: Repair) -> Judgement:
-        repaired = await verdicts(self.lab, changed(repair.edits))
+        runs = await self.lab.runs(changed(repair.edits))
+        repaired = _by_id(runs)
         green = {id_ for id_, verdict in repaired.items() if verdict is Verdict.PASSED}
         missed = sorted(self.target - green)
         # A test that also fails with the authors' fix does not count against the repair.
@@ -37,6 +38,7 @@ class SuiteJudge:
             "equal_to_fix": not different,
             "unlike": [str(id_) for id_ in different[:10]],
             **beside(repair.edits, self.fix),
+            **printed(runs),
         }
         how = f"{len(self.fixed)} results of the whole suite compared with the authors' fix"
         return Judgement(not missed and not spoilt and not different, how, details)
@@ -54,7 +56,11 @@ def beside(edits: Edits, fix: Edits) -> dict[str, object]:
 
 async def verdicts(lab: Lab, changes: Changes) -> dict[VerdictId, Verdict]:
     """The verdicts of the whole suite with these changes. Raises `SandboxError`."""
-    return {id_: verdict for run in await lab.runs(changes) for id_, verdict in run.verdicts.items()}
+    return _by_id(await lab.runs(changes))
+
+
+def _by_id(runs: Iterable[CheckRun]) -> dict[VerdictId, Verdict]:
+    return {id_: verdict for run in runs for id_, verdict in run.verdicts.items()}
 
 
 def edits_of(before: Mapping[str, str | None], after: Mapping[str, str | None]) -> Edits:

@@ -55,6 +55,7 @@ class RungCost:
     passed: int  # candidates that passed inside the rung
     usage: Usage
     note: str = ""
+    is_outage: bool = False  # the model could not be asked; `note` says why
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from agent.contract.budget import RungCost, Usage
 from agent.contract.last_good import Culprit
-from agent.contract.proposal import Diagnosis, Edits
+from agent.contract.proposal import Diagnosis, Edits, is_model
 from agent.contract.verdicts import CheckRun, Conditions, Oracle, VerdictId
 
 
@@ -93,6 +93,12 @@ class ReflectionLog:
     lessons: tuple[str, ...]  # at most five
     rungs: tuple[RungCost, ...]
     notes: tuple[str, ...] = ()  # degraded steps, limits of the sandbox, skipped parts
+
+    @property
+    def outage(self) -> str:
+        """Why the last model could not be asked, a clause; "" if it could, or if no model was needed."""
+        asked = [cost for cost in self.rungs if is_model(cost.rung) and cost.usage.calls]
+        return asked[-1].note if asked and asked[-1].is_outage else ""
 
 
 VERY_SURE = 0.9  # the least confidence of a repair that texts call "very sure"

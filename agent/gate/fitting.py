@@ -126,7 +126,8 @@ def _fit(kind: str, known: Sequence[Observation], date: str) -> Fit:
         very_sure=len(sure) >= FEWEST_VERY_SURE and sum(sure) >= RIGHT_VERY_SURE * len(sure),
     )
     thresholds = [_at(threshold, left_out) for threshold in THRESHOLDS]
-    return Fit(coefficients, len(known), right, repositories, reliability(left_out), thresholds, share(sum(sure), len(sure)))
+    bands = reliability((at, value, right) for at, (value, right) in enumerate(left_out))
+    return Fit(coefficients, len(known), right, repositories, bands, thresholds, share(sum(sure), len(sure)))
 
 
 def _at(threshold: float, judged: Sequence[tuple[float, bool]]) -> AtThreshold:

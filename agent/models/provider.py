@@ -146,11 +146,11 @@ class Provider:
             return ModelRefused(f"the provider refused: {message}", usage)
         if isinstance(error, litellm.Timeout):
             return Timeout(f"timed out: {message}", self._unanswered)
+        name = self.settings.name
         if isinstance(error, litellm.RateLimitError):
             if _code(error) == "insufficient_quota":
                 return Misconfigured(f"the quota is exhausted: {message}", usage)
-            return RateLimited("rate limited by the provider", _retry_after(error), usage)
-        name = self.settings.name
+            return RateLimited(f"the model {name} is rate limited by its provider", _retry_after(error), usage)
         if "Missing credentials" in message:  # LiteLLM reports this as a server error
             return Misconfigured(f"the model {name} needs a key: set SELFHEAL_MODEL_API_KEY", usage)
         if isinstance(status, int) and status >= 500:

@@ -62,6 +62,7 @@ class ModelError(Exception):
 
     worth_another_try = False  # can the same rung be asked again in another round?
     worth_another_model = True  # can a fallback do better?
+    is_outage = False  # was it not asked at all, so that this says nothing about the model's answers?
 
     def __init__(self, reason: str, usage: Usage = Usage()) -> None:
         super().__init__(reason)
@@ -69,6 +70,8 @@ class ModelError(Exception):
 
 
 class RateLimited(ModelError):
+    is_outage = True
+
     def __init__(self, reason: str, retry_after: float | None = None, usage: Usage = Usage()) -> None:
         super().__init__(reason, usage)
         self.retry_after = retry_after
@@ -89,10 +92,12 @@ class Truncated(ModelError):
 class ContextTooLong(ModelError): ...
 
 
-class ModelUnavailable(ModelError): ...
+class ModelUnavailable(ModelError):
+    is_outage = True
 
 
-class Misconfigured(ModelError): ...
+class Misconfigured(ModelError):
+    is_outage = True
 
 
 def is_loopback(host: str) -> bool:

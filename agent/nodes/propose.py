@@ -77,7 +77,9 @@ async def _found_meanwhile(work: Work) -> Proposal | None:
 async def _proposed(work: Work, rung: str, proposal: Proposal, seconds: float, situation: Situation) -> Proposals:
     """The update by one answer, which is told."""
     context = work.context
-    cost = RungCost(rung, seconds, proposal.tried, proposal.plausible, proposal.usage, proposal.note)
+    cost = RungCost(
+        rung, seconds, proposal.tried, proposal.plausible, proposal.usage, proposal.note, is_outage=proposal.is_outage
+    )
     await report_cost(work, cost)
     fresh = [candidate for candidate in proposal.candidates if digest(candidate.edits) not in situation.tried]
     for candidate in fresh:
@@ -186,7 +188,8 @@ async def _ask(work: Work, rung: int, situation: Situation) -> Proposal:
         async with asyncio.timeout(situation.seconds + GRACE):
             return await proposer.propose(replace(situation, emit=emit))
     except ModelError as error:
-        why, proposal = str(error), Proposal(usage=error.usage, note=str(error), exhausted=not error.worth_another_try)
+        why, is_over = str(error), not error.worth_another_try
+        proposal = Proposal(usage=error.usage, note=why, exhausted=is_over, is_outage=error.is_outage)
     except TimeoutError:
         why = f"no answer within {situation.seconds + GRACE:.0f} s"
         if is_model(proposer.rung):

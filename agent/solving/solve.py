@@ -51,6 +51,9 @@ CONFIGURATION = Configuration(
 )
 MOST_LINES = 2_000  # that an answer may have
 HEAD_START = 2.0  # seconds of search for a small slip in an answer, before the model is asked again
+REACH_THE_MODEL = (
+    "Check that its server runs, and its address and key (`selfheal doctor` asks it), or name another one with --model."
+)
 UNSURE = 0.5  # a confidence below this asks for one blind retry
 
 
@@ -97,6 +100,7 @@ class Solution:
     outcome: Outcome  # how it ended
     reason: str
     next_step: str
+    outage: str  # why the model could not be asked, a clause, if that is how it ended; else ""
     confidence: float | None
     doubts: tuple[str, ...]
     usage: Usage
@@ -308,6 +312,9 @@ class _Run:
         self.lessons = found.log.lessons or self.lessons
         if isinstance(found, Repair):
             self.notes += [note for note in found.log.notes if note not in self.notes]
+        elif found.log.outage:
+            reason = f"{words.capitalized(found.log.outage).rstrip('.')}."
+            return replace(found, outcome=Outcome.INFRASTRUCTURE, reason=reason, next_step=REACH_THE_MODEL)
         return found
 
     async def _healed(self, engine: Engine, files: Files, emit: Emit) -> Repair | NoRepair:
@@ -406,6 +413,7 @@ class _Run:
             outcome=ended.outcome if ended is not None else Outcome.HEALED,
             reason=reason,
             next_step=next_step,
+            outage=ended.log.outage if ended is not None else "",
             confidence=confidence,
             doubts=tuple(dict.fromkeys(doubts)),
             usage=self.usage,
@@ -419,8 +427,10 @@ class _Run:
 
     def _why_not(self, ended: NoRepair, unusable: str) -> str:
         """What is wrong with the last answer, and why it was the last."""
-        if unusable or ended.outcome is Outcome.INFRASTRUCTURE:
-            return unusable or ended.reason
+        if ended.outcome is Outcome.INFRASTRUCTURE:
+            return ended.reason
+        if unusable:
+            return unusable
         last = self.iterations[-1].result if self.iterations else ""
         if self.failing:
             count = words.counted(len(self.failing), "test")

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from agent.bench.comparing import by_chance
-from agent.bench.lab import Judgement, Lab, Labs
-from agent.bench.score import Entry, bootstrap, share
+from agent.bench.comparing import by_chance, differing
+from agent.bench.lab import PRINTED, Judgement, Lab, Labs, printed
+from agent.bench.score import Entry, bootstrap, failed, rates_by_task, task_of
 from agent.ci.project.configuration import Install
 from agent.contract.events import Emit
 from agent.engine import Engine
@@ -75,6 +75,8 @@ class SolveBenchmark:
             spec = replace(spec, examples=())
         options = replace(options, blind_tests=options.blind_tests and self.oracle != "given")
         found = await solve(spec, engine, emit=emit, options=options, start=Start(task.draft))
+        if found.outage:
+            return failed(id_, self.groups[task_of(id_)], found.outcome, found.reason, found.usage)
         first, last = await _judged(task, labs, (found.first, found.files))
         return entry(task, self.groups[task_of(id_)], found, first, last)
 
@@ -94,7 +96,8 @@ async def _judged(task: SolveTask, labs: Labs, answers: Sequence[Files]) -> list
                 passed = run.ending == "finished" and run.exit_code == 0 and bool(run.green) and not run.red
                 why = run.failures[0].message[:200] if run.failures else run.ending
                 how = "the reference tests pass" if passed else f"the reference tests fail: {why}"
-                told[key] = Judgement(passed, how, {"coverage": await _coverage(lab, files)} if passed else {})
+                covered = {"coverage": await _coverage(lab, files)} if passed else {}
+                told[key] = Judgement(passed, how, {**printed([run]), **covered})
             found.append(told[key])
         return found
 
@@ -134,6 +137,7 @@ def entry(task: SolveTask, group: str, found: Solution, first: Judgement, last: 
             "first_passed": found.first_passed,
             "correct": bool(last.heldout_correct),
             "first": dict(found.first),
+            "first_printed": first.details.get(PRINTED, ""),
             "code": dict(found.files),
             "failing": list(found.failing),
             "doubts": list(found.doubts),
@@ -147,47 +151,35 @@ def entry(task: SolveTask, group: str, found: Solution, first: Judgement, last: 
     )
 
 
-def repeated(id_: str, run: int) -> str:
-    """The id of a task's nth run, from 1."""
-    return id_ if run == 1 else f"{id_}@{run}"
-
-
-def task_of(id_: str) -> str:
-    """The task's id, without the number of the run."""
-    head, at, number = id_.rpartition("@")
-    return head if at and number.isdigit() else id_
-
-
 def figures(entries: Sequence[Entry]) -> dict[str, Any]:
     """The figures of the whole: `base`, first answers that the reference tests accept, beside what became of them.
 
-    `intervals_of_solving` are Wilson's, over all runs. `means` are over tasks, each the mean of its runs, with bootstrap
-    intervals. `gain` counts runs that healing made right (`gained`) or wrong (`lost`), with the exact McNemar test.
+    The counts are runs. `tried` and all after it leave out the `error`s: tasks that could not be measured. `means` are over
+    tasks, each the mean of its runs, with bootstrap intervals. `gain` counts tasks that are right more often (`gained`) or
+    less often (`lost`) after healing than before, with the exact sign test.
     """
-    known = [one for one in entries if one.skipped is None and one.error is None]
-    counted = _counts(known)
-    gained, lost = counted["healed"], sum(_base(one) and not _validated(one) for one in known)
-    groups = sorted({one.group for one in known})
+    posed = [one for one in entries if one.skipped is None]
+    known = [one for one in posed if one.error is None]
+    base, validated = ([(task_of(one.id), is_right(one)) for one in known] for is_right in (_base, _validated))
+    gained, lost = map(len, differing(base, validated))
     return {
-        **counted,
-        "intervals_of_solving": {
-            name: {"count": each.count, "of": each.of, "low": each.low, "high": each.high}
-            for name, each in ((name, share(counted[name], len(known))) for name in ("base", "validated"))
-        },
-        "means": {"base": _mean(known, _base), "validated": _mean(known, _validated)},
+        **_counts(posed),
+        "means": {"base": _mean(base), "validated": _mean(validated)},
         "gain": {"gained": gained, "lost": lost, "p": round(by_chance(gained, lost), 6)},
         "endings": dict(Counter(str(one.details.get("ended", one.outcome)) for one in known)),
         "categories": {
-            group: {"tasks": len(inside), **_counts(inside)}
-            for group in groups
-            if (inside := [one for one in known if one.group == group])
+            group: _counts([one for one in posed if one.group == group]) for group in sorted({one.group for one in posed})
         },
     }
 
 
-def _counts(known: Sequence[Entry]) -> dict[str, int]:
+def _counts(posed: Sequence[Entry]) -> dict[str, int]:
+    known = [one for one in posed if one.error is None]
     reported, validated = sum(one.plausible for one in known), sum(map(_validated, known))
     return {
+        "tasks": len(posed),
+        "error": len(posed) - len(known),
+        "tried": len(known),
         "base": sum(map(_base, known)),
         "first_pass": sum(bool(one.details.get("first_passed")) for one in known),
         "healed": sum(_validated(one) and not _base(one) for one in known),
@@ -206,10 +198,7 @@ def _validated(one: Entry) -> bool:
     return one.plausible and bool(one.details.get("correct"))
 
 
-def _mean(known: Sequence[Entry], is_right: Callable[[Entry], bool]) -> dict[str, float]:
-    runs: dict[str, list[bool]] = {}
-    for one in known:
-        runs.setdefault(task_of(one.id), []).append(is_right(one))
-    rates = [sum(each) / len(each) for each in runs.values()]
+def _mean(runs: Sequence[tuple[str, bool]]) -> dict[str, float]:
+    rates = list(rates_by_task(runs).values())
     low, high = bootstrap(rates)
     return {"mean": round(sum(rates) / len(rates), 4) if rates else 0.0, "low": low, "high": high}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from agent import Agent, heal, solve
 from agent.contract.outcome import NoRepair
 from agent.solving.specification import BadSpecification
+from tests.standins import extension
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs/examples"
@@ -48,6 +50,25 @@ def test_a_folder_is_healed_and_not_changed(tmp_path: Path) -> None:
     (tmp_path / "test_m.py").write_text(tests)
     assert "+    return a if a > b else b" in example("heal.py", tmp_path)
     assert (tmp_path / "m.py").read_text() == code
+
+
+@pytest.mark.long
+def test_rungs_of_other_packages_take_part(tmp_path: Path) -> None:
+    (folder := tmp_path / "folder").mkdir()
+    (folder / "m.py").write_text("def spell(a, b):\n    return 0\n")
+    (folder / "test_m.py").write_text("from m import spell\n\ndef test_it():\n    assert spell(255, 8) == 'ff-10'\n")
+    extension.install_rung(tmp_path / "site", "m.py", "return 0", "return f'{a:x}-{b:o}'")
+    program = f"""if True:
+        from agent import Agent
+        from agent.contract.task import Policy
+        import asyncio
+        found = asyncio.run(Agent("none", policy=Policy(min_confidence=0.0)).heal({str(folder)!r}))
+        print(found.title)
+    """
+    paths = f"{ROOT}{os.pathsep}{tmp_path / 'site'}"
+    own = {"PYTHONPATH": paths, "PATH": "/usr/bin:/bin", "HOME": str(Path.home())}
+    done = subprocess.run([sys.executable, "-c", program], env=own, capture_output=True, text=True, timeout=200)
+    assert done.stdout == "knows the answer\n", done.stderr
 
 
 async def test_a_wrong_call_raises_before_anything_is_asked() -> None:

@@ -18,6 +18,7 @@ from agent.models.router import Models
 from agent.models.values import ModelSettings
 from agent.proposers.ladder import built_in_ladder
 from tests.agent.workbench import RIGHT, Bench, Scripted
+from tests.standins import extension
 
 BROKEN = """
 from agent.state import Opinion
@@ -41,12 +42,8 @@ def opinion():
 @pytest.fixture
 def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Extensions:
     """A rung and an opinion that fail whenever they are asked, found by their entry points."""
-    metadata = tmp_path / "site" / "mine-1.0.dist-info"
-    metadata.mkdir(parents=True)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
     points = "[selfheal.rungs]\nmine = mine_extension:make\n[selfheal.nodes]\ntaste = mine_extension:opinion\n"
-    (metadata / "entry_points.txt").write_text(points)
-    (tmp_path / "site" / "mine_extension.py").write_text(BROKEN)
+    extension.install(tmp_path / "site", BROKEN, points)
     monkeypatch.syspath_prepend(tmp_path / "site")
     return extensions.load()
 

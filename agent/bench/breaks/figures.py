@@ -19,9 +19,12 @@ def figures(entries: Sequence[Entry]) -> Mapping[str, Any]:
 
 
 def _counts(entries: Sequence[Entry]) -> dict[str, int]:
-    healed = [entry for entry in entries if entry.plausible]
+    tried = [entry for entry in entries if entry.error is None]
+    healed = [entry for entry in tried if entry.plausible]
     return {
         "tasks": len(entries),
+        "error": len(entries) - len(tried),
+        "tried": len(tried),
         "healed": len(healed),
         "right": sum(entry.heldout_correct is True for entry in healed),
         "wrong": sum(entry.heldout_correct is False for entry in healed),
@@ -29,5 +32,5 @@ def _counts(entries: Sequence[Entry]) -> dict[str, int]:
             entry.heldout_correct is True and entry.details.get("suite_only") is True for entry in healed
         ),
         "unjudged": sum(entry.heldout_correct is None for entry in healed),
-        **{name: sum(entry.details.get(name) is True for entry in entries) for name in TOLD},
+        **{name: sum(entry.details.get(name) is True for entry in tried) for name in TOLD},
     }

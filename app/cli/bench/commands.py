@@ -3,15 +3,14 @@
 Exit codes: 0 all tasks measured (healed or not), 1 some not measured or no sandbox available, 2 usage error, 130 stopped.
 """
 
-from __future__ import annotations
-
+# Not `from __future__ import annotations`: the decorator needs the types of the options, not their source.
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from app.cli.bench.measure import Ids, Jobs, Resume, Seconds, measure
-from app.cli.bench.written import Mlflow, add_benchmarks
+from app.cli.bench.options import Mlflow, benchmark, measure_repairs
+from app.cli.bench.written import add_benchmarks
 from app.cli.command import Json, end
 
 if TYPE_CHECKING:
@@ -21,117 +20,66 @@ bench = typer.Typer(
     help="Measure on a benchmark: fix rate, correctness by held-out tests, time and cost.", no_args_is_help=True
 )
 
-DEFAULT_LEAST = 0.85  # as `agent.contract.task.Policy`
-
-Least = Annotated[
-    float,
-    typer.Option(
-        "--min-confidence",
-        min=0,
-        max=1,
-        help="Confidence that a repair needs. With 1, all verified changes are collected and judged, for `fit`.",
-    ),
-]
-Model = Annotated[str, typer.Option("--model", metavar="NAME", help="LiteLLM name of the model, or `none` to use no model.")]
 Oracle = Annotated[
     Literal["all", "half"], typer.Option("--oracle", help="Tests that the repair may see: all, or half (the others judge it).")
 ]
 
 
-@bench.command()
+Checkout = Annotated[Path, typer.Option("--path", metavar="CHECKOUT", help="A git checkout of your repository.")]
+NO_HISTORY = ("allow_reversals",)  # left out where there is no commit to take back
+OF_COMMITS = ("limit", "runs")  # left out where --last or --count says how many tasks there are
+
+
+@benchmark(bench, measure_repairs, omit=NO_HISTORY, budget=60.0)
 def humanevalfix(
     data: Annotated[Path, typer.Option("--data", metavar="FILE", help="JSON Lines file with HumanEvalFix's Python tasks.")],
     oracle: Oracle = "all",
-    task_ids: Ids = None,
-    jobs: Jobs = 1,
-    budget: Seconds = 60.0,
-    resume: Resume = None,
-    model: Model = "none",
-    min_confidence: Least = DEFAULT_LEAST,
-    json: Json = False,
-) -> None:
+) -> "Benchmark":
     """Single functions with one bug each, scored by held-out tests or by comparison with the reference."""
+    from agent.bench import humanevalfix
 
-    def load() -> Benchmark:
-        from agent.bench import humanevalfix
-
-        return humanevalfix.load(data, oracle)
-
-    measure(load, task_ids, jobs, budget, resume, model, min_confidence, json)
+    return humanevalfix.load(data, oracle)
 
 
-@bench.command()
+@benchmark(bench, measure_repairs, omit=NO_HISTORY, budget=60.0)
 def quixbugs(
     path: Annotated[Path, typer.Option("--path", metavar="CHECKOUT", help="A checkout of QuixBugs.")],
     oracle: Oracle = "all",
-    task_ids: Ids = None,
-    jobs: Jobs = 1,
-    budget: Seconds = 60.0,
-    resume: Resume = None,
-    model: Model = "none",
-    min_confidence: Least = DEFAULT_LEAST,
-    json: Json = False,
-) -> None:
+) -> "Benchmark":
     """Small algorithms, each with a bug on one line."""
+    from agent.bench import quixbugs
 
-    def load() -> Benchmark:
-        from agent.bench import quixbugs
-
-        return quixbugs.load(path, oracle)
-
-    measure(load, task_ids, jobs, budget, resume, model, min_confidence, json)
+    return quixbugs.load(path, oracle)
 
 
-@bench.command()
+@benchmark(bench, measure_repairs, omit=NO_HISTORY)
 def packages(
     manifest: Annotated[Path, typer.Option("--manifest", metavar="FILE", help="JSON list of bugs fixed between releases.")],
-    task_ids: Annotated[str | None, typer.Option("--task-ids", "--ids", metavar="A,B", help="Only these bugs.")] = None,
-    jobs: Jobs = 1,
-    budget: Seconds = 300.0,
-    resume: Resume = None,
-    model: Model = "none",
-    min_confidence: Least = DEFAULT_LEAST,
-    json: Json = False,
-) -> None:
+) -> "Benchmark":
     """Real bugs of published packages, scored by the full test suite and compared with the authors' fix."""
+    from platformdirs import user_cache_path
 
-    def load() -> Benchmark:
-        from platformdirs import user_cache_path
+    from agent.bench import packages
 
-        from agent.bench import packages
-
-        return packages.load(manifest, user_cache_path("selfheal") / "releases")
-
-    measure(load, task_ids, jobs, budget, resume, model, min_confidence, json)
+    return packages.load(manifest, user_cache_path("selfheal") / "releases")
 
 
-@bench.command()
+@benchmark(bench, measure_repairs, omit=OF_COMMITS)
 def repo(
-    path: Annotated[Path, typer.Option("--path", metavar="CHECKOUT", help="A git checkout of your repository.")],
+    path: Checkout,
     last: Annotated[int, typer.Option("--last", min=1, metavar="N", help="How many of the latest commits to try.")] = 20,
-    task_ids: Ids = None,
-    jobs: Jobs = 1,
-    budget: Seconds = 300.0,
-    resume: Resume = None,
-    model: Model = "none",
-    min_confidence: Least = DEFAULT_LEAST,
-    json: Json = False,
-) -> None:
+) -> "Benchmark":
     """Bugs from your repository's history: Selfheal tries to repair the commit before each fix."""
+    import asyncio
 
-    def load() -> Benchmark:
-        import asyncio
+    from agent.bench import history
 
-        from agent.bench import history
-
-        return asyncio.run(history.load(path.resolve(), last))
-
-    measure(load, task_ids, jobs, budget, resume, model, min_confidence, json)
+    return asyncio.run(history.load(path.resolve(), last))
 
 
-@bench.command()
+@benchmark(bench, measure_repairs, omit=OF_COMMITS)
 def breaks(
-    path: Annotated[Path, typer.Option("--path", metavar="CHECKOUT", help="A git checkout of your repository.")],
+    path: Checkout,
     count: Annotated[int, typer.Option("--count", min=1, max=1000, metavar="N", help="How many breaks to try.")] = 10,
     seed: Annotated[
         int, typer.Option("--seed", metavar="S", help="Chooses commits and breaks; the same seed, the same ones.")
@@ -140,58 +88,29 @@ def breaks(
         Path | None,
         typer.Option("--patches", metavar="FILE", help="Bugs that people made up, as patches, instead of breaks made here."),
     ] = None,
-    without: Annotated[
-        str | None, typer.Option("--without", metavar="RUNG[,RUNG]", help="Sources of patches that are not used.")
-    ] = None,
-    allow_reversals: Annotated[
-        bool,
-        typer.Option("--allow-reversals", help="Repairs may take back what the commit did: here, the breaks are mistakes."),
-    ] = False,
-    task_ids: Ids = None,
-    jobs: Jobs = 1,
-    budget: Seconds = 300.0,
-    resume: Resume = None,
-    model: Model = "none",
-    min_confidence: Least = DEFAULT_LEAST,
-    json: Json = False,
-) -> None:
+) -> "Benchmark":
     """Realistic breaks of your own code: what would Selfheal do for your repository?"""
+    import asyncio
 
-    def load() -> Benchmark:
-        import asyncio
+    from agent.bench.breaks import patches as made_up
+    from agent.bench.breaks import tasks
 
-        from agent.bench.breaks import patches as made_up
-        from agent.bench.breaks import tasks
-
-        if patches is not None:
-            return made_up.load(path.resolve(), patches)
-        return asyncio.run(tasks.load(path.resolve(), count, seed))
-
-    measure(load, task_ids, jobs, budget, resume, model, min_confidence, json, without, allow_reversals)
+    if patches is not None:
+        return made_up.load(path.resolve(), patches)
+    return asyncio.run(tasks.load(path.resolve(), count, seed))
 
 
-@bench.command()
+@benchmark(bench, measure_repairs, omit=OF_COMMITS)
 def stale(
-    path: Annotated[Path, typer.Option("--path", metavar="CHECKOUT", help="A git checkout of your repository.")],
+    path: Checkout,
     count: Annotated[int, typer.Option("--count", min=1, max=1000, metavar="N", help="How many commits to measure.")] = 10,
-    task_ids: Ids = None,
-    jobs: Jobs = 1,
-    budget: Seconds = 300.0,
-    resume: Resume = None,
-    model: Model = "none",
-    min_confidence: Least = DEFAULT_LEAST,
-    json: Json = False,
-) -> None:
+) -> "Benchmark":
     """Intended changes of your history with the tests from before: does Selfheal undo the authors' work?"""
+    import asyncio
 
-    def load() -> Benchmark:
-        import asyncio
+    from agent.bench import stale
 
-        from agent.bench import stale
-
-        return asyncio.run(stale.load(path.resolve(), count))
-
-    measure(load, task_ids, jobs, budget, resume, model, min_confidence, json)
+    return asyncio.run(stale.load(path.resolve(), count))
 
 
 add_benchmarks(bench)
@@ -215,12 +134,12 @@ def report(
     try:
         if mlflow:
             tracking.check()
-            for file in results:
-                typer.echo(f"Logged to MLflow: {tracking.track_file(file)}")
         if out is not None:
             for sentence in published.publish(results, out):
                 typer.echo(sentence, err=True)
             typer.echo(f"Wrote {out / 'report.md'}")
+        for file in results if mlflow else ():
+            typer.echo(f"Logged to MLflow: {tracking.track_file(file)}")
     except (BadInput, BrokenExtension) as error:
         end(str(error), 2)
     except tracking.NotTracked as error:

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from agent.bench.comparing import Comparison, compare
 from agent.bench.lab import BadInput
+from agent.contract.words import counted
 from app.cli.bench.report import interval, table
 from app.cli.bench.results_file import Header, header, stored
 from app.cli.terminal import plain
@@ -34,6 +35,11 @@ def as_json(one: Header, two: Header, found: Comparison) -> str:
     return msgspec.json.format(msgspec.json.encode(told), indent=2).decode()
 
 
+def by_chance(found: Comparison) -> str:
+    sure = "is unlikely to be chance" if found.p < 0.05 else "may be chance"
+    return f"The difference {sure} (exact sign test by task: p = {found.p:.3g})."
+
+
 def show(console: Console, one: Header, two: Header, found: Comparison) -> None:
     for name in sorted({*one.options, *two.options}):
         before, after = one.options.get(name, "-"), two.options.get(name, "-")
@@ -46,11 +52,11 @@ def show(console: Console, one: Header, two: Header, found: Comparison) -> None:
     ):
         rows.add_row(name, f"{right.count} ({right.count / right.of:.0%})", interval(right), f"{tokens:,}", f"{seconds:,.0f}")
     console.print(rows)
-    for label, ids in (("Only the second run", found.gained), ("Only the first run", found.lost)):
+    for label, ids in (("second", found.gained), ("first", found.lost)):
         more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
-        console.print(plain(f"{label} got {len(ids)} right{': ' if ids else ''}{', '.join(ids[:NAMED])}{more}."))
-    sure = "is unlikely to be chance" if found.p < 0.05 else "may be chance"
-    console.print(plain(f"The difference {sure} (exact McNemar test: p = {found.p:.3g})."))
+        named = f": {', '.join(ids[:NAMED])}{more}" if ids else ""
+        console.print(plain(f"The {label} run did better on {counted(len(ids), 'task')}{named}."))
+    console.print(plain(by_chance(found)))
     if found.only_first or found.only_second:
         console.print(
             plain(f"Not compared: {found.only_first} tasks of the first run and {found.only_second} of the second.", "dim")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -15,25 +15,77 @@ if TYPE_CHECKING:
     from agent.bench.lab import Benchmark
     from agent.bench.score import Entry
     from agent.contract.task import Policy
+    from agent.extensions import Extensions
     from agent.solving.solve import Options
     from agent.solving.tasks import SolveBenchmark
+    from agent.solving.writer import Decode
 
-Switch = Literal["on", "off"]
-Ids = Annotated[str | None, typer.Option("--task-ids", metavar="A,B", help="Only these tasks.")]
-Jobs = Annotated[int, typer.Option("--jobs", min=1, max=64, help="Number of tasks to run at once.")]
-Seconds = Annotated[float, typer.Option("--budget", min=1, metavar="SECONDS", help="Time limit of one task.")]
-Resume = Annotated[
-    Path | None,
-    typer.Option("--resume", metavar="FILE", help="Save results to this file; a rerun skips finished tasks."),
-]
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """Which tasks are run, and what becomes of the results."""
+
+    model: str
+    task_ids: str | None
+    limit: int | None
+    runs: int
+    jobs: int
+    budget: float  # seconds of one task
+    resume: Path | None
+    min_rate: float | None
+    mlflow: bool
+    json: bool
+
+    def chosen(self, benchmark: Benchmark | SolveBenchmark) -> tuple[Benchmark | SolveBenchmark, list[str]]:
+        """The benchmark with an id for each run of a task, and the ids to run. Raises `BadInput` for an unknown id."""
+        from agent.bench.score import repeated
+
+        ids, numbers = _chosen(benchmark, self.task_ids)[: self.limit], range(1, self.runs + 1)
+        groups = {repeated(id_, run): group for run in numbers for id_, group in benchmark.groups.items()}
+        return replace(benchmark, groups=groups), [repeated(id_, run) for run in numbers for id_ in ids]
+
+
+@dataclass(frozen=True, slots=True)
+class Repairing:
+    """What a repair may be."""
+
+    min_confidence: float
+    without: str | None
+    allow_reversals: bool
+
+    @property
+    def policy(self) -> Policy:
+        """Raises `BadInput` for an unknown rung."""
+        from agent.bench.lab import BadInput
+        from agent.contract.task import Policy
+
+        policy = Policy(min_confidence=self.min_confidence, allow_reversals=self.allow_reversals)
+        names = {name.strip() for name in (self.without or "").split(",")} - {""}
+        if unknown := sorted(names - set(policy.rungs)):
+            raise BadInput(f"--without names the unknown rung {unknown[0]!r}; there are {', '.join(policy.rungs)}")
+        return replace(policy, rungs=tuple(rung for rung in policy.rungs if rung not in names))
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """What is not as in the default policy, as it is stored with the results."""
+        from agent.contract.task import Policy
+
+        usual, policy = Policy(), self.policy
+        without = ",".join(rung for rung in usual.rungs if rung not in policy.rungs)
+        return {
+            **({"without": without} if without else {}),
+            **({"min_confidence": f"{policy.min_confidence:g}"} if policy.min_confidence != usual.min_confidence else {}),
+            **({"allow_reversals": "yes"} if policy.allow_reversals else {}),
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Solving:
-    """How the tasks of a benchmark of specifications are solved, and which."""
+    """How the tasks of a benchmark of specifications are solved."""
 
     iterations: int
     candidates: int
+    decode: Decode
     temperature: float
     blind_tests: bool
     adversarial: bool
@@ -41,9 +93,12 @@ class Solving:
     debugger: bool
     memory: bool
     strategies: int | None
-    limit: int | None
-    runs: int
-    min_rate: float | None
+
+    @property
+    def policy(self) -> Policy:
+        from agent.contract.task import Policy
+
+        return Policy(min_confidence=0.0)
 
     @property
     def options(self) -> Options:
@@ -52,7 +107,7 @@ class Solving:
         from agent.solving.writer import Writing
 
         return Options(
-            writing=Writing(self.candidates, temperature=self.temperature),
+            writing=Writing(self.candidates, self.decode, self.temperature),
             blind_tests=self.blind_tests,
             adversarial=self.adversarial,
             critic=self.critic,
@@ -74,64 +129,45 @@ class Solving:
             "debugger": self.debugger,
             "memory": self.memory,
         }
+        samples = self.candidates > 1 or self.decode == "sample"
         return {
             "iters": str(self.iterations),
             "candidates": str(self.candidates),
-            **({"temperature": f"{self.temperature:g}"} if self.candidates > 1 else {}),
+            **({"decode": self.decode} if self.decode != "greedy" else {}),
+            **({"temperature": f"{self.temperature:g}"} if samples else {}),
             **({"strategies": str(self.strategies)} if self.strategies is not None else {}),
             **{name: "on" if value else "off" for name, value in switches.items()},
             "prompts": digest(),
         }
 
-    def chosen(self, benchmark: SolveBenchmark, ids: Sequence[str]) -> tuple[SolveBenchmark, list[str]]:
-        """The benchmark with an id for each run of a task, and the ids to run."""
-        from agent.solving.tasks import repeated
 
-        numbers = range(1, self.runs + 1)
-        groups = {repeated(id_, run): group for run in numbers for id_, group in benchmark.groups.items()}
-        return replace(benchmark, groups=groups), [repeated(id_, run) for run in numbers for id_ in ids[: self.limit]]
-
-
-def measure(
-    load: Callable[[], Benchmark | SolveBenchmark],
-    task_ids: str | None,
-    jobs: int,
-    budget: float,
-    resume: Path | None,
-    model: str,
-    min_confidence: float,
-    json: bool,
-    without: str | None = None,
-    allow_reversals: bool = False,
-    solving: Solving | None = None,
-    mlflow: bool = False,
-) -> NoReturn:
+def measure(load: Callable[[], Benchmark | SolveBenchmark], which: Measuring, how: Repairing | Solving) -> NoReturn:
     """Run a benchmark until it ends or Ctrl-C is pressed, print the results and exit."""
+    from agent import extensions
     from agent.bench import metrics
     from agent.bench.lab import BadInput
+    from agent.contract.extension import BrokenExtension
     from app.cli.bench import tracking
     from app.cli.bench.results_file import Header, ResultsNotSaved, open_results
     from app.settings import SettingsError
     from app.settings import load as settings
 
+    solving = how if isinstance(how, Solving) else None
     try:
         # Settings come from the environment only, as the current folder may not be trusted.
-        configured = settings(model=model)
-        policy = replace(_policy(without), min_confidence=min_confidence, allow_reversals=allow_reversals)
+        configured = settings(model=which.model)
+        policy = how.policy
         if solving is not None and configured.model in (None, "none"):
             raise BadInput("a model must write the code: name one with --model, or a script with --model scripted:FILE")
-        benchmark = load()
-        ids = _chosen(benchmark, task_ids)
-        if solving is not None:
-            benchmark, ids = solving.chosen(cast("SolveBenchmark", benchmark), ids)
-        wanted = benchmark.wanted if task_ids is None else None
-        more = solving.conditions if solving is not None else _unusual(policy)
-        conditions = {**benchmark.options, "budget": f"{budget:g}", "model": model, **more}
-        header = Header(benchmark.name, conditions)
-        if mlflow:
+        benchmark, ids = which.chosen(load())
+        wanted = benchmark.wanted if which.task_ids is None else None
+        added, known_metrics = extensions.load(), metrics.installed()
+        own = {**how.conditions, **_added(added)}
+        header = Header(benchmark.name, {**benchmark.options, "budget": f"{which.budget:g}", "model": which.model, **own})
+        if which.mlflow:
             tracking.check()
-        state = open_results(resume, header)
-    except (BadInput, SettingsError) as error:
+        state = open_results(which.resume, header)
+    except (BadInput, BrokenExtension, SettingsError) as error:
         end(str(error), 2)
     # Imported late: this takes seconds, and usage errors should be reported first.
     from app import stopping
@@ -147,7 +183,7 @@ def measure(
         report.print_entry(screen, entry)
         bar.advance(task, 0 if wanted is not None and entry.skipped else 1)
 
-    run = Run(benchmark, ids, configured, budget, jobs, state, done, policy, wanted)
+    run = Run(benchmark, ids, configured, which.budget, which.jobs, state, done, policy, added, wanted)
     if solving is not None:
         run = replace(run, options=solving.options, iterations=solving.iterations)
     complete = False
@@ -166,52 +202,42 @@ def measure(
     entries = run.results()
     figures = dict(benchmark.figures(entries)) if benchmark.figures is not None else {}
     if solving is not None:
-        figures["quality"] = metrics.means(metrics.measured(entries, known := metrics.installed()), known)
-    if mlflow and entries:
+        figures["quality"] = metrics.means(metrics.measured(entries, known_metrics), known_metrics)
+    if which.json:
+        typer.echo(report.as_json(header.benchmark, header.options, entries, figures, complete=complete))
+    else:
+        report.show(terminal.console(), entries, figures, complete=complete)
+    posed = [entry for entry in entries if entry.skipped is None]
+    if complete and wanted is not None and len(posed) < wanted:
+        said = f"Only {len(posed)} of {wanted} tasks could be set up; the list above says why commits were passed over."
+        screen.print(terminal.plain(said, "yellow"), soft_wrap=not screen.is_terminal)
+    if which.mlflow and entries:
         try:
             where = tracking.track(header, entries, figures)
         except tracking.NotTracked as error:
             end(str(error), 1)
         screen.print(terminal.plain(f"Logged to MLflow: {where}"), soft_wrap=not screen.is_terminal)
-    if json:
-        typer.echo(report.as_json(benchmark.name, conditions, entries, figures, complete=complete))
-    else:
-        report.show(terminal.console(), entries, figures, complete=complete)
-    posed = sum(entry.skipped is None for entry in entries)
-    if complete and wanted is not None and posed < wanted:
-        said = f"Only {posed} of {wanted} tasks could be set up; the list above says why commits were passed over."
-        screen.print(terminal.plain(said, "yellow"), soft_wrap=not screen.is_terminal)
-    if solving is not None and solving.min_rate is not None and complete:
-        rate = figures["validated"] / max(1, posed)
-        if rate < solving.min_rate:
-            end(f"{rate:.1%} of the tasks are solved and validated, and --min-rate asks for {solving.min_rate:.1%}", 1)
-    unmeasured = any(entry.error for entry in entries) or (wanted is not None and not posed)
+    if complete:
+        _check(posed, which.min_rate)
+    unmeasured = any(entry.error for entry in posed) or (wanted is not None and not posed)
     raise typer.Exit(130 if not complete else 1 if unmeasured else 0)
 
 
-def _unusual(policy: Policy) -> dict[str, str]:
-    """What is not as in the default policy, as it is stored with the results."""
-    from agent.contract.task import Policy
-
-    usual = Policy()
-    without = ",".join(rung for rung in usual.rungs if rung not in policy.rungs)
-    return {
-        **({"without": without} if without else {}),
-        **({"min_confidence": f"{policy.min_confidence:g}"} if policy.min_confidence != usual.min_confidence else {}),
-        **({"allow_reversals": "yes"} if policy.allow_reversals else {}),
-    }
+def _check(posed: Sequence[Entry], min_rate: float | None) -> None:
+    """Exits with 1 if nothing could be measured for one reason, or if too few tasks are right."""
+    reasons = {entry.error for entry in posed}
+    if len(reasons) == 1 and (why := reasons.pop()) is not None:
+        end(f"no task could be measured, for one reason: {why.rstrip('.')}. Correct that, then run the command again.", 1)
+    tried = [entry for entry in posed if entry.error is None]
+    rate = sum(entry.heldout_correct is True for entry in tried) / max(1, len(tried))
+    if min_rate is not None and rate < min_rate:
+        end(f"{rate:.1%} of {len(tried)} tried tasks are right by held-out tests, and --min-rate asks for {min_rate:.1%}", 1)
 
 
-def _policy(without: str | None) -> Policy:
-    """The default policy without some rungs. Raises `BadInput` for an unknown one."""
-    from agent.bench.lab import BadInput
-    from agent.contract.task import Policy
-
-    policy = Policy()
-    names = {name.strip() for name in (without or "").split(",")} - {""}
-    if unknown := sorted(names - set(policy.rungs)):
-        raise BadInput(f"--without names the unknown rung {unknown[0]!r}; there are {', '.join(policy.rungs)}")
-    return replace(policy, rungs=tuple(rung for rung in policy.rungs if rung not in names))
+def _added(extensions: Extensions) -> dict[str, str]:
+    """The extensions that take part, as they are stored with the results."""
+    names = [*(placed.proposer.rung for placed in extensions.rungs), *(opinion.name for opinion in extensions.opinions)]
+    return {"extensions": ", ".join(names)} if names else {}
 
 
 def _chosen(benchmark: Benchmark | SolveBenchmark, wanted: str | None) -> Sequence[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.bench.score import Entry, share
+from agent.bench.score import Entry, share_by_task, task_of
 
 WRONG, BASE, RIGHT = "#c2410c", "#94a3b8", "#15803d"
 LINES = ("#15803d", "#1d4ed8", "#a21caf", "#b45309", "#0e7490", "#4d7c0f")
@@ -52,7 +52,7 @@ def _comparison(axes: Any, runs: Runs) -> None:
             rows = {group: [one for one in entries if one.group == group] for group in groups}
     width = 0.38
     for at, (label, color, is_right) in enumerate((("first answer", BASE, _base), ("healed", RIGHT, _right))):
-        shares = [share(sum(map(is_right, entries)), len(entries)) for entries in rows.values()]
+        shares = [share_by_task([(task_of(one.id), is_right(one)) for one in entries]) for entries in rows.values()]
         rates = [each.count / max(1, each.of) for each in shares]
         errors = [
             [max(0.0, rate - each.low) for rate, each in zip(rates, shares, strict=True)],

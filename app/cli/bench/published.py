@@ -12,12 +12,14 @@ from typing import Any
 import msgspec
 
 from agent.bench.comparing import Comparison, compare
-from agent.bench.lab import BadInput
+from agent.bench.lab import PRINTED, BadInput
 from agent.bench.metrics import Metric, installed, means, measured
 from agent.bench.score import Entry, summary
 from agent.contract.words import counted
 from agent.solving.tasks import figures
 from app.cli.bench import pictures
+from app.cli.bench.compared import by_chance
+from app.cli.bench.report import by_task, not_measured
 from app.cli.bench.results_file import Header, header, stored
 from app.redaction import redact
 
@@ -59,7 +61,7 @@ def publish(files: Sequence[Path], folder: Path) -> list[str]:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "pictures").mkdir(exist_ok=True)
         try:
-            titles = pictures.draw({each.name: each.entries for each in results}, folder / "pictures")
+            titles = pictures.draw({each.name: _measured(each) for each in results}, folder / "pictures")
         except ImportError:
             titles = {}
             missing.append("There are no pictures: install the extra `bench` (pip install 'selfheal[bench]').")
@@ -89,7 +91,7 @@ def _read(files: Sequence[Path]) -> list[Results]:
     found: list[Results] = []
     for at, (file, head) in enumerate(zip(files, headers, strict=True), 1):
         entries = [entry for entry in stored(file) if entry.skipped is None]
-        if not entries:
+        if all(entry.error is not None for entry in entries):
             raise BadInput(f"{file} has no measured task yet")
         name = ", ".join(f"{name} {head.options.get(name, '-')}" for name in varying) if varying else head.benchmark
         names = [each.name for each in found]
@@ -106,6 +108,10 @@ def _summary(each: Results, quality: dict[str, dict[str, float]], metrics: Seque
         **own,
         "quality": means(quality, metrics),
     }
+
+
+def _measured(each: Results) -> list[Entry]:
+    return [entry for entry in each.entries if entry.error is None]
 
 
 def _is_written(each: Results) -> bool:
@@ -144,12 +150,11 @@ def _configuration(
     lines += [", ".join(f"{name} `{value}`" for name, value in each.header.options.items()) + ".", ""]
     if _is_written(each):
         own = figures(each.entries)
-        tasks = total.tasks
-        lines += [f"| of {tasks} | | share |", "|---|---|---|"]
-        lines += [f"| {text} | {own[name]} | {own[name] / max(1, tasks):.0%} |" for name, text in FIGURES]
+        lines += [f"| of {own['tried']} that were tried | | share |", "|---|---|---|"]
+        lines += [f"| {text} | {own[name]} | {own[name] / max(1, own['tried']):.0%} |" for name, text in FIGURES]
         lines += ["", _sentence(own), ""]
-        lines += ["| category | tasks | base | healed | validated | unresolved |", "|---|---|---|---|---|---|"]
-        names = ("tasks", "base", "healed", "validated", "unresolved")
+        names = ("tasks", "error", "base", "healed", "validated", "unresolved")
+        lines += [f"| category | {' | '.join(names)} |", f"|{'---|' * (1 + len(names))}"]
         for group, counts in own["categories"].items():
             lines += [f"| {_cell(group)} | " + " | ".join(str(counts[name]) for name in names) + " |"]
         endings = ", ".join(f"{ENDINGS.get(name, name)}: {count}" for name, count in own["endings"].items())
@@ -167,26 +172,26 @@ def _configuration(
         lines += ["| quality of the code | mean |", "|---|---|"]
         lines += [f"| {_cell(texts[name])} | {value:.2f} |" for name, value in values.items()] + [""]
     if total.failed:
-        lines += [f"Not measured: {counted(total.failed, 'task')}; they count as not solved.", ""]
+        lines += [not_measured(total), ""]
+    if total.distinct < total.tasks:
+        lines += [by_task(total), ""]
     return lines
 
 
 def _sentence(own: Mapping[str, Any]) -> str:
     base, validated, gain = own["means"]["base"], own["means"]["validated"], own["gain"]
     return (
-        f"Base {base['mean']:.1%} (95 % interval {base['low']:.1%} to {base['high']:.1%}, bootstrap over tasks), healed "
-        f"{validated['mean']:.1%} ({validated['low']:.1%} to {validated['high']:.1%}). Healing made {gain['gained']} right and "
-        f"{gain['lost']} wrong or unsolved (exact McNemar test: p = {gain['p']:.3g})."
+        f"Base {base['mean']:.1%} (95 % interval {base['low']:.1%} to {base['high']:.1%}), healed {validated['mean']:.1%} "
+        f"({validated['low']:.1%} to {validated['high']:.1%}). After healing, {counted(gain['gained'], 'task')} did better and "
+        f"{gain['lost']} worse (exact sign test by task: p = {gain['p']:.3g})."
     )
 
 
 def _comparison(one: Results, two: Results, found: Comparison) -> list[str]:
     rates = [f"{each.count} of {each.of}" for each in (found.first, found.second)]
-    sure = "is unlikely to be chance" if found.p < 0.05 else "may be chance"
     text = (
-        f"Of {counted(found.tasks, 'common task')}, the first got {rates[0]} right, the second {rates[1]}. Only the second got "
-        f"{len(found.gained)} right, only the first {len(found.lost)}. The difference {sure} (exact McNemar test: "
-        f"p = {found.p:.3g})."
+        f"On {counted(found.tasks, 'common task')}, the first got {rates[0]} right, the second {rates[1]}. The second did "
+        f"better on {counted(len(found.gained), 'task')}, the first on {len(found.lost)}. {by_chance(found)}"
     )
     return [f"## {one.name} beside {two.name}", "", text, ""]
 
@@ -201,7 +206,7 @@ def _row(at: int, entry: Entry) -> str:
 
 
 def _write_task(folder: Path, entry: Entry) -> None:
-    """A task's code, its first answer, tests, and a log for people."""
+    """A task's code, its first answer, tests, what the reference tests printed, and a log for people."""
     details = entry.details
     for part, texts in (
         ("code", details.get("code")),
@@ -212,7 +217,12 @@ def _write_task(folder: Path, entry: Entry) -> None:
             target = folder / part / Path(*[_file_name(name) for name in path.split("/")])
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(redact(text), "utf-8", errors="replace")
-    lines = [f"# {entry.id}", "", f"{'Solved' if entry.plausible else 'Not solved'}. {entry.judged_by or ''}".strip(), ""]
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in (("", details.get(PRINTED)), ("-first-answer", details.get("first_printed"))):
+        if text:
+            (folder / f"reference-tests{name}.txt").write_text(redact(text), "utf-8", errors="replace")
+    ended = "Not measured" if entry.error else "Solved" if entry.plausible else "Not solved"
+    lines = [f"# {entry.id}", "", f"{ended}. {entry.judged_by or ''}".strip(), ""]
     if entry.reason or entry.error:
         lines += [str(entry.error or entry.reason), ""]
     for told in details.get("iterations", ()):
@@ -227,7 +237,6 @@ def _write_task(folder: Path, entry: Entry) -> None:
             lines += [f"## {title}", "", *(f"- {line}" for line in details[name]), ""]
     if entry.diff:
         lines += ["## Change", "", "~~~~diff", entry.diff.rstrip(), "~~~~", ""]
-    folder.mkdir(parents=True, exist_ok=True)
     (folder / "log.md").write_text(redact("\n".join(lines)), "utf-8", errors="replace")
 
 

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from agent.bench.score import Band, Entry, Share, Summary, summary
+from agent.contract.words import counted
 from app.cli.terminal import plain
 
 
@@ -61,7 +62,7 @@ def show(console: Console, entries: Sequence[Entry], figures: Mapping[str, Any],
 
 
 def _by_group(total: Summary) -> Table:
-    found = table("", "tasks", "plausible", "95 %", "held-out correct", "95 %")
+    found = table("", "tried", "plausible", "95 %", "held-out correct", "95 %")
     for group, shares in total.groups.items():
         _add(found, group, shares)
     found.add_section()
@@ -110,8 +111,22 @@ def _sentences(total: Summary) -> list[str]:
     if total.skipped:
         lines.append(f"Skipped, because there is nothing to repair: {total.skipped}.")
     if total.failed:
-        lines.append(f"Not measured: {total.failed}. These tasks count as not healed; see the list for reasons.")
+        lines.append(not_measured(total))
+    if total.distinct < total.tasks:
+        lines.append(by_task(total))
     return lines
+
+
+def not_measured(total: Summary) -> str:
+    return (
+        f"Errors: {total.failed} of {counted(total.tasks, 'task')} could not be measured, and the rates leave them out. "
+        "The list of tasks says why; a rerun with the same `--resume` tries them again."
+    )
+
+
+def by_task(total: Summary) -> str:
+    runs = f"{counted(total.tasks, 'run')} of {counted(total.distinct, 'task')}"
+    return f"{runs}: intervals and tests are by task, so the runs of one task count as one trial."
 
 
 def interval(share: Share) -> str:

@@ -7,7 +7,8 @@ Truncated lines are ignored. If a task has several entries, the last one counts.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,14 +69,13 @@ def open_results(file: Path | None, head: Header) -> ResultsFile:
         )
     if lines[-1]:  # truncated: start the next entry on a new line
         _write(file, b"")
-    return ResultsFile(file, {entry.id: entry for line in lines[1:] if (entry := _entry(line)) is not None})
+    return ResultsFile(file, {id_: entry for id_, entry in _last(lines[1:]).items() if entry.error is None})
 
 
 def stored(file: Path) -> list[Entry]:
-    """The results that a benchmark saved, one per task. Raises `BadInput`."""
+    """The results that a benchmark saved, one per task, also those with an error. Raises `BadInput`."""
     header(file)
-    lines = file.read_bytes().split(b"\n")[1:]
-    return list({entry.id: entry for line in lines if (entry := _entry(line)) is not None}.values())
+    return list(_last(file.read_bytes().split(b"\n")[1:]).values())
 
 
 def header(file: Path) -> Header:
@@ -88,12 +88,14 @@ def header(file: Path) -> Header:
         raise BadInput(f"{file} is not a results file; pass a file that `--resume` wrote") from error
 
 
-def _entry(line: bytes) -> Entry | None:
-    try:
-        entry = msgspec.json.decode(line, type=Entry)
-    except msgspec.DecodeError:
-        return None
-    return entry if entry.error is None else None
+def _last(lines: Iterable[bytes]) -> dict[str, Entry]:
+    """The last entry of each task, by its id."""
+    found: dict[str, Entry] = {}
+    for line in lines:
+        with suppress(msgspec.DecodeError):
+            entry = msgspec.json.decode(line, type=Entry)
+            found[entry.id] = entry
+    return found
 
 
 def _write(file: Path, line: bytes) -> None:

@@ -16,7 +16,7 @@ from platformdirs import user_cache_path
 
 from agent.bench import score
 from agent.bench.lab import Benchmark, Labs, NoTask, NotPosed, Skipped, Specimen
-from agent.bench.score import Entry
+from agent.bench.score import Entry, task_of
 from agent.case import Case
 from agent.contract.blobs import MemoryBlobs
 from agent.contract.events import AnyEvent
@@ -24,6 +24,7 @@ from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.question import Waiting
 from agent.contract.task import Policy
 from agent.engine import Engine
+from agent.extensions import Extensions
 from agent.models.values import ModelError
 from agent.solving.solve import Options
 from agent.solving.tasks import SolveBenchmark
@@ -51,6 +52,7 @@ class Run:
     state: ResultsFile
     done: Callable[[Entry], None]
     policy: Policy = Policy()
+    extensions: Extensions | None = None
     wanted: int | None = None  # tasks to measure, in order; None: all
     options: Options = field(default_factory=Options)  # how a specification is solved
     iterations: int | None = None  # of one task; None: the settings'
@@ -116,13 +118,12 @@ class Run:
         budget = replace(budget_of(self.settings), seconds=self.seconds)
         budget = budget if self.iterations is None else replace(budget, iterations=self.iterations)
         try:
+            engine = Engine(sandboxes, models, None, budget, limits, self.policy, self.extensions)
             if isinstance(self.benchmark, SolveBenchmark):
-                engine = Engine(sandboxes, models, None, budget, limits, self.policy)
                 async with asyncio.timeout(self.seconds + OVERTIME):
                     return await self.benchmark.attempt(id_, engine, Labs(sandboxes, limits), self.options, _ignore)
-            async with self.benchmark.trial(id_, Labs(sandboxes, limits)) as trial:
+            async with self.benchmark.trial(task_of(id_), Labs(sandboxes, limits)) as trial:
                 group = trial.group or group
-                engine = Engine(sandboxes, models, None, budget, limits, self.policy)
                 result, seconds = await _healed(engine, trial.specimen, self.seconds + OVERTIME)
                 return score.entry(id_, group, result, seconds, await trial.judged(result))
         except NoTask as reason:

@@ -1,6 +1,6 @@
 """Logs a benchmark's results to MLflow (the extra `selfheal[mlflow]`): a run per benchmark, with a nested run per task.
 
-MLflow's own variables say where: MLFLOW_TRACKING_URI (a server or a folder), MLFLOW_EXPERIMENT_NAME, and those for signing in.
+MLflow's own variables say where: MLFLOW_TRACKING_URI (a server or database), MLFLOW_EXPERIMENT_NAME, and those for signing in.
 """
 
 from __future__ import annotations
@@ -30,15 +30,36 @@ class NotTracked(Exception):
 
 
 def check() -> None:
-    """Raises `BadInput` if MLflow is missing."""
+    """Raises `BadInput` if MLflow is missing, or cannot use the store that its variables name."""
     if importlib.util.find_spec("mlflow") is None:
         raise BadInput("--mlflow needs MLflow: install Selfheal with the extra `mlflow` (pip install 'selfheal[mlflow]')")
+    mlflow = _load()
+    # MLflow's own patience is minutes.
+    brief = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+    brief = {name: value for name, value in brief.items() if name not in os.environ}
+    os.environ.update(brief)
+    try:
+        mlflow.MlflowClient().search_experiments(max_results=1)
+    except Exception as error:  # the drivers of its stores can raise anything
+        raise BadInput(
+            f"MLflow cannot use {mlflow.get_tracking_uri()}: {str(error)[:300]}; set MLFLOW_TRACKING_URI to a running "
+            "server, or to a database such as sqlite:///mlflow.db"
+        ) from error
+    finally:
+        for name in brief:
+            del os.environ[name]
+
+
+def _load() -> Any:
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    import mlflow
+
+    return mlflow
 
 
 def track(header: Header, entries: Sequence[Entry], figures: Mapping[str, Any]) -> str:
     """Log the results; returns where. Raises `NotTracked`."""
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    import mlflow
+    mlflow = _load()
     from mlflow.exceptions import MlflowException
 
     values = measured(entries, installed())
@@ -89,7 +110,8 @@ def _log_task(mlflow: Any, header: Header, entry: Entry, quality: Mapping[str, f
             "confidence": entry.confidence,
             **quality,
         }
-        mlflow.log_metrics({name: float(value) for name, value in numbers.items() if value is not None})
+        if entry.error is None:
+            mlflow.log_metrics({name: float(value) for name, value in numbers.items() if value is not None})
         for path, text in entry.details.get("code", {}).items():
             mlflow.log_text(text, f"code/{path}")
         mlflow.log_text(json.dumps(msgspec.to_builtins(entry), indent=2), "log.json")

@@ -22,9 +22,10 @@ from agent.contract import words
 from agent.contract.events import AnyEvent
 from agent.contract.question import Autonomy, Question, Reply
 from agent.engine import Engine
+from agent.models.values import ModelError
 from agent.solving.draft import Draft
 from agent.solving.output import formed
-from agent.solving.solve import Options, Solution, Start, solve
+from agent.solving.solve import REACH_THE_MODEL, Options, Solution, Start, solve
 from agent.solving.specification import Specification
 from agent.solving.writer import Writing
 from app.assembly import budget_of, check_models, extensions_of, limits_of, models_of, policy_of, sandboxes_in
@@ -102,8 +103,11 @@ async def run(
 
     if wish.streams:
         _print_line({"run": recorder.record.id if recorder is not None else None})
-    async with screen.working("Writing"):
-        found = await solve(spec, engine, emit=emit, options=options, start=start)
+    try:
+        async with screen.working("Writing"):
+            found = await solve(spec, engine, emit=emit, options=options, start=start)
+    except ModelError as error:  # without a design, there is nothing to show
+        raise ModelError(f"{error}. {REACH_THE_MODEL}") if error.is_outage else error from None
     if recorder is not None:
         recorder.ended(found)
     files = {path: formed(text, found.name, wish.form, clean_doc=wish.clean_doc) for path, text in _code(found).items()}
@@ -187,6 +191,7 @@ def as_json(found: Solution, files: dict[str, str]) -> dict[str, Any]:
     """The same keys for every result; missing values are null."""
     return {
         "solved": found.solved,
+        "outcome": found.outcome.value,
         "name": found.name,
         "path": found.path,
         "files": files,

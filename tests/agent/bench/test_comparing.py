@@ -38,6 +38,15 @@ def test_gains_and_losses_are_named_and_only_common_tasks_count() -> None:
     assert (found.tokens, found.seconds) == ((40, 40), (8.0, 8.0))
 
 
+def test_several_runs_of_a_task_are_one_pair() -> None:
+    one = [entry(f"a{at}", False) for at in ("", "@2", "@3")] + [entry("b", True), entry("b@2", True), entry("b@3", False)]
+    two = [entry(f"a{at}", True) for at in ("", "@2", "@3")] + [entry("b", False), entry("b@2", True), entry("b@3", True)]
+    found = compare(one, two)
+    assert (found.tasks, found.first.of, found.first.count, found.second.count) == (2, 6, 2, 5)
+    assert (found.gained, found.lost) == (("a",), ()), "b is right as often as before, in other runs"
+    assert found.p == 1.0, "one task that differs may be chance, however often it ran"
+
+
 @pytest.mark.parametrize(
     ("gained", "lost", "p"), [(0, 0, 1.0), (5, 0, 0.0625), (6, 0, 0.03125), (10, 2, 0.038574), (3, 3, 1.0)]
 )

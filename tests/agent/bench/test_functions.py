@@ -64,6 +64,7 @@ async def test_half_shows_a_failing_test_and_judges_by_the_rest(labs: Labs, tmp_
             repair(buggy, "def top(numbers):\n    return {1: -1, 5: 5}[abs(numbers[1]) if numbers else 0]\n")
         )
         assert (wrong.heldout_correct, wrong.how) == (False, "0 of 3 held-out tests pass")
+        assert "3 failed" in wrong.details["printed"]
         hanging = await trial.judge(repair(buggy, "def top(numbers):\n    while True:\n        pass\n"))
         assert hanging.heldout_correct is False
 

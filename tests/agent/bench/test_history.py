@@ -69,6 +69,7 @@ async def test_a_fix_with_its_test_is_a_task_and_others_are_not(labs: Labs, chec
         assert (longer.details["changed_lines"], longer.details["authors_changed_lines"]) == (3, 2)
         wrong = await trial.judge(repair(CODE.replace("a - b", "a * b")))
         assert (wrong.heldout_correct, wrong.details["target_green"]) == (False, False)
+        assert "2 failed" in wrong.details["printed"]
     with pytest.raises(Skipped, match="pass on its parent too"):
         async with bench.trial(feature, labs):
             pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.bench.metrics import built_in, means, measured
-from agent.bench.score import Entry, bootstrap
+from agent.bench.score import Entry
 
 CODE = '''\
 """A module."""
@@ -41,12 +41,3 @@ def test_lines_docstrings_complexity_and_coverage() -> None:
 def test_code_that_does_not_parse_has_no_lines() -> None:
     values = measured([entry("a", {"solution.py": "def"})], built_in())
     assert "lines" not in values["a"]
-
-
-def test_the_bootstrap_s_interval_holds_the_mean_and_narrows() -> None:
-    low, high = bootstrap([1.0, 0.0] * 20)
-    assert 0.3 < low < 0.5 < high < 0.7
-    assert bootstrap([1.0] * 5) == (1.0, 1.0)
-    wide = bootstrap([1.0, 0.0, 1.0, 0.0])
-    assert wide[1] - wide[0] > high - low
-    assert bootstrap([]) == (0.0, 1.0)

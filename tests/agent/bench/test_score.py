@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.bench.lab import Judgement
-from agent.bench.score import Entry, entry, failed, quantile, reliability, share, skipped, summary
+from agent.bench.score import Entry, entry, failed, quantile, reliability, repeated, share, skipped, summary
 from agent.contract.budget import RungCost, Usage  # fmt: skip
 from agent.contract.outcome import Evidence, Iteration, NoRepair, Outcome, ReflectionLog, Repair  # fmt: skip
 from agent.contract.proposal import Diagnosis, FileChange  # fmt: skip
@@ -25,8 +25,9 @@ def healed(id_: str, seconds: float, right: bool | None, confidence: float = 0.9
     return entry(id_, group, repair, seconds, Judgement(right, "3 held-out tests"))
 
 
-def ended(id_: str, outcome: Outcome, group: str = "one") -> Entry:
-    return entry(id_, group, NoRepair(outcome, "because", "", Usage(), log(RungCost("patterns", 1, 7, 0, Usage()))), 60.0, None)
+def ended(id_: str, outcome: Outcome, group: str = "one", *rungs: RungCost) -> Entry:
+    rungs = rungs or (RungCost("patterns", 1, 7, 0, Usage()),)
+    return entry(id_, group, NoRepair(outcome, "because", "", Usage(), log(*rungs)), 60.0, None)
 
 
 def test_an_entry_says_what_a_repair_cost_and_how_it_was_judged() -> None:
@@ -54,9 +55,32 @@ def test_the_summary_counts_what_was_healed_and_nothing_else() -> None:
     )
     assert (total.median_s, total.p90_s) == (4.0, 10.4)
     assert (total.candidates, total.tokens, total.cost) == (3 * 42 + 2 * 7, 45, 0.75)
-    assert {name: shares["plausible"].of for name, shares in total.groups.items()} == {"one": 4, "two": 2}
+    assert {name: shares["plausible"].of for name, shares in total.groups.items()} == {"one": 3, "two": 1}, "those tried"
+    assert (total.intervals["plausible"].count, total.intervals["plausible"].of) == (3, 4)
     assert total.rungs == {"patterns": 3}
     assert [entry.error for entry in entries if entry.error] == ["because", "it broke"]
+
+
+def test_a_task_whose_model_could_not_be_asked_is_an_error_and_no_wrong_answer() -> None:
+    asked, away = RungCost("model:m", 1, 1, 0, Usage(10, 5, 1)), "the model m is not reachable: refused"
+    lost = RungCost("model:m", 1, 0, 0, Usage(calls=1), away, is_outage=True)
+    skipped_rung = RungCost("model:big", 0, 0, 0, Usage(), "there is no failure to show to a model")
+    for rungs in ((lost,), (asked, lost), (lost, skipped_rung)):
+        one = ended("a", Outcome.GAVE_UP, "one", *rungs)
+        assert (one.outcome, one.error) == ("infrastructure", "The model m is not reachable: refused.")
+    for rungs in ((lost, asked), (asked,)):
+        assert ended("a", Outcome.GAVE_UP, "one", *rungs).error is None, "a later answer could be judged"
+
+
+def test_runs_of_one_task_count_as_one_trial() -> None:
+    once = summary([healed(id_, 1.0, id_ in "ab") for id_ in "abcd"])
+    entries = [healed(repeated(id_, run), 1.0, id_ in "ab") for id_ in "abcd" for run in range(1, 11)]
+    total, share_of = summary(entries), summary(entries).intervals["heldout_correct"]
+    assert (total.tasks, total.distinct, share_of.count, share_of.of) == (40, 4, 20, 40)
+    one = once.intervals["heldout_correct"]
+    assert (share_of.low, share_of.high) == (one.low, one.high), "ten runs of the same tasks say nothing about other tasks"
+    (band,) = total.reliability
+    assert (band.correct.low, band.correct.high) == (one.low, one.high)
 
 
 def test_nothing_done_gives_figures_of_nothing() -> None:
@@ -83,7 +107,7 @@ def test_quantiles_lie_between_neighbours() -> None:
 def test_the_reliability_table_sets_confidence_beside_what_was_right() -> None:
     entries = [healed("a", 1, True, 0.95), healed("b", 1, True, 1.0), healed("c", 1, False, 0.92), healed("d", 1, False, 0.3)]
     entries += [healed("e", 1, None, 0.95), ended("f", Outcome.GAVE_UP)]
-    low, high = reliability((one.confidence, one.heldout_correct) for one in entries)
+    low, high = reliability((one.id, one.confidence, one.heldout_correct) for one in entries)
     assert (low.low, low.high, low.correct.count, low.correct.of) == (0.0, 0.5, 0, 1)
     assert (high.low, high.high, high.correct.count, high.correct.of) == (0.9, 1.0, 2, 3)
     assert high.mean_confidence == pytest.approx((0.95 + 1.0 + 0.92) / 3, abs=1e-4)

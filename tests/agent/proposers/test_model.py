@@ -182,23 +182,26 @@ async def test_what_the_first_answer_cost_is_told_when_the_second_asking_fails(t
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "words", "is_outage"),
     [
-        (Reply("I am a teapot."), "no SEARCH/REPLACE block"),
-        (empty(), "empty"),
-        (truncated("half"), "was cut"),
-        (withheld(), "content filter"),
-        (unauthorized(), "misconfigured"),
-        (rate_limited(9999), "rate limited"),
-        (garbage(), "not reachable"),
+        (Reply("I am a teapot."), "no SEARCH/REPLACE block", False),
+        (empty(), "empty", False),
+        (truncated("half"), "was cut", False),
+        (withheld(), "content filter", False),
+        (unauthorized(), "misconfigured", True),
+        (rate_limited(9999), "model openai/scripted is rate limited", True),
+        (garbage(), "not reachable", True),
     ],
 )
-async def test_a_model_of_no_use_ends_as_gave_up_with_the_reason(tmp_path: Path, answer: Reply, words: str) -> None:
+async def test_a_model_of_no_use_ends_as_gave_up_with_the_reason(
+    tmp_path: Path, answer: Reply, words: str, is_outage: bool
+) -> None:
     async with bench_with(tmp_path, *[answer] * 12) as bench:
         result = await bench.heal_by_model()
     assert isinstance(result, NoRepair)
     assert result.outcome is Outcome.GAVE_UP
     assert words in result.reason
+    assert (words in result.log.outage) is is_outage
     assert result.log.diagnosis is not None
 
 

@@ -14,11 +14,12 @@ import pytest_asyncio
 from agent.contract.budget import Budget
 from agent.contract.events import AnyEvent, ModelCalled
 from agent.contract.memory import ProcessMemory
+from agent.contract.outcome import Outcome
 from agent.contract.question import Question, Reply
 from agent.contract.task import Policy
 from agent.engine import Engine
 from agent.models.router import Models
-from agent.models.values import ModelSettings
+from agent.models.values import ModelSettings, Role
 from agent.solving.solve import CONFIGURATION, Declined, Options, Solution, Start, solve
 from agent.solving.specification import specify
 from sandbox.base import MIB, Limits, Sandboxes, SandboxUnavailable
@@ -77,17 +78,18 @@ class Solve:
         text: str = "Add the numbers.",
         budget: Budget = Budget(iterations=4, seconds=120),
         start: Start | None = None,
+        roles: Mapping[Role, ModelSettings] | None = None,
         **given: str,
     ) -> Solution:
         script = self.folder / "script.jsonl"
-        roles = {"review": [ACCEPT], "diagnose": ['{"cause": "it does not add", "confidence": 0.9}'], **answers}
-        script.write_text("".join(json.dumps({"role": role, "answers": list(each)}) + "\n" for role, each in roles.items()))
+        known = {"review": [ACCEPT], "diagnose": ['{"cause": "it does not add", "confidence": 0.9}'], **answers}
+        script.write_text("".join(json.dumps({"role": role, "answers": list(each)}) + "\n" for role, each in known.items()))
 
         async def emit(event: AnyEvent) -> None:
             if isinstance(event, ModelCalled):
                 self.asked.append(event.role)
 
-        models = Models(ModelSettings(f"scripted:{script}"))
+        models = Models(ModelSettings(f"scripted:{script}"), roles=roles)
         engine = Engine(self.sandboxes, models, None, budget, self.limits, Policy(head_start=0.0))
         given = given or {"signature": SIGNATURE, "doctests": EXAMPLES}
         return await solve(specify(text, **given), engine, emit=emit, options=options, start=start)
@@ -117,6 +119,22 @@ async def test_a_wrong_answer_is_healed_and_kept_beside_it(solved: Solve) -> Non
     assert "* 7" in found.first["solution.py"]
     assert "result += number" in found.code
     assert [each.result == "verified" for each in found.iterations] == [False, True]
+
+
+@pytest.mark.long
+async def test_a_model_that_cannot_be_reached_is_no_answer_that_was_given_up(solved: Solve) -> None:
+    gone = ModelSettings("openai/gone", "http://127.0.0.1:9/v1", "k")
+    found = await solved({}, replace(PLAIN, retry=True), roles={"write": gone})
+    assert (found.solved, found.outcome, found.files) == (False, Outcome.INFRASTRUCTURE, {})
+    assert found.reason.startswith("The model openai/gone is not reachable: ")
+    assert "selfheal doctor" in found.next_step
+    assert set(solved.asked) == {"write"}, "nothing is written again from the beginning"
+
+    there = ModelSettings(f"scripted:{solved.folder / 'script.jsonl'}")
+    found = await solved({"write": [block(FAR)]}, roles={"write": there, "repair": gone})
+    assert (found.solved, found.outcome) == (False, Outcome.INFRASTRUCTURE)
+    assert "openai/gone" in found.outage
+    assert "* 7" in found.code, "the first answer is shown"
 
 
 @pytest.mark.long

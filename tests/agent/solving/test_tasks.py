@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from agent.bench.lab import BadInput, NotPosed
-from agent.bench.score import Entry
+from agent.bench.score import Entry, repeated, task_of
 from agent.solving import humaneval, mbpp, suite
-from agent.solving.tasks import figures, repeated, task_of
+from agent.solving.tasks import figures
 
 LINE = {
     "task_id": "T/0",
@@ -119,9 +119,11 @@ def test_what_is_reported_is_told_apart_from_what_is_right() -> None:
             Entry(id="y", group="all", outcome="infrastructure", plausible=False, error="lost"),
         ]
     )
-    wanted = {"base": 2, "healed": 1, "unresolved": 2, "self_reported": 3, "validated": 2, "reported_but_wrong": 1}
+    wanted = {"tasks": 6, "error": 1, "tried": 5, "base": 2, "healed": 1, "unresolved": 2}
+    wanted |= {"self_reported": 3, "validated": 2, "reported_but_wrong": 1}
     assert {name: found[name] for name in wanted} == wanted
-    assert found["intervals_of_solving"]["validated"]["of"] == 5
+    assert found["categories"]["all"] == wanted | {"first_pass": 1}
+    assert found["means"]["validated"]["mean"] == 0.4, "of those that were tried"
 
 
 def test_figures_tell_categories_endings_gain_and_the_mean_of_several_runs() -> None:
@@ -139,6 +141,12 @@ def test_figures_tell_categories_endings_gain_and_the_mean_of_several_runs() -> 
     assert (found["gain"]["gained"], found["gain"]["lost"]) == (1, 1)
     assert found["means"]["validated"]["mean"] == 0.5, "a is right in both runs, b in none"
     assert (found["means"]["validated"]["low"], found["means"]["validated"]["high"]) == (0.0, 1.0)
+
+
+def test_many_runs_of_a_task_do_not_make_the_gain_significant() -> None:
+    entries = [entry(id_=repeated("a", run), solved=True, base=False, correct=True) for run in range(1, 11)]
+    found = figures(entries)
+    assert (found["healed"], found["gain"]) == (10, {"gained": 1, "lost": 0, "p": 1.0})
 
 
 def test_runs_of_a_task_have_ids_of_their_own() -> None:

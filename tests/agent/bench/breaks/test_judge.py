@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from agent.bench.breaks.figures import figures
 from agent.bench.breaks.judge import suspects
-from agent.bench.score import Entry, skipped
+from agent.bench.score import Entry, failed, skipped
 from agent.contract import words
+from agent.contract.outcome import Outcome
 from agent.contract.proposal import Span
 
 
@@ -40,14 +41,17 @@ def test_figures_count_tasks_and_the_very_sure_repairs_among_them() -> None:
         entry(5, "withheld"),
         entry(6),
         skipped("b-1", "", "its tests fail"),
+        failed("a-8", "x", Outcome.INFRASTRUCTURE, "the model m is not reachable"),
     ]
     told = dict(figures(entries))
     assert told.pop("very_sure") == {
-        "tasks": 2, "healed": 2, "right": 1, "wrong": 1, "right_by_suite_only": 0, "unjudged": 0,
+        "tasks": 2, "error": 0, "tried": 2, "healed": 2, "right": 1, "wrong": 1, "right_by_suite_only": 0, "unjudged": 0,
         "withheld": 0, "reversed": 1, "located": 2, "found": 0,
     }  # fmt: skip
     assert told == {
-        "tasks": 7,
+        "tasks": 8,
+        "error": 1,
+        "tried": 7,
         "healed": 4,
         "right": 1,
         "wrong": 2,

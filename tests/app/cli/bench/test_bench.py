@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.cli import program
+from tests.standins import extension
 from tests.standins.model import Asked, ScriptedModel
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -238,6 +239,22 @@ async def test_a_model_is_asked_only_when_it_is_named(cache: Path, tmp_path: Pat
 
 
 @pytest.mark.long
+def test_rungs_of_other_packages_take_part_and_are_named(cache: Path, tmp_path: Path) -> None:
+    wrong, right = HOPELESS["buggy_solution"].strip(), HOPELESS["canonical_solution"].strip()
+    extension.install_rung(tmp_path / "site", "solution.py", wrong, right)
+    options = ("--data", tasks(tmp_path, GREEN, HOPELESS), "--min-confidence", "0", "--limit", "2", "--runs", "2", "--json")
+    argv = [sys.executable, "-m", "app", "bench", "humanevalfix", *options, "--jobs", "2", "--min-rate", "0.6"]
+    variables = environment(cache, {}) | {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path / 'site'}"}
+    done = subprocess.run(argv, env=variables, cwd=cache, capture_output=True, text=True, timeout=PATIENCE)
+    told = json.loads(done.stdout)
+    assert told["options"]["extensions"] == "mine"
+    assert [entry["id"] for entry in told["results"]] == ["T/2", "T/3", "T/2@2", "T/3@2"]
+    assert told["summary"]["rungs"] == {"mine": 2}
+    assert done.returncode == 1
+    assert "50.0% of 4 tried tasks are right by held-out tests, and --min-rate asks for 60.0%" in done.stderr
+
+
+@pytest.mark.long
 def test_people_get_a_table(cache: Path, tmp_path: Path) -> None:
     code, out, said = bench(
         cache,
@@ -365,6 +382,10 @@ def test_breaks_of_a_repository_are_set_up_until_enough_are_measured(cache: Path
             ("humanevalfix", "--data", "{data}", "--resume", "/no/such/state"), "cannot store results", marks=pytest.mark.long
         ),
         (("humanevalfix",), "--data"),
+        (("quixbugs", "--path", "x", "--limit", "0"), "--limit"),
+        (("packages", "--manifest", "x", "--min-rate", "2"), "--min-rate"),
+        (("repo", "--path", "x", "--limit", "3"), "No such option"),
+        (("humanevalfix", "--data", "{data}", "--without", "magic"), "--without names the unknown rung 'magic'"),
         pytest.param(("quixbugs", "--path", "/no/such"), "/no/such is not a checkout of QuixBugs", marks=pytest.mark.long),
         (("packages", "--manifest", "{data}"), "is not a manifest of package bugs"),
         pytest.param(("repo", "--path", "/no/such"), "/no/such is not a git checkout with commits", marks=pytest.mark.long),

@@ -8,7 +8,7 @@ import pytest
 
 from agent.bench.lab import BadInput
 from agent.bench.score import Entry
-from app.cli.bench.results_file import Header, ResultsNotSaved, open_results
+from app.cli.bench.results_file import Header, ResultsNotSaved, open_results, stored
 
 HEAD = Header("humanevalfix", {"oracle": "all", "model": "none"})
 
@@ -31,6 +31,9 @@ def test_what_could_not_be_measured_is_tried_again(tmp_path: Path) -> None:
     state.append(entry("a", error="the sandbox failed"))
     state.append(entry("b"))
     assert list(open_results(tmp_path / "results", HEAD).known) == ["b"]
+    assert [one.error for one in stored(tmp_path / "results")] == ["the sandbox failed", None]
+    state.append(entry("a"))
+    assert [one.error for one in stored(tmp_path / "results")] == [None, None]
 
 
 def test_a_line_that_was_cut_off_is_left_out_and_spoils_no_other(tmp_path: Path) -> None:

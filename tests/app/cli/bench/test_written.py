@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.app.cli import program
+from tests.standins.model import Asked, Reply, ScriptedModel, unauthorized
 
 ROOT = Path(__file__).resolve().parents[4]
 TASKS = {
@@ -19,6 +22,10 @@ TASKS = {
     "T/1": ("bottom", "The smaller one.", "return min(a, b)", "return min(a, b)"),
     "T/2": ("middle", "The mean.", "return None", "return None"),  # never right
 }
+MEASURED = (
+    *("bench", "humaneval", "--data", "tasks.jsonl", "--model", "scripted:script.jsonl", "--oracle", "given"),
+    *("--adversarial", "off", "--runs", "2", "--iters", "2", "--jobs", "2", "--resume", "results.jsonl", "--json"),
+)
 CHECKS = {
     "top": "candidate(4, 3) == 4",
     "bottom": "candidate(4, 3) == 3",
@@ -54,9 +61,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     script.append({"role": "review", "answers": ['{"accept": true, "unnatural": false, "reason": "", "input": ""}']})
     for name, told in (("tasks.jsonl", lines), ("script.jsonl", script)):
         (folder / name).write_text("".join(json.dumps(each) + "\n" for each in told))
-    command = ("bench", "humaneval", "--data", "tasks.jsonl", "--model", "scripted:script.jsonl", "--oracle", "given")
-    options = ("--adversarial", "off", "--runs", "2", "--iters", "2", "--jobs", "2", "--resume", "results.jsonl", "--json")
-    code, out, err = selfheal(folder, *command, *options)
+    code, out, err = selfheal(folder, *MEASURED)
     assert code == 0, err
     (folder / "told.json").write_text(out)
     return folder
@@ -80,9 +85,11 @@ def test_results_become_a_folder_that_can_be_published(measured: Path) -> None:
     code, _, err = selfheal(measured, "bench", "report", "results.jsonl", "--out", "report")
     assert code == 0, err
     report = (measured / "report" / "report.md").read_text()
+    assert "6 runs of 3 tasks: intervals and tests are by task" in report
     assert "| first answers that the held-out tests accept | 2 | 33% |" in report
     assert "| reported as solved, and accepted by the held-out tests | 4 | 67% |" in report
-    assert "bootstrap over tasks" in report
+    assert "Base 33.3% (95 % interval 6.2% to 79.2%)" in report, "three tasks, however often they ran"
+    assert "After healing, 1 task did better and 0 worse (exact sign test by task: p = 1)." in report
     assert "| [T/0](tasks/1/T_0/log.md) | wrong | healed | yes |" in report
     for name in ("comparison", "cost", "iterations"):
         assert f"](pictures/{name}.svg)" in report
@@ -92,6 +99,8 @@ def test_results_become_a_folder_that_can_be_published(measured: Path) -> None:
     assert "max(a, b)" in (task / "code" / "solution.py").read_text()
     assert "min(a, b)" in (task / "first-answer" / "solution.py").read_text()
     assert "## Round 1" in (task / "log.md").read_text()
+    assert "1 passed" in (task / "reference-tests.txt").read_text()
+    assert "1 failed" in (task / "reference-tests-first-answer.txt").read_text()
     assert json.loads((measured / "report" / "summary.json").read_text())["humaneval"]["quality"]["complexity"] == 1.0
     other = (measured / "results.jsonl").read_text().replace('"iters":"2"', '"iters":"3"')
     (measured / "other.jsonl").write_text(other)
@@ -101,6 +110,84 @@ def test_results_become_a_folder_that_can_be_published(measured: Path) -> None:
     code, _, err = selfheal(measured, "bench", "report", "results.jsonl")
     assert code == 2
     assert "--out FOLDER" in err
+
+
+@pytest.mark.long
+async def test_a_task_whose_model_cannot_be_asked_is_an_error_and_is_tried_again(tmp_path: Path) -> None:
+    if shutil.which("bwrap") is None:
+        pytest.skip("needs bubblewrap (apt-get install bubblewrap)")
+    lines = []
+    for id_, name in (("T/0", "top"), ("T/1", "bottom")):
+        prompt = f'def {name}(a, b):\n    """{TASKS[id_][1]}"""\n'
+        test = f"def check(candidate):\n    assert {CHECKS[name]}\n"
+        lines.append(json.dumps({"task_id": id_, "prompt": prompt, "test": test, "entry_point": name}) + "\n")
+    (tmp_path / "tasks.jsonl").write_text("".join(lines))
+    locked = {"bottom"}
+
+    def answer(asked: Asked) -> Reply:
+        name, body = ("top", "max(a, b)") if "def top" in asked.prompt else ("bottom", "min(a, b)")
+        return unauthorized() if name in locked else Reply(f"```python\ndef {name}(a, b):\n    return {body}\n```")
+
+    command = ("bench", "humaneval", "--data", "tasks.jsonl", "--model", "openai/scripted", "--oracle", "given", "--json")
+    brief = ("--adversarial", "off", "--critic", "off", "--iters", "1", "--decode", "sample", "--resume")
+    async with ScriptedModel(answer) as model:
+        there = {"SELFHEAL_MODEL_API_BASE": model.openai_url, "SELFHEAL_MODEL_API_KEY": "none"}
+        there |= {"SELFHEAL_MODEL": "openai/scripted"}
+
+        async def measure(file: str) -> tuple[int, dict[str, Any], str]:
+            code, out, err = await asyncio.to_thread(selfheal, tmp_path, *command, *brief, file, **there)
+            return code, json.loads(out), err
+
+        code, told, err = await measure("results.jsonl")
+        assert code == 1, err
+        summary = told["summary"]
+        assert (summary["tasks"], summary["error"], summary["tried"], summary["unresolved"]) == (2, 1, 1, 0)
+        assert (summary["base"], summary["intervals"]["plausible"]["of"]) == (1, 1)
+        assert {asked.body["temperature"] for asked in model.asked} == {0.7}, "first answers are samples, too"
+        assert {"decode": "sample", "temperature": "0.7"}.items() <= told["options"].items()
+        assert told["results"][1]["error"].startswith("The model openai/scripted is misconfigured: ")
+        code, _, err = await asyncio.to_thread(selfheal, tmp_path, "bench", "report", "results.jsonl", "--out", "report")
+        assert code == 0, err
+        report = (tmp_path / "report" / "report.md").read_text()
+        assert "| of 1 that were tried | | share |" in report
+        assert "Not measured." in (tmp_path / "report" / "tasks" / "1" / "T_1" / "log.md").read_text()
+        assert "Errors: 1 of 2 tasks could not be measured, and the rates leave them out." in report
+
+        locked.clear()
+        model.asked.clear()
+        code, told, err = await measure("results.jsonl")
+        assert code == 0, err
+        assert (told["summary"]["error"], told["summary"]["validated"]) == (0, 2)
+        assert not any("def top" in asked.prompt for asked in model.asked), "it was measured before"
+
+        locked |= {"top", "bottom"}
+        code, told, err = await measure("other.jsonl")
+        assert (code, told["summary"]["tried"]) == (1, 0)
+        assert "no task could be measured, for one reason: The model openai/scripted is misconfigured: " in err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("store", ["file:runs", "http://127.0.0.1:9"])
+def test_a_store_of_mlflow_that_cannot_be_used_is_refused_before_the_run_starts(measured: Path, store: str) -> None:
+    pytest.importorskip("mlflow")
+    command = ("bench", "suite", "--model", "scripted", "--mlflow", "--resume", "never.jsonl")
+    code, out, err = selfheal(measured, *command, MLFLOW_TRACKING_URI=store)
+    assert (code, out) == (2, ""), err
+    assert "MLflow cannot use" in err
+    assert "set MLFLOW_TRACKING_URI to a running server, or to a database such as sqlite:///mlflow.db" in err
+    assert not (measured / "never.jsonl").exists()
+
+
+@pytest.mark.long
+def test_results_are_printed_also_if_mlflow_loses_them(measured: Path, tmp_path: Path) -> None:
+    pytest.importorskip("mlflow")
+    (tmp_path / "artifacts").write_text("no folder")  # the database works, and no artifact can be stored
+    store = {"MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path}/mlflow.db", "MLFLOW_ARTIFACT_ROOT": str(tmp_path / "artifacts")}
+    store |= {"_MLFLOW_SERVER_ARTIFACT_ROOT": str(tmp_path / "artifacts")}
+    code, out, err = selfheal(measured, *MEASURED, "--mlflow", **store)
+    assert json.loads(out)["summary"]["validated"] == 4, "all results are taken over from the file"
+    assert code == 1
+    assert "the results were not logged to MLflow" in err
 
 
 @pytest.mark.long

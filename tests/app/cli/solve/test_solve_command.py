@@ -14,15 +14,15 @@ ROOT = Path(__file__).resolve().parents[4]
 WORDS = "Merge overlapping or touching intervals of integers; the result is sorted."
 
 
-def solve(folder: Path, *arguments: str, seconds: float = 60.0) -> tuple[int, str, str]:
-    return selfheal(folder, "solve", *arguments, seconds=seconds)
+def solve(folder: Path, *arguments: str, seconds: float = 60.0, **variables: str) -> tuple[int, str, str]:
+    return selfheal(folder, "solve", *arguments, seconds=seconds, **variables)
 
 
-def selfheal(folder: Path, *arguments: str, seconds: float = 60.0) -> tuple[int, str, str]:
+def selfheal(folder: Path, *arguments: str, seconds: float = 60.0, **variables: str) -> tuple[int, str, str]:
     """What is remembered of runs is beside the folder."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")}
     environment |= {"PYTHONPATH": str(ROOT), "XDG_DATA_HOME": str(folder / "data")}
-    done = program.run(list(arguments), folder, environment, seconds)
+    done = program.run(list(arguments), folder, environment | variables, seconds)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -62,6 +62,24 @@ def test_the_command_can_be_shown_with_its_profile_spelled_out(tmp_path: Path) -
     assert code == 0
     assert out.startswith(f"selfheal solve '{WORDS}' --fn merge_intervals --iters 2 --candidates 1 --decode greedy")
     assert out.rstrip().endswith("--no-design")
+
+
+@pytest.mark.long
+def test_a_model_that_cannot_be_reached_is_named_with_the_way_out(tmp_path: Path) -> None:
+    where = {"SELFHEAL_MODEL_API_BASE": "http://127.0.0.1:9/v1", "SELFHEAL_MODEL_API_KEY": "none"}
+    where |= {"SELFHEAL_MODEL": "openai/gone"}
+    given = ("Add.", "--signature", "add(a, b)", "--doctests", ">>> add(1, 2)\n3", "--spec-tests", "off", "--json")
+    code, out, err = solve(tmp_path, *given, seconds=200, **where)
+    assert code == 1, err
+    told = json.loads(out)
+    assert (told["solved"], told["outcome"]) == (False, "infrastructure")
+    assert told["reason"].startswith("The model openai/gone is not reachable: ")
+    assert told["next_step"].startswith("Check that its server runs, and its address and key")
+
+    code, out, err = solve(tmp_path, "Add.", "--fn", "add", "--json", seconds=200, **where)  # not even a design
+    assert (code, out) == (1, "")
+    assert "selfheal: the model openai/gone is not reachable: " in err
+    assert "Check that its server runs, and its address and key" in err
 
 
 @pytest.mark.long
