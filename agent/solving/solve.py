@@ -230,10 +230,16 @@ class _Run:
             await self._degraded("attack", f"No adversarial tests were written: {error}")
             return found, files
         written = read_tests(answer.text)
-        self.tests |= {contract.ADVERSARIAL.format(at): test for at, test in enumerate(written, 1)}
+        known = self.tests
+        self.tests = known | {contract.ADVERSARIAL.format(at): test for at, test in enumerate(written, 1)}
         if not written:
             return found, files
         failing = await self._confirmed(files)
+        if failing is None:
+            self.tests = known
+            await self._degraded(
+                "attack", f"The adversarial tests were not run to the end: {self._bound() or 'they cannot start'}"
+            )
         if failing:
             failing = await self._settled(failing)
             files = self._cleared(files)
@@ -288,6 +294,8 @@ class _Run:
             return None
         found = await replace(self._engine(), budget=self.meter.left()).reproduce(self._case(files), emit=_silent)
         result = found.result
+        if self.meter.left().seconds <= 0:  # the end of the budget may have stopped a test
+            return None
         if isinstance(result, ConfirmedFailure):
             return [each for run in result.base for each in run.failures if each.id in result.failing]
         return [] if result.outcome in (Outcome.NOTHING_FAILED, Outcome.NOT_REPRODUCED) else None
@@ -296,7 +304,7 @@ class _Run:
         """One run of the repair graph."""
         rungs = tuple(self._kept(each) for each in ladder)
         budget = replace(self.meter.left(), iterations=self._rounds_left() + UNCOUNTED)
-        engine = replace(self._engine(("patterns", "model")), ladder=lambda _: rungs, budget=budget)
+        engine = replace(self._engine(), ladder=lambda _: rungs, budget=budget)
         found = await self._healed(engine, files, emit)
         before = max((each.number for each in self.iterations), default=0)
         # Rounds in which nothing was judged, such as those of a search, have no number here.
@@ -333,10 +341,10 @@ class _Run:
             self.meter.began += time.monotonic() - asked
             case = replace(case, archive=self._archive(files))  # the sandbox is opened again
 
-    def _engine(self, rungs: tuple[str, ...] = ("model",)) -> Engine:
+    def _engine(self) -> Engine:
         policy = replace(
             self.engine.policy,
-            rungs=rungs,
+            rungs=("patterns", "model"),
             allow_evaluation=True,
             refuses=("special-case", "deleted", "emptied", "weakened"),
             min_model_confidence=0.0,  # a model's answer is shown with its doubts; a mutation must be sure

@@ -19,7 +19,7 @@ SolveOracle = Annotated[
     Literal["given", "own", "both"],
     typer.Option("--oracle", help="Tests that the agent sees: the benchmark's, its own from the specification, or both."),
 ]
-Mlflow = Annotated[bool, typer.Option("--mlflow", help="Log the results to MLflow at the end; needs `selfheal[mlflow]`.")]
+Mlflow = Annotated[bool, typer.Option("--mlflow", help="Log the results to MLflow at the end; needs the extra `mlflow`.")]
 
 
 def _measured(

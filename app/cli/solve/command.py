@@ -71,7 +71,9 @@ def solve(
     max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=1, metavar="N", help="Limit of model tokens.")] = None,
     max_cost: Annotated[
         float | None,
-        typer.Option("--max-cost", min=0, metavar="DOLLARS", help="Limit of the model's cost, if its price is known."),
+        typer.Option(
+            "--max-cost", min=0, metavar="DOLLARS", help="Limit of the model's cost, if its price is known; 0 for none."
+        ),
     ] = None,
     form: Annotated[
         Literal["module", "function", "script"],

@@ -129,7 +129,8 @@ async def test_the_signature_stays_as_it_is_stated(solved: Solve) -> None:
 @pytest.mark.long
 async def test_an_answer_that_was_cut_off_is_asked_for_once_more_and_shorter(solved: Solve) -> None:
     cut = block(RIGHT).removesuffix("result\n```") + "max("
-    found = await solved({"write": [cut, block(RIGHT)]})
+    shorter = {"role": "write", "when": ["Write shorter code, without comments."], "answers": [block(RIGHT)]}
+    found = await solved({}, more=[shorter, {"role": "write", "answers": [cut]}])
     assert found.solved, found.reason
     found = await solved({"write": [cut]})
     assert found.reason == "The model's answers could not be used. Your answer was cut off: its last code block is not closed."
@@ -143,6 +144,15 @@ async def test_a_budget_of_seconds_ends_answers_that_never_end(solved: Solve) ->
     assert found.outcome is Outcome.OUT_OF_BUDGET
     assert found.reason.startswith("The budget of 15 s is used up, and the best answer was not accepted: ")
     assert found.seconds < 25
+
+
+@pytest.mark.long
+async def test_adversarial_tests_that_the_budget_stops_say_nothing_about_the_code(solved: Solve) -> None:
+    answers = {"write": [block(RIGHT)], "attack": [test_file("import time\n    time.sleep(90)\n    assert total([1]) == 1")]}
+    found = await solved(answers, Options(blind_tests=False, retry=False), budget=Budget(iterations=4, seconds=40))
+    assert found.solved, found.reason
+    assert "The adversarial tests were not run to the end: the budget of 40 s is used up" in found.notes
+    assert not any(path.startswith("test_adversarial") for path in found.tests), "they are not shown as passed"
 
 
 @pytest.mark.long
