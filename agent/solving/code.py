@@ -71,7 +71,12 @@ def is_open(answer: str) -> bool:
 
 
 def _read(answer: str) -> str:
-    return (answer.rpartition("</think>")[2] or answer)[:LONGEST].replace("\r\n", "\n")
+    return _lines_ended((answer.rpartition("</think>")[2] or answer)[:LONGEST])
+
+
+def _lines_ended(text: str) -> str:
+    """The text with the line endings that Python reads."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _joined(blocks: Sequence[str]) -> str:
@@ -132,7 +137,7 @@ def signed(text: str, name: str, signature: str) -> str:
     wanted.returns = wanted.returns or node.returns
     if ast.dump(wanted.args) == ast.dump(node.args) and _same(wanted.returns, node.returns):
         return text
-    lines = text.split("\n")
+    lines = _lines_ended(text).split("\n")
     row, column = _head_end(lines, node)
     lines[node.lineno - 1 : row] = [ast.unparse(wanted).partition("\n")[0] + lines[row - 1][column:]]
     return with_hints("\n".join(lines), ast.unparse(wanted).partition("\n")[0].rstrip(":"))

@@ -45,7 +45,7 @@ def solve(
         typer.Option("--model", metavar="NAME", help="LiteLLM name of the model; `scripted` or `scripted:FILE` for a trial."),
     ] = None,
     no_design: Annotated[bool, typer.Option("--no-design", help="Do not draft a signature and examples first.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether the design is right.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Show the design, and do not ask whether it is right.")] = False,
     candidates: Annotated[int, typer.Option("--candidates", min=1, max=16, help="First answers to choose from.")] = 1,
     decode: Annotated[
         Literal["greedy", "sample"], typer.Option("--decode", help="Decoding of the first answer; further ones are samples.")
@@ -58,7 +58,9 @@ def solve(
     adversarial: Annotated[Switch, typer.Option("--adversarial", help="Tests that try to break the accepted code.")] = "on",
     critic: Annotated[Switch, typer.Option("--critic", help="A review of the accepted code.")] = "on",
     debugger: Annotated[Switch, typer.Option("--debugger", help="A diagnosis with tools, after two failed rounds.")] = "on",
-    retry: Annotated[Switch, typer.Option("--retry", help="A second start, if the code is missing or unsure.")] = "on",
+    retry: Annotated[
+        Switch, typer.Option("--retry", help="A second start, if no answer is accepted or a question is open.")
+    ] = "on",
     memory: Annotated[Switch, typer.Option("--memory", help="Lessons of your earlier runs.")] = "off",
     strategies: Annotated[
         int | None, typer.Option("--strategies", min=1, max=3, metavar="N", help="Ways to ask for a repair in one round.")
@@ -72,12 +74,12 @@ def solve(
     max_cost: Annotated[
         float | None,
         typer.Option(
-            "--max-cost", min=0, metavar="DOLLARS", help="Limit of the model's cost, if its price is known; 0 for none."
+            "--max-cost", min=0, metavar="DOLLARS", help="Limit of the model's cost, if its price is known (0: no limit)."
         ),
     ] = None,
     form: Annotated[
         Literal["module", "function", "script"],
-        typer.Option("--form", help="The module, only the function, or a script with a command line."),
+        typer.Option("--form", help="The module, the function with what it needs, or a script with a command line."),
     ] = "module",
     clean_doc: Annotated[bool, typer.Option("--clean-doc", help="Remove the examples from the docstrings.")] = False,
     no_test: Annotated[bool, typer.Option("--no-test", help="Do not show or save the tests.")] = False,

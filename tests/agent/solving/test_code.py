@@ -106,6 +106,10 @@ def test_what_a_signature_states_is_restored(signature: str, head: str) -> None:
     assert signed("def f(x, y): return x\n", "f", "def f(x, y=1)") == "def f(x, y=1): return x\n"
 
 
+def test_a_head_is_found_wherever_lines_end() -> None:
+    assert signed("x = 1\rdef f(\r\n  y,\r):\r    return y\r", "f", "def f(y=2)") == "x = 1\ndef f(y=2):\n    return y\n"
+
+
 def test_hints_of_the_answer_stay_and_names_that_the_signature_needs_can_be_imported() -> None:
     assert signed("def f(x: int) -> int: ...\n", "f", "def f(x=1)") == "def f(x: int=1) -> int: ...\n"
     text = signed("def f(x): ...\n", "f", "def f(x: List[np.ndarray]) -> Optional[int]")

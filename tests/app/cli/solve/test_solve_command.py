@@ -97,6 +97,17 @@ def test_the_built_in_script_fails_once_and_is_healed(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_limits_of_tokens_end_a_run_and_its_repetition(tmp_path: Path) -> None:
+    arguments = (WORDS, "--fn", "merge_intervals", "--model", "scripted", "--profile", "fast", "--max-tokens", "10")
+    code, out, err = solve(tmp_path, *arguments, seconds=200)
+    assert (code, out) == (1, ""), err
+    reason = "Not solved: There is no code: the budget of 10 model tokens is used up."
+    assert reason in err
+    (listed,) = json.loads(selfheal(tmp_path, "runs", "list", "--json")[1])
+    assert reason in selfheal(tmp_path, "runs", "replay", listed["id"], seconds=200)[2]
+
+
+@pytest.mark.long
 def test_a_pipe_gets_the_code_alone(tmp_path: Path) -> None:
     arguments = ("--fn", "merge_intervals", "--model", "scripted", "--yes", "--form", "function", "--clean-doc")
     (tmp_path / "spec.txt").write_text(WORDS)
