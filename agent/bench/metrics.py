@@ -1,6 +1,6 @@
 """What is measured of written code beside its correctness. Other packages add metrics by entry points (docs/extending.md).
 
-Cyclomatic complexity (T. McCabe, 1976) is lizard's, from the extra `selfheal[bench]`. Coverage is measured when the code is
+Cyclomatic complexity (T. McCabe, 1976) is lizard's, from the extra `bench`. Coverage is measured when the code is
 judged, because only then it runs.
 """
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 A_CALL = 4_000  # tokens assumed for a model call until the first one has been made
 
@@ -101,3 +102,53 @@ class Ledger:
         if (self.usage.cost or 0.0) >= self.budget.cost > 0:
             return f"the budget of ${self.budget.cost:.2f} is used up"
         return None
+
+
+@dataclass
+class Meter:
+    """One budget for several runs of the graph and the model calls between them. It keeps no reserve.
+
+    `agent.models.router.Models.metered` asks it before each call, so a budget is exceeded by one call at most. What calls that
+    run in parallel may still use counts as used.
+    """
+
+    budget: Budget
+    usage: Usage = Usage()
+    began: float = field(default_factory=time.monotonic)
+    running: int = 0  # calls
+    expected: int = 0  # tokens of the running calls, at most
+
+    @property
+    def seconds(self) -> float:
+        """Wall time so far."""
+        return time.monotonic() - self.began
+
+    def ledger(self, iterations: int = 0) -> Ledger:
+        running = Usage(self.expected, 0, self.running, self.running * (self.usage.cost or 0.0) / max(1, self.usage.calls))
+        return Ledger(self.budget, iterations, self.usage + running, 0.0, self.began, time.monotonic)
+
+    def left(self) -> Budget:
+        """What is left of everything but the iterations."""
+        tokens = self.usage.tokens_in + self.usage.tokens_out
+        least = 1e-9  # of a limit that is reached, as 0 is none
+        cost = max(least, self.budget.cost - (self.usage.cost or 0.0)) if self.budget.cost > 0 else 0.0
+        return Budget(
+            self.budget.iterations,
+            max(0, self.budget.tokens - tokens),
+            cost,
+            max(0.0, self.budget.seconds - self.seconds),
+            reserve=0.0,
+        )
+
+    def call_starts(self, tokens: int) -> str | None:
+        """Counts a call with at most so many tokens as running; or why it must not start, as a clause."""
+        if self.ledger().seconds_left() <= 0:
+            return f"the budget of {self.budget.seconds:.0f} s is used up"
+        if (bound := self.ledger().model_spent_up()) is not None:
+            return bound
+        self.running, self.expected = self.running + 1, self.expected + tokens
+        return None
+
+    def call_ended(self, tokens: int, usage: Usage) -> None:
+        self.running, self.expected = self.running - 1, self.expected - tokens
+        self.usage += usage

@@ -18,9 +18,8 @@ from agent.guard import EVALUATED, Finding
 from agent.guard.exits import exit_findings, exit_lines
 from agent.guard.hardcoded import hardcoded_findings
 from agent.guard.lines import line_findings
-from agent.guard.questions import functions, helper_findings, question_findings, typing_findings
+from agent.guard.questions import functions, helper_findings, is_unwritten, question_findings, typing_findings
 from agent.guard.runner_access import TEST_TOOLS, Names, access_findings
-from agent.source.outline import Function
 
 _SILENCER = re.compile(
     r"#\s*(noqa|type:\s*ignore|pragma:\s*no cover|nosec|nosemgrep|pyre-|fmt:\s*(off|skip)"
@@ -232,20 +231,8 @@ def _lost_functions(path: str, before: ast.Module, after: ast.Module) -> Iterato
         if name not in has:
             if not name.rpartition(".")[2].startswith("_"):
                 yield "deleted", f"it deletes {name} from {path}"
-        elif _is_empty(has[name]) and not _is_empty(node):
+        elif is_unwritten(has[name]) and not is_unwritten(node):
             yield "emptied", f"it empties {name} in {path}"
-
-
-def _is_empty(node: Function) -> bool:
-    """Whether it contains nothing but a docstring, `pass`, `...` or `raise NotImplementedError`."""
-    for statement in node.body:
-        is_idle = isinstance(statement, ast.Pass) or (
-            isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-        )
-        is_unmade = isinstance(statement, ast.Raise) and "NotImplementedError" in ast.unparse(statement)
-        if not is_idle and not is_unmade:
-            return False
-    return True
 
 
 def _always_holds(node: ast.AST) -> bool:

@@ -369,7 +369,8 @@ def _less(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]
             continue
         if _is_constant(node) and not _is_constant(had[name]):
             yield "less", f"`{name}` in {path} would always return the same"
-        if _raises(node) < _raises(had[name]):
+        is_written = is_unwritten(had[name]) and not is_unwritten(node)  # a stub raises only until it is written
+        if _raises(node) < _raises(had[name]) and not is_written:
             yield "less", f"`{name}` in {path} would no longer raise in a case in which it did"
         if _looks(node) < _looks(had[name]):
             yield "less", f"`{name}` in {path} would no longer look through the whole value before it refuses one"
@@ -393,6 +394,18 @@ def _is_constant(node: Function) -> bool:
     return bool(results) and all(value is None or is_literal(value) for value in results) and len({
         ast.unparse(value) if value is not None else "" for value in results
     }) == 1  # fmt: skip
+
+
+def is_unwritten(node: Function) -> bool:
+    """Whether a function contains nothing but a docstring, `pass`, `...` or `raise NotImplementedError`."""
+    for statement in node.body:
+        is_idle = isinstance(statement, ast.Pass) or (
+            isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        )
+        is_unmade = isinstance(statement, ast.Raise) and "NotImplementedError" in ast.unparse(statement)
+        if not is_idle and not is_unmade:
+            return False
+    return True
 
 
 def _raises(node: Function) -> int:

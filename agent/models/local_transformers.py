@@ -1,4 +1,4 @@
-"""Models that this process loads from a snapshot folder, through Transformers (the extra `selfheal[transformers]`).
+"""Models that this process loads from a snapshot folder, through Transformers (the extra `transformers`).
 
 `transformers:NAME` or `transformers:FOLDER`; with `transformers-4bit:`, the weights are quantized while they are loaded
 (bitsandbytes, needs a GPU). Nothing is downloaded, only safetensors are read, and no code from the snapshot runs.
@@ -115,7 +115,7 @@ def missing(name: str) -> str:
     absent = [each for each in wanted if importlib.util.find_spec(each) is None]
     if absent:
         extra = "transformers-4bit" if "bitsandbytes" in wanted else "transformers"
-        return f"{name} needs {', '.join(absent)}: install the extra `{extra}` (pip install 'selfheal[{extra}]')."
+        return f"{name} needs {', '.join(absent)}: install the extra `{extra}` (.venv/bin/pip install -e '.[{extra}]')."
     called = name.partition(":")[2]
     found = snapshots.problems(snapshots.folder_of(called)) if called else ("it names no snapshot.",)
     return f"{name} cannot be loaded: {found[0]} `selfheal models check {called}` shows everything." if found else ""

@@ -6,6 +6,7 @@ Prompts never contain access tokens. Every call emits an event and a span with t
 from __future__ import annotations
 
 import asyncio
+import copy
 import math
 import random
 import time
@@ -15,7 +16,7 @@ from dataclasses import replace
 import httpx
 
 from agent.contract import words
-from agent.contract.budget import Usage
+from agent.contract.budget import Meter, Usage
 from agent.contract.events import Degraded, Emit, ModelCalled
 from agent.models import registered, tracing
 from agent.models.local_transformers import LocalTransformers
@@ -32,6 +33,7 @@ from agent.models.values import (
     ModelError,
     ModelSettings,
     ModelUnavailable,
+    OutOfBudget,
     Prompt,
     RateLimited,
     Role,
@@ -64,6 +66,13 @@ class Models:
         self._fallbacks = tuple(_provider(settings) for settings in fallbacks)
         self._embedding = _provider(embedding) if embedding else None
         self._warming: asyncio.Task[object] | None = None
+        self._meter: Meter | None = None
+
+    def metered(self, meter: Meter) -> Models:
+        """The same models; each call counts in `meter`, and is refused with `OutOfBudget` once the budget is used up."""
+        found = copy.copy(self)
+        found._meter = meter
+        return found
 
     @property
     def name(self) -> str:
@@ -103,7 +112,27 @@ class Models:
         """
         plain: list[Message] = [{**message, "content": self._hide(message["content"])} for message in prompt.messages]
         prompt = replace(prompt, messages=tuple(plain))
-        first = self._first(prompt.role, rung)
+        first, meter = self._first(prompt.role, rung), self._meter
+        if meter is None:
+            return await self._ask(prompt, first, seconds, emit, temperature)
+        most, usage = prompt.tokens + first.answer_tokens, Usage()
+        if (bound := meter.call_starts(most)) is not None:
+            raise OutOfBudget(bound)
+        try:
+            answer = await self._ask(prompt, first, min(seconds, meter.ledger().seconds_left()), emit, temperature)
+            usage = answer.usage
+        except ModelError as error:
+            usage = error.usage
+            raise
+        except asyncio.CancelledError:
+            usage = Usage(calls=1, cost=None)
+            raise
+        finally:
+            meter.call_ended(most, usage)
+        return answer
+
+    async def _ask(self, prompt: Prompt, first: Answering, seconds: float, emit: Emit, temperature: float) -> Answer:
+        """The first model's answer, or a fallback's. Raises `ModelError`."""
         asked = [first, *(provider for provider in self._fallbacks if provider.settings.name != first.settings.name)]
         if any(needs_litellm(provider.settings) for provider in asked):
             await asyncio.to_thread(load)  # the first import takes seconds, which do not count

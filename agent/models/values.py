@@ -7,6 +7,7 @@
     ├── Truncated             the answer was cut off; a shorter one may fit
     ├── ContextTooLong        the prompt does not fit
     ├── ModelUnavailable           not reachable, or an unusable answer
+    ├── OutOfBudget           no call was made: the budget is used up
     └── Misconfigured         wrong key, name or parameter: someone has to act
 
 `agent/models/router.py` chooses the model; `agent/models/provider.py` sends the request.
@@ -94,6 +95,10 @@ class ContextTooLong(ModelError): ...
 
 class ModelUnavailable(ModelError):
     is_outage = True
+
+
+class OutOfBudget(ModelError):
+    worth_another_model = False
 
 
 class Misconfigured(ModelError):

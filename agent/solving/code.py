@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import io
 import re
+import tokenize
+import typing
 from collections.abc import Mapping, Sequence
 
 from agent.edits.answers import clean_path
@@ -15,8 +19,10 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 Files = Mapping[str, str]
 """Texts by path."""
 
+CUT = EditProblem("Your answer was cut off: its last code block is not closed.")
 _BLOCK = re.compile(
-    r"^(?P<fence>`{3,}|~{3,})[ \t]*(?P<kind>[\w+-]*)[^\n]*\n(?P<code>.*?)^(?P=fence)[ \t]*$", re.MULTILINE | re.DOTALL
+    r"^(?P<fence>`{3,}|~{3,})[ \t]*(?P<kind>[\w+-]*)[^\n]*\n(?P<code>.*?)(?:^(?P<end>(?P=fence))[ \t]*$|\Z)",
+    re.MULTILINE | re.DOTALL,
 )
 _PATH = re.compile(r"[\s#*`]*(?:File:?\s*)?`?(?P<path>[\w./-]{1,200}\.py)`?[\s*`:]*$", re.IGNORECASE)
 _PYTHON = ("", "py", "python", "python3")
@@ -25,15 +31,18 @@ _PYTHON = ("", "py", "python", "python3")
 def files_in(answer: str, only: str) -> dict[str, str] | EditProblem:
     """The Python files in an answer: each is a code block, with its path in the line above or in its first line.
 
-    A single block without a path is the file `only`. An answer that is nothing but Python counts as one block.
+    A single block without a path is the file `only`. An answer that is nothing but Python counts as one block. A last
+    block that is not closed counts if it parses: some models leave the closing fence out.
     """
-    answer = (answer.rpartition("</think>")[2] or answer)[:LONGEST].replace("\r\n", "\n")
+    answer = _read(answer)
     found: dict[str, str] = {}
     unnamed: list[str] = []
     for block in _BLOCK.finditer(answer):
         if block["kind"].lower() not in _PYTHON:
             continue
         code = block["code"]
+        if block["end"] is None and _tree(code) is None:
+            return CUT
         above = answer[: block.start()].rstrip("\n").rpartition("\n")[2]
         first, _, rest = code.partition("\n")
         if (named := _PATH.match(above)) is None and first.startswith("#") and (named := _PATH.match(first)) is not None:
@@ -56,6 +65,20 @@ def files_in(answer: str, only: str) -> dict[str, str] | EditProblem:
     return found
 
 
+def is_open(answer: str) -> bool:
+    """Whether the last code block is not closed."""
+    return any(block["end"] is None for block in _BLOCK.finditer(_read(answer)))
+
+
+def _read(answer: str) -> str:
+    return _lines_ended((answer.rpartition("</think>")[2] or answer)[:LONGEST])
+
+
+def _lines_ended(text: str) -> str:
+    """The text with the line endings that Python reads."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def _joined(blocks: Sequence[str]) -> str:
     """The blocks as one file; of those that define the same name, the last one counts."""
     parsed = [block for block in blocks if _tree(block) is not None and _defined(block)]
@@ -66,7 +89,10 @@ def _joined(blocks: Sequence[str]) -> str:
 
 
 def problem_in(files: Files, path: str, name: str, signature: str) -> EditProblem | None:
-    """Why these files are not what was asked for: they must parse, and `path` must define the function with its parameters."""
+    """Why these files are not what was asked for: they must parse, and `path` must define the function with its parameters.
+
+    Defaults, annotations, `*` and `/` need not agree: `signed` restores them.
+    """
     for each, text in files.items():
         try:
             ast.parse(text)
@@ -78,32 +104,116 @@ def problem_in(files: Files, path: str, name: str, signature: str) -> EditProble
         return EditProblem(f"Your answer has no file {path}.")
     if not name:
         return None
-    nodes = [node for node in ast.parse(files[path]).body if isinstance(node, Function) and node.name == name]
+    nodes = functions(files[path], name)
     if not nodes:
         others = [node.name for node in ast.parse(files[path]).body if isinstance(node, Function)]
         what = f"it defines {', '.join(f'`{other}`' for other in others[:3])}" if others else "it defines no function"
         return EditProblem(f"The code must define a function `{name}` at the top level; {what}.")
     if len(nodes) > 1:
         return EditProblem(f"The code defines `{name}` {len(nodes)} times; define it once.")
-    wanted = parameters(signature)
-    if wanted is not None and (given := _parameters(nodes[0])) != wanted:
-        return EditProblem(f"`{name}` must keep its parameters ({', '.join(wanted)}), not ({', '.join(given)}).")
+    if (wanted := _stated(signature)) is None:
+        return None
+    if type(nodes[0]) is not type(wanted):
+        how = "must be an `async def`" if isinstance(wanted, ast.AsyncFunctionDef) else "must not be an `async def`"
+        return EditProblem(f"`{name}` {how}, as its signature says.")
+    names, given = _parameters(wanted), _parameters(nodes[0])
+    if given != names:
+        return EditProblem(f"`{name}` must keep its parameters ({', '.join(names)}), not ({', '.join(given)}).")
     return None
 
 
-def parameters(signature: str) -> tuple[str, ...] | None:
-    """The names of a signature's parameters: "text", "*rest", "limit". None for no signature."""
-    if not signature:
-        return None
-    node = ast.parse(f"{signature}: ...").body[0]
-    return _parameters(node) if isinstance(node, Function) else None
+def signed(text: str, name: str, signature: str) -> str:
+    """The code with the function's head as the signature states it: kinds, defaults and annotations.
+
+    The text must pass `problem_in`. An annotation that the signature lacks is kept, and names from `typing` are imported.
+    """
+    wanted, nodes = _stated(signature), functions(text, name)
+    if wanted is None or not nodes:
+        return text
+    node = nodes[0]
+    own = {each.arg: each.annotation for each in _arguments(node)}
+    for each in _arguments(wanted):
+        each.annotation = each.annotation or own[each.arg]
+    wanted.returns = wanted.returns or node.returns
+    if ast.dump(wanted.args) == ast.dump(node.args) and _same(wanted.returns, node.returns):
+        return text
+    lines = _lines_ended(text).split("\n")
+    row, column = _head_end(lines, node)
+    lines[node.lineno - 1 : row] = [ast.unparse(wanted).partition("\n")[0] + lines[row - 1][column:]]
+    return with_hints("\n".join(lines), ast.unparse(wanted).partition("\n")[0].rstrip(":"))
+
+
+def with_hints(text: str, signature: str) -> str:
+    """The code with what the signature's names need: imports from `typing`; annotations of foreign names are not evaluated."""
+    node = _stated(signature)
+    if node is None:
+        return text
+    bound = _bound(text)
+    unknown = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} - bound - set(dir(builtins))
+    known = sorted(unknown & set(typing.__all__))
+    if unknown.difference(known) and "annotations" not in bound:
+        text = with_imports(text, ["from __future__ import annotations"])
+    return with_imports(text, [f"from typing import {', '.join(known)}"] if known else [])
+
+
+def _stated(signature: str) -> Function | None:
+    """The function of a signature, without a body to speak of; None for no signature."""
+    node = ast.parse(f"{signature}: ...").body[0] if signature else None
+    return node if isinstance(node, Function) else None
+
+
+def functions(text: str, name: str) -> list[Function]:
+    """The functions of this name at the top level of a text that parses."""
+    return [node for node in ast.parse(text).body if isinstance(node, Function) and node.name == name]
+
+
+def _arguments(node: Function) -> list[ast.arg]:
+    given = node.args
+    starred = [each for each in (given.vararg, given.kwarg) if each is not None]
+    return [*given.posonlyargs, *given.args, *given.kwonlyargs, *starred]
 
 
 def _parameters(node: Function) -> tuple[str, ...]:
+    """The names of the parameters, in order: "text", "*rest", "limit"."""
     given = node.args
     rest = [f"*{given.vararg.arg}"] if given.vararg else []
     named = [f"**{given.kwarg.arg}"] if given.kwarg else []
     return (*(each.arg for each in [*given.posonlyargs, *given.args]), *rest, *(each.arg for each in given.kwonlyargs), *named)
+
+
+def _same(one: ast.expr | None, other: ast.expr | None) -> bool:
+    return (ast.dump(one) if one else "") == (ast.dump(other) if other else "")
+
+
+def _head_end(lines: Sequence[str], node: Function) -> tuple[int, int]:
+    """Line (from 1) and column behind the colon that ends a function's head."""
+    depth, body = 0, "\n".join(lines[node.lineno - 1 :])
+    for token in tokenize.generate_tokens(io.StringIO(body).readline):
+        depth += (token.string in ("(", "[", "{")) - (token.string in (")", "]", "}"))
+        if token.type == tokenize.OP and token.string == ":" and depth == 0:
+            return node.lineno - 1 + token.end[0], token.end[1]
+    raise AssertionError("a function has a colon")
+
+
+def _bound(text: str) -> set[str]:
+    """The names that a module defines or imports."""
+    tree = ast.parse(text)
+    stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return stored | _defined(text) | {name for node in ast.walk(tree) for name in imported(node)}
+
+
+def with_imports(text: str, imports: Sequence[str]) -> str:
+    """The module's text with these import statements, after its docstring and its imports from `__future__`."""
+    if not imports:
+        return text
+    after = 0
+    for at, node in enumerate(ast.parse(text).body):
+        is_docstring = at == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if is_docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+            after = node.end_lineno or after
+    lines = text.split("\n")
+    is_next = after < len(lines) and lines[after].startswith(("import ", "from "))
+    return "\n".join([*lines[:after], *([""] if after else []), *imports, *([] if is_next else [""]), *lines[after:]])
 
 
 def completed(text: str, stub: str) -> str:
@@ -120,19 +230,14 @@ def completed(text: str, stub: str) -> str:
             first, docstring = node.body[0].lineno - 1, old.body[0]
             if lines[first][: node.body[0].col_offset].strip() == "" and node.body[0].col_offset == docstring.col_offset:
                 lines[first:first] = stub.split("\n")[docstring.lineno - 1 : docstring.end_lineno]
-    bound = {name for node in tree.body for name in _imported(node)}
+    bound = {name for node in tree.body for name in imported(node)}
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    missing = [
-        ast.unparse(node)
-        for node in known.body
-        if isinstance(node, ast.Import | ast.ImportFrom) and (names := set(_imported(node))) & used and not names & bound
-    ]
-    future = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
-    at = (future[-1].end_lineno or 0) if future else 0
-    return "\n".join([*lines[:at], *missing, *lines[at:]])
+    missing = [ast.unparse(node) for node in known.body if (names := set(imported(node))) & used and not names & bound]
+    return with_imports("\n".join(lines), missing)
 
 
-def _imported(node: ast.stmt) -> list[str]:
+def imported(node: ast.AST) -> list[str]:
+    """The names that an import statement binds."""
     if not isinstance(node, ast.Import | ast.ImportFrom):
         return []
     return [(alias.asname or alias.name).partition(".")[0] for alias in node.names]

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agent.contract.budget import Usage
 from agent.contract.events import Emit
 from agent.models.decisions import line, read_object
 from agent.models.router import Models
@@ -35,15 +34,13 @@ class Decision:
     why: str  # a sentence
 
 
-async def decide(
-    specification: str, disputes: Sequence[Dispute], models: Models, emit: Emit
-) -> tuple[Mapping[str, Decision], Usage]:
+async def decide(specification: str, disputes: Sequence[Dispute], models: Models, emit: Emit) -> Mapping[str, Decision]:
     """The decision about each test, by its path; without a usable one, the test is right. Raises `ModelError`."""
     asked = list(enumerate(disputes[:MOST], 1))
     prompt = render("dispute", specification=specification, disputes=[(at, each.test, each.result) for at, each in asked])
     answer = await models.ask(prompt, seconds=SECONDS, emit=emit)
     told = read_object(answer.text) or {}
-    return {each.path: _decision(told.get(str(at))) for at, each in asked}, answer.usage
+    return {each.path: _decision(told.get(str(at))) for at, each in asked}
 
 
 def _decision(told: object) -> Decision:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import ast
 import textwrap
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent.contract.budget import Usage
 from agent.contract.events import Emit
 from agent.edits.changes import EditProblem
 from agent.models.router import Models
@@ -46,11 +44,10 @@ def without_model(spec: Specification) -> Draft:
     words = "\n".join([spec.text, *(["", *given] if given else [])])
     words = words.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     body = textwrap.indent(f'"""{words}\n"""\n{BODY}\n', "    ")
-    imports = _typing(spec.signature)
-    return Draft({path: f"{imports}{head}:\n{body}"}, path, spec.name, spec.signature)
+    return Draft({path: code.with_hints(f"{head}:\n{body}", spec.signature)}, path, spec.name, spec.signature)
 
 
-async def designed(spec: Specification, models: Models, emit: Emit, *, seconds: float = SECONDS) -> tuple[Draft, Usage]:
+async def designed(spec: Specification, models: Models, emit: Emit, *, seconds: float = SECONDS) -> Draft:
     """The model's draft. One more answer is asked for if the first is unusable. Raises `ModelError`."""
     path = path_of(spec)
     prompt = render(
@@ -62,21 +59,21 @@ async def designed(spec: Specification, models: Models, emit: Emit, *, seconds: 
         tests=spec.tests,
         path=path,
     )
-    spent, problem = Usage(), ""
+    problem = ""
     for _ in range(2):
         try:
             answer = await models.ask(prompt, seconds=seconds / 2, emit=emit)
-        except Truncated as error:
-            spent, problem = spent + error.usage, "your answer was cut: it was too long"
-            prompt = prompt.then("(an answer that was too long)", "Your answer was cut. Draft less, and no explanations.")
+        except Truncated:
+            problem = "your answer was cut off: it was too long"
+            prompt = prompt.then("(an answer that was too long)", "Your answer was cut off. Draft less, and no explanations.")
             continue
-        spent += answer.usage
         found = read_draft(answer.text, spec, path)
         if isinstance(found, Draft):
-            return found, spent
+            return found
+        found, less = (code.CUT, "Draft less, and no explanations. ") if code.is_open(answer.text) else (found, "")
         problem = found.sentence
-        prompt = prompt.then(answer.text[:20_000] or "(nothing)", f"{problem} Answer again, in the described form.")
-    raise ModelUnavailable(f"its design could not be used: {problem}", spent)
+        prompt = prompt.then(answer.text[:20_000] or "(nothing)", f"{problem} {less}Answer again, in the described form.")
+    raise ModelUnavailable(f"its design could not be used: {problem}")
 
 
 def read_draft(answer: str, spec: Specification, path: str) -> Draft | EditProblem:
@@ -88,6 +85,7 @@ def read_draft(answer: str, spec: Specification, path: str) -> Draft | EditProbl
     name = spec.name or _first_function(files.get(path, ""))
     if (problem := code.problem_in(files, path, name, spec.signature)) is not None:
         return problem
+    files = {**files, path: code.signed(files[path], name, spec.signature)}
     try:
         own = specify(spec.text, name=name, doctests=_docstrings(files)).examples if ">>>" in _docstrings(files) else ()
         added = tuple(each for each in own if each not in spec.examples)
@@ -140,12 +138,3 @@ def _head(text: str, name: str) -> str:
 def _shown(example: Example) -> list[str]:
     first, *rest = example.source.split("\n")
     return [f">>> {first}", *(f"... {line}" for line in rest), *(example.want.split("\n") if example.want else [])]
-
-
-def _typing(signature: str) -> str:
-    """The imports that the hints of a signature need."""
-    if not signature:
-        return ""
-    names = {node.id for node in ast.walk(ast.parse(f"{signature}: ...")) if isinstance(node, ast.Name)}
-    known = sorted(names & set(typing.__all__))
-    return f"from typing import {', '.join(known)}\n\n\n" if known else ""

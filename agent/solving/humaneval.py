@@ -62,7 +62,7 @@ def _from_hub(name: str, kind: type[T]) -> list[T]:
     try:
         from datasets import load_dataset
     except ImportError as error:
-        why = "install the extra `datasets` (pip install 'selfheal[datasets]'), or give the JSON Lines file"
+        why = "install the extra `datasets` (.venv/bin/pip install -e '.[datasets]'), or give the JSON Lines file"
         raise BadInput(f"{HUB}{name} needs the library datasets: {why}") from error
     try:
         rows = list(load_dataset(name, split="test"))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from typing import Literal
 
-from agent.solving.code import Function
+from agent.solving.code import Function, functions, imported, with_imports
 
 Form = Literal["module", "function", "script"]
-_SCRIPT = '''
-
+_VALUE = '''
 def _value(text):
     """A Python literal such as 3 or [1, 2]; anything else is a text."""
     try:
@@ -18,6 +17,8 @@ def _value(text):
         return text
 
 
+'''
+_MAIN = """
 def _main():
     parser = argparse.ArgumentParser(description={summary!r})
 {arguments}
@@ -27,79 +28,95 @@ def _main():
 
 if __name__ == "__main__":
     _main()
-'''
+"""
+_PLAIN = ("int", "float", "str")  # annotations that are the converter too
 
 
 def formed(text: str, name: str, form: Form, *, clean_doc: bool = False) -> str:
     """The code in this form; `name` is the function. A module without it is returned as it is."""
     if clean_doc:
         text = without_examples(text)
-    if not _function(text, name):
+    nodes = functions(text, name)
+    if not nodes or form == "module":
         return text
-    if form == "function":
-        return _alone(text, name)
-    return _script(text, name) if form == "script" else text
+    return _with_needs(text, name) if form == "function" else _script(text, nodes[0])
 
 
-def _alone(text: str, name: str) -> str:
-    """The function, without imports and helpers."""
-    node = _function(text, name)
-    assert node is not None
-    first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-    return "\n".join(text.split("\n")[first - 1 : node.end_lineno]) + "\n"
+def _with_needs(text: str, name: str) -> str:
+    """The function after what it needs of the module: imports, constants, helpers."""
+    body, needed = ast.parse(text).body, {name}
+    found = {node.lineno for node in body if isinstance(node, ast.ImportFrom) and node.module == "__future__"}
+    while more := [node for node in body if node.lineno not in found and _bound(node) & needed]:
+        found |= {node.lineno for node in more}
+        needed = needed.union(*map(_names, more))
+    lines, parts = text.split("\n"), ""
+    for node in body:
+        if node.lineno in found:
+            first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+            is_apart = isinstance(node, Function | ast.ClassDef) and parts
+            parts += "\n\n" * bool(is_apart) + "\n".join(lines[first - 1 : node.end_lineno]) + "\n"
+    return parts
 
 
-def _script(text: str, name: str) -> str:
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    """The names that a statement of the module binds."""
+    if isinstance(node, Function | ast.ClassDef):
+        return {node.name}
+    stored = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    return stored.union(*map(imported, ast.walk(node)))
+
+
+def _script(text: str, node: Function) -> str:
     """The module with a command line: positional arguments for those that are required, options for the others."""
-    node = _function(text, name)
-    assert node is not None
     given = node.args
     plain = [*given.posonlyargs, *given.args]
-    optional = plain[len(plain) - len(given.defaults) :] if given.defaults else []
+    defaults = [None] * (len(plain) - len(given.defaults)) + given.defaults
     lines, call = [], []
-    for each in plain:
-        if each in optional:
-            default = ast.unparse(given.defaults[optional.index(each)])
-            lines.append(f'    parser.add_argument("--{_option(each.arg)}", dest="{each.arg}", type=_value, default={default})')
-        else:
-            lines.append(f'    parser.add_argument("{each.arg}", type=_value)')
+    for each, default in zip(plain, defaults, strict=True):
+        lines.append(_argument(each, default, "" if default is None else "--"))
         call.append(f"given.{each.arg}")
     if given.vararg:
-        lines.append(f'    parser.add_argument("{given.vararg.arg}", type=_value, nargs="*")')
+        lines.append(_argument(given.vararg, None, "", ', nargs="*"'))
         call.append(f"*given.{given.vararg.arg}")
-    for each, value in zip(given.kwonlyargs, given.kw_defaults, strict=True):
-        how = f"default={ast.unparse(value)}" if value is not None else "required=True"
-        lines.append(f'    parser.add_argument("--{_option(each.arg)}", dest="{each.arg}", type=_value, {how})')
+    for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+        lines.append(_argument(each, default, "--", ", required=True" if default is None else ""))
         call.append(f"{each.arg}=given.{each.arg}")
-    summary = (ast.get_docstring(node) or name).split("\n")[0]
-    called = f"{name}({', '.join(call)})"
+    summary = (ast.get_docstring(node) or node.name).split("\n")[0]
+    called = f"{node.name}({', '.join(call)})"
     if isinstance(node, ast.AsyncFunctionDef):
         called = f"asyncio.run({called})"
-    wanted = ["argparse", "ast", *(["asyncio"] if isinstance(node, ast.AsyncFunctionDef) else [])]
-    main = _SCRIPT.format(summary=summary.replace("%", "%%"), arguments="\n".join(lines), call=called)
-    return _with_imports(text, wanted) + main
+    converter = _VALUE if any("type=_value" in line for line in lines) else ""
+    wanted = ["argparse", *(["ast"] if converter else []), *(["asyncio"] if called.startswith("asyncio.") else [])]
+    known = {name for each in ast.parse(text).body if isinstance(each, ast.Import) for name in imported(each)}
+    main = _MAIN.format(summary=summary.replace("%", "%%"), arguments="\n".join(lines), call=called)
+    text = with_imports(text.rstrip("\n"), [f"import {module}" for module in wanted if module not in known])
+    return f"{text}\n\n{converter}{main}"
 
 
-def _option(name: str) -> str:
-    return name.strip("_").replace("_", "-")
+def _argument(each: ast.arg, default: ast.expr | None, dashes: str, more: str = "") -> str:
+    """The line that adds an argument of the function to the parser."""
+    name = f'"--{each.arg.strip("_").replace("_", "-")}", dest="{each.arg}"' if dashes else f'"{each.arg}"'
+    kinds = [kind for kind in _alternatives(each.annotation) if kind != "None"]
+    kind = kinds[0] if len(kinds) == 1 and kinds[0] in _PLAIN else "_value"
+    choices = ", choices=[False, True]" if kinds == ["bool"] else ""
+    value = f", default={ast.unparse(default)}" if default is not None else ""
+    return f"    parser.add_argument({name}, type={kind}{choices}{value}{more})"
 
 
-def _with_imports(text: str, modules: list[str]) -> str:
-    """The module's text with these imports, after its docstring and its imports from `__future__`."""
-    tree = ast.parse(text)
-    known = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names if not alias.asname}
-    missing = [f"import {module}" for module in modules if module not in known]
-    if not missing:
-        return text.rstrip("\n") + "\n"
-    after = 0
-    for node in tree.body:
-        is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        if (is_docstring and node is tree.body[0]) or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
-            after = node.end_lineno or after
-    lines = text.rstrip("\n").split("\n")
-    space = [""] if after else []
-    gap = [] if lines[after : after + 1] and lines[after].startswith(("import ", "from ")) else [""]
-    return "\n".join([*lines[:after], *space, *missing, *gap, *lines[after:]]) + "\n"
+def _alternatives(annotation: ast.expr | None) -> list[str]:
+    """The types that an annotation allows: "int", "None" for `int | None`, also for `Optional[int]`."""
+    match annotation:
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return [*_alternatives(left), *_alternatives(right)]
+        case ast.Subscript(value=ast.Name(id="Optional"), slice=inner):
+            return [*_alternatives(inner), "None"]
+        case ast.Constant(value=str(text)):
+            return [text]
+    return [ast.unparse(annotation)] if annotation is not None else []
 
 
 def without_examples(text: str) -> str:
@@ -146,8 +163,3 @@ def _described(docstring: str) -> str:
     while kept and (not kept[-1] or kept[-1].strip().lower().rstrip(":") in ("example", "examples", "for example", "e.g.")):
         kept.pop()
     return "\n".join(line for at, line in enumerate(kept) if line or kept[at - 1 : at] != [""]) or "Undocumented."
-
-
-def _function(text: str, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    found = [node for node in ast.parse(text).body if isinstance(node, Function) and node.name == name]
-    return found[0] if found else None

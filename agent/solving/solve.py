@@ -24,22 +24,24 @@ from agent.challenge.generated_tests import Brief, ask, read_tests
 from agent.ci.project.configuration import Configuration, Install, TestCommand
 from agent.contract import words
 from agent.contract.blobs import MemoryBlobs
-from agent.contract.budget import Budget, Usage
+from agent.contract.budget import Meter, Usage
 from agent.contract.events import AnyEvent, Degraded, Emit, Localized, Reproduced, StepDone, StepStarted, Verified
 from agent.contract.memory import Memory
 from agent.contract.outcome import ConfirmedFailure, Iteration, NoRepair, Outcome, Repair
 from agent.contract.question import Autonomy, Question, Reply, Waiting
 from agent.contract.verdicts import Failure
 from agent.engine import Engine
+from agent.gate.confidence import ASKED
 from agent.models.router import Models
 from agent.models.values import ModelError
 from agent.prompts import render
-from agent.proposer import Proposer
+from agent.proposer import Proposer, Situation
 from agent.proposers.ladder import built_in_ladder
-from agent.proposers.model import model_rungs
+from agent.proposers.model import ModelProposer, model_rungs
 from agent.solving import contract, dispute
 from agent.solving.code import Files
 from agent.solving.draft import Draft, designed, without_example, without_model
+from agent.solving.rungs import Counted, Signed
 from agent.solving.specification import Example, Specification, is_said
 from agent.solving.writer import Known, Writer, Writing, edits_of
 from agent.source.archive import File, packed
@@ -54,20 +56,20 @@ HEAD_START = 2.0  # seconds of search for a small slip in an answer, before the 
 REACH_THE_MODEL = (
     "Check that its server runs, and its address and key (`selfheal doctor` asks it), or name another one with --model."
 )
-UNSURE = 0.5  # a confidence below this asks for one blind retry
+UNCOUNTED = 3  # rounds of the graph in which no model is asked: an answer that is known, a search, and its result
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How code is written. `confirm` shows the design to the user; None goes on without asking."""
+    """How code is written. `confirm` shows the design to the user: False stops, None means that nobody was asked."""
 
     design: bool = True
     writing: Writing = field(default_factory=Writing)
     blind_tests: bool = True
     adversarial: bool = True
     critic: bool = True
-    retry: bool = True
-    confirm: Callable[[Draft], Awaitable[bool]] | None = None
+    retry: bool = True  # write it once more, if none was accepted, or if a question about it is open
+    confirm: Callable[[Draft], Awaitable[bool | None]] | None = None
     debugger: bool = True
     strategies: int | None = None  # as `agent.contract.task.Policy`
     memory: Memory | None = None  # lessons of earlier runs
@@ -128,8 +130,9 @@ class _Run:
     options: Options
     id: str
     draft: Draft
+    meter: Meter
     tests: dict[str, str] = field(default_factory=dict)
-    usage: Usage = Usage()
+    rounds: set[tuple[int, int]] = field(default_factory=set)  # in which a model was asked for code: phase and iteration
     iterations: list[Iteration] = field(default_factory=list)
     bases: list[Files] = field(default_factory=list)
     hint: str = ""
@@ -138,7 +141,6 @@ class _Run:
     doubts: list[str] = field(default_factory=list)
     failing: tuple[Failure, ...] = ()
     first: Files = field(default_factory=dict)
-    started: float = field(default_factory=time.monotonic)
     phases: int = 0
     drafted: dict[str, Example] = field(default_factory=dict)  # examples that are only claims, by the paths of their tests
     is_contradictory: bool = False  # the model finds that the user's tests contradict the words
@@ -158,7 +160,7 @@ class _Run:
             again = Writer(self.models, self.spec, self.draft, replace(self.options.writing, again=True, decode="sample"))
             other, rest = await self._first_answers(again)
             if isinstance(other, Repair) and not (isinstance(found, Repair) and found.confidence >= other.confidence):
-                found, best = other, rest
+                found, best, first_passed = other, rest, False
         if isinstance(found, Repair) and self.options.adversarial:
             found, best = await self._attacked(found, best)
         return self._solution(found, best, first_passed=first_passed, problem=writer.problem)
@@ -170,11 +172,9 @@ class _Run:
             self.doubts.append("there is no example and no test, so only the syntax was checked")
 
     def _is_retried(self, found: Repair | NoRepair) -> bool:
-        if self._budget().iterations <= 0 or self._budget().seconds <= 0 or self._is_spent():
+        if self._bound() is not None:
             return False
-        if isinstance(found, Repair):
-            return found.confidence < UNSURE
-        return found.outcome is Outcome.GAVE_UP
+        return found.confidence <= ASKED if isinstance(found, Repair) else found.outcome is Outcome.GAVE_UP
 
     async def _first_answers(self, writer: Writer | Known) -> tuple[Repair | NoRepair, Files]:
         """Written, judged, and the files of the best: the accepted one, else the one that fails least."""
@@ -185,6 +185,8 @@ class _Run:
                 left[event.title] = len(event.still_red) + len(event.newly_red) or 1_000
             await self.emit(event)
 
+        if isinstance(writer, Writer):
+            self.rounds.add((self.phases + 1, 1))
         found = await self._phase(self.draft.files, (writer,), emit)
         if not self.first and writer.written:
             self.first = _with(self.draft.files, next(iter(writer.written.values())))
@@ -201,14 +203,16 @@ class _Run:
         if failing:
             failing = await self._settled(failing)
             files = self._cleared(files)
-        if failing is None or self._is_spent():
+        if failing is None:
             return before, files
         if not failing:  # the tests were wrong, or a rule or a second opinion refused it: then the model is told why
             known = Known(f"model:{self.models.name}", edits_of(self.draft.files, files), "the first answer")
-            again = await self._phase(self.draft.files, (known, *model_rungs(self.models)), self.emit, more_rounds=1)
+            again = await self._phase(self.draft.files, (known, *model_rungs(self.models)), self.emit)
             return again, _with(self.draft.files, again.edits) if isinstance(again, Repair) else files
         self.failing = tuple(failing)
-        ladder = model_rungs(self.models) if self.is_contradictory else ()
+        if self._bound() is not None:
+            return before, files
+        ladder = model_rungs(self.models) if self.is_contradictory else built_in_ladder(self.models)
         found = await self._phase(files, ladder, self.emit)
         if isinstance(found, Repair):
             self.failing = ()
@@ -218,7 +222,8 @@ class _Run:
     async def _attacked(self, found: Repair, files: Files) -> tuple[Repair | NoRepair, Files]:
         """Tests that try to break the accepted code. If one does and is right, the code is repaired, or it is not solved."""
         text = "\n\n".join(files.values())
-        if self._is_spent():
+        if (bound := self._bound()) is not None:
+            await self._degraded("attack", f"No adversarial tests were written: {bound}")
             return found, files
         await self._say("attack", "Writing tests that try to break the code")
         specification = "" if is_said(self.spec.text, text) else self._words()
@@ -226,22 +231,26 @@ class _Run:
         try:
             answer = await self.models.ask(prompt, seconds=dispute.SECONDS, emit=self.emit)
         except ModelError as error:
-            self.usage += error.usage
             await self._degraded("attack", f"No adversarial tests were written: {error}")
             return found, files
-        self.usage += answer.usage
         written = read_tests(answer.text)
-        self.tests |= {contract.ADVERSARIAL.format(at): test for at, test in enumerate(written, 1)}
+        known = self.tests
+        self.tests = known | {contract.ADVERSARIAL.format(at): test for at, test in enumerate(written, 1)}
         if not written:
             return found, files
         failing = await self._confirmed(files)
+        if failing is None:
+            self.tests = known
+            await self._degraded(
+                "attack", f"The adversarial tests were not run to the end: {self._bound() or 'they cannot start'}"
+            )
         if failing:
             failing = await self._settled(failing)
             files = self._cleared(files)
         if not failing:
             return found, files
         self.failing = tuple(failing)
-        repaired = await self._phase(files, (), self.emit)
+        repaired = await self._phase(files, built_in_ladder(self.models), self.emit)
         if isinstance(repaired, Repair):
             self.failing = ()
             return repaired, _with(files, repaired.edits)
@@ -255,12 +264,10 @@ class _Run:
             return failing
         await self._say("dispute", f"Asking who is right about {words.counted(len(disputed), 'test')}: the code or the test")
         try:
-            decided, usage = await dispute.decide(self._words(), disputed, self.models, self.emit)
+            decided = await dispute.decide(self._words(), disputed, self.models, self.emit)
         except ModelError as error:
-            self.usage += error.usage
             await self._degraded("dispute", f"Nobody decided about the failing tests: {error}")
             return failing
-        self.usage += usage
         for path, decision in decided.items():
             if decision.right == "test":
                 continue
@@ -286,24 +293,23 @@ class _Run:
         return files
 
     async def _confirmed(self, files: Files) -> list[Failure] | None:
-        """The failures of these files; none if everything passes. None if that could not be found out."""
-        found = await self._engine().reproduce(self._case(files), emit=_silent)
+        """The failures of these files; none if everything passes. None if that could not be found out in the time left."""
+        if self.meter.left().seconds <= 0:
+            return None
+        found = await replace(self._engine(), budget=self.meter.left()).reproduce(self._case(files), emit=_silent)
         result = found.result
+        if self.meter.left().seconds <= 0:  # the end of the budget may have stopped a test
+            return None
         if isinstance(result, ConfirmedFailure):
             return [each for run in result.base for each in run.failures if each.id in result.failing]
         return [] if result.outcome in (Outcome.NOTHING_FAILED, Outcome.NOT_REPRODUCED) else None
 
-    async def _phase(self, files: Files, ladder: tuple[Proposer, ...], emit: Emit, more_rounds: int = 0) -> Repair | NoRepair:
-        """One run of the repair graph. Without a ladder of its own, it repairs with patterns and models.
-
-        `more_rounds` are rounds of the graph that ask no model: they do not count for the user.
-        """
-        rungs = ("model",) if ladder else ("patterns", "model")
-        budget = self._budget()
-        budget = replace(budget, iterations=budget.iterations + (more_rounds if ladder else 1))  # the search is such a round
-        engine = replace(self._engine(rungs), ladder=(lambda _: ladder) if ladder else built_in_ladder, budget=budget)
+    async def _phase(self, files: Files, ladder: tuple[Proposer, ...], emit: Emit) -> Repair | NoRepair:
+        """One run of the repair graph."""
+        rungs = tuple(self._kept(each) for each in ladder)
+        budget = replace(self.meter.left(), iterations=self._rounds_left() + UNCOUNTED)
+        engine = replace(self._engine(), ladder=lambda _: rungs, budget=budget)
         found = await self._healed(engine, files, emit)
-        self.usage += found.usage
         before = max((each.number for each in self.iterations), default=0)
         # Rounds in which nothing was judged, such as those of a search, have no number here.
         rounds = sorted({each.number for each in found.log.iterations})
@@ -317,6 +323,17 @@ class _Run:
             return replace(found, outcome=Outcome.INFRASTRUCTURE, reason=reason, next_step=REACH_THE_MODEL)
         return found
 
+    def _kept(self, rung: Proposer) -> Proposer:
+        """The rung with the signature kept, and a model's rounds counted."""
+        if isinstance(rung, Writer | Known):
+            return rung
+        return (
+            Counted(rung, self.draft, self._bound, self._asked) if isinstance(rung, ModelProposer) else Signed(rung, self.draft)
+        )
+
+    def _asked(self, situation: Situation) -> None:
+        self.rounds.add((self.phases, situation.iteration))
+
     async def _healed(self, engine: Engine, files: Files, emit: Emit) -> Repair | NoRepair:
         """What the graph ends with, after `decide` answered its questions."""
         case, blobs, reply = self._case(files), MemoryBlobs(), None
@@ -328,13 +345,13 @@ class _Run:
             # Nothing is published, so an accepted answer needs no permission: the user gets it either way.
             is_asked = found.question.about != "publish" and decide is not None
             reply = await decide(found.question) if decide is not None and is_asked else Reply(True)
-            self.started += time.monotonic() - asked
+            self.meter.began += time.monotonic() - asked
             case = replace(case, archive=self._archive(files))  # the sandbox is opened again
 
-    def _engine(self, rungs: tuple[str, ...] = ("model",)) -> Engine:
+    def _engine(self) -> Engine:
         policy = replace(
             self.engine.policy,
-            rungs=rungs,
+            rungs=("patterns", "model"),
             allow_evaluation=True,
             refuses=("special-case", "deleted", "emptied", "weakened"),
             min_model_confidence=0.0,  # a model's answer is shown with its doubts; a mutation must be sure
@@ -353,22 +370,16 @@ class _Run:
             checkpointer = InMemorySaver()
         return replace(self.engine, policy=policy, models=self.models, checkpointer=checkpointer)
 
-    def _budget(self) -> Budget:
-        """What is left of the whole budget."""
-        whole = self.engine.budget
-        tokens = self.usage.tokens_in + self.usage.tokens_out
-        return replace(
-            whole,
-            iterations=max(0, whole.iterations - len({each.number for each in self.iterations})),
-            tokens=max(0, whole.tokens - tokens),
-            cost=max(0.0, whole.cost - (self.usage.cost or 0.0)) if whole.cost else whole.cost,
-            seconds=max(0.0, whole.seconds - (time.monotonic() - self.started)),
-            reserve=0.0,
-        )
+    def _rounds_left(self) -> int:
+        return max(0, self.meter.budget.iterations - len(self.rounds))
 
-    def _is_spent(self) -> bool:
-        left = self._budget()
-        return left.iterations <= 0 or left.tokens <= 0 or left.seconds <= 0 or (self.engine.budget.cost > 0 >= left.cost)
+    def _bound(self) -> str | None:
+        """Which bound of the whole budget is reached, as a clause; None if another round fits."""
+        if self._rounds_left() == 0:
+            most = self.meter.budget.iterations
+            return f"all {most} rounds are used up" if most > 1 else "the only round is used up"
+        ledger = self.meter.ledger()
+        return ledger.spent_up() or ledger.model_spent_up()
 
     def _case(self, files: Files) -> Case:
         self.phases += 1
@@ -391,12 +402,16 @@ class _Run:
 
     def _solution(self, found: Repair | NoRepair, files: Files, *, first_passed: bool, problem: str) -> Solution:
         ended = found if isinstance(found, NoRepair) else None
+        is_own = ended is not None and ended.outcome not in (Outcome.INFRASTRUCTURE, Outcome.CANCELLED)
+        if ended is not None and is_own and self._bound() is not None:
+            ended = replace(ended, outcome=Outcome.OUT_OF_BUDGET)
         reason, next_step = "", ""
         if ended is not None:
             reason = self._why_not(ended, f"The model's answers could not be used. {problem}" if problem and not files else "")
             next_step = "Say more in the specification, give examples, or use a stronger model with --model."
             if ended.outcome is Outcome.OUT_OF_BUDGET:
-                next_step = "Allow more with --iters or --budget, give more examples, or use a stronger model with --model."
+                more = "--iters, --budget, --max-tokens or --max-cost"
+                next_step = f"Allow more with {more}, give more examples, or use a stronger model with --model."
             elif ended.outcome is Outcome.INFRASTRUCTURE:
                 next_step = ended.next_step
         confidence = found.confidence if isinstance(found, Repair) else None
@@ -416,13 +431,13 @@ class _Run:
             outage=ended.log.outage if ended is not None else "",
             confidence=confidence,
             doubts=tuple(dict.fromkeys(doubts)),
-            usage=self.usage,
+            usage=self.meter.usage,
             iterations=tuple(self.iterations),
             bases=tuple(self.bases),
             lessons=self.lessons,
             notes=tuple(dict.fromkeys(self.notes)),
             failing=tuple(_line(each) for each in self.failing) if ended is not None else (),
-            seconds=round(time.monotonic() - self.started, 3),
+            seconds=round(self.meter.seconds, 3),
         )
 
     def _why_not(self, ended: NoRepair, unusable: str) -> str:
@@ -435,13 +450,11 @@ class _Run:
         if self.failing:
             count = words.counted(len(self.failing), "test")
             last = f"{count} {'fails' if len(self.failing) == 1 else 'fail'}, the first is {_line(self.failing[0])}"
-        spent = ended.outcome is Outcome.OUT_OF_BUDGET
-        bound = "The"
-        if spent:
-            is_rounds = self._budget().iterations <= 0
-            used = f"All {self.engine.budget.iterations} rounds are used up" if is_rounds else ended.reason.partition(" (")[0]
-            bound = f"{used.rstrip('.')}, and the"
-        return f"{bound} best answer was not accepted: {last.rstrip('.')}." if last else ended.reason
+        bound = self._bound() if ended.outcome is Outcome.OUT_OF_BUDGET else None
+        if not last:
+            return f"There is no code: {bound}." if bound else ended.reason
+        why = f"{words.capitalized(bound)}, and the" if bound else "The"
+        return f"{why} best answer was not accepted: {last.rstrip('.')}."
 
     async def _say(self, step: str, text: str) -> None:
         await self.emit(StepStarted(step=step, text=text))
@@ -465,19 +478,19 @@ async def solve(
     """
     models, options = engine.models, options or Options()
     assert models is not None, "the caller checks"
-    emit, started, usage = _of_answers(emit), time.monotonic(), Usage()
-    if start is None:
-        draft, usage = await _drafted(spec, models, engine.budget.seconds / 2, emit, options)
-        start = Start(draft)
-    draft, confirmed = start.draft, False
+    emit, meter = _of_answers(emit), Meter(replace(engine.budget, reserve=0.0))
+    models = models.metered(meter)
+    draft = start.draft if start is not None else await _drafted(spec, models, engine.budget.seconds / 2, emit, options)
+    start, confirmed = start or Start(draft), None
     if options.confirm is not None:
         asked = time.monotonic()
-        if not await options.confirm(draft):
+        confirmed = await options.confirm(draft)
+        if confirmed is False:
             raise Declined("stopped: the design was not confirmed. Say more in the specification, or give a --signature")
-        confirmed, started = True, started + time.monotonic() - asked  # the user's time is not the budget's
+        meter.began += time.monotonic() - asked  # the user's time is not the budget's
     options = replace(options, writing=replace(options.writing, hint=start.hint))
-    run = _Run(spec, engine, models, emit, options, uuid4().hex, draft, usage=usage, started=started, hint=start.hint)
-    run.tests = contract.contract_files(spec, draft, confirmed=confirmed) if start.tests is None else dict(start.tests)
+    run = _Run(spec, engine, models, emit, options, uuid4().hex, draft, meter, hint=start.hint)
+    run.tests = contract.contract_files(spec, draft, confirmed=bool(confirmed)) if start.tests is None else dict(start.tests)
     run.drafted = {contract.DRAFTED.format(at): each for at, each in enumerate(draft.examples, 1)}
     if options.blind_tests and start.tests is None:
         await run_blind_tests(run)
@@ -485,16 +498,16 @@ async def solve(
     return await run.to_the_end(start.answer)
 
 
-async def _drafted(spec: Specification, models: Models, seconds: float, emit: Emit, options: Options) -> tuple[Draft, Usage]:
+async def _drafted(spec: Specification, models: Models, seconds: float, emit: Emit, options: Options) -> Draft:
     """By a model if the user did not give both signature and examples. Raises `BadSpecification`, `ModelError`."""
     if not options.design or (spec.signature and spec.examples):
-        return without_model(spec), Usage()
+        return without_model(spec)
     started = time.monotonic()
     await emit(StepStarted(step="design", text="Designing the signature and examples"))
-    draft, usage = await designed(spec, models, emit, seconds=seconds)
+    draft = await designed(spec, models, emit, seconds=seconds)
     text = f"Designed {words.code(draft.signature or draft.path, 200)}"
     await emit(StepDone(step="design", text=text, seconds=time.monotonic() - started))
-    return draft, usage
+    return draft
 
 
 async def run_blind_tests(run: _Run) -> None:
@@ -506,12 +519,10 @@ async def run_blind_tests(run: _Run) -> None:
     example = f"from {contract.module_of(run.draft.path)} import {run.draft.name}" if run.draft.name else ""
     brief = Brief((name,), run._words(), known or f"{example}\n")
     try:
-        written, usage = await ask(run.models, brief, seconds=dispute.SECONDS, emit=run.emit)
+        written, _ = await ask(run.models, brief, seconds=dispute.SECONDS, emit=run.emit)
     except ModelError as error:
-        run.usage += error.usage
         await run._degraded("blind_tests", f"No tests were written from the specification: {error}")
         return
-    run.usage += usage
     run.tests |= {contract.BLIND.format(at): test for at, test in enumerate(written, 1)}
     text = f"{words.counted(len(written), 'test')} written from the specification, before any code"
     await run.emit(StepDone(step="blind_tests", text=text, seconds=time.monotonic() - started))

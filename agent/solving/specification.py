@@ -82,9 +82,7 @@ def _check_text(text: str) -> None:
     if not text.strip():
         raise BadSpecification("the specification is empty; say in a few sentences what the code should do")
     if len(text) > LONGEST:
-        raise BadSpecification(
-            f"the specification has {len(text):,} characters and the limit is {LONGEST:,}; keep what a developer must know"
-        )
+        raise BadSpecification(f"the specification is longer than {LONGEST:,} characters; keep what a developer must know")
     if "\0" in text:
         raise BadSpecification("the specification contains a zero byte, so it is probably not a text; give a text")
 
@@ -161,7 +159,7 @@ def _home(tests: str, name: str) -> tuple[str, str]:
     Raises `BadSpecification`.
     """
     if len(tests) > LONGEST_TESTS:
-        raise BadSpecification(f"the tests have {len(tests):,} characters and the limit is {LONGEST_TESTS:,}; leave some out")
+        raise BadSpecification(f"the tests are longer than {LONGEST_TESTS:,} characters; leave some out")
     try:
         tree = ast.parse(tests)
     except (SyntaxError, ValueError) as error:

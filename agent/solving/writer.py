@@ -71,7 +71,7 @@ class Writer:
                 answer = await self._ask(asked, situation, temperature)
             except Truncated as error:
                 usage += error.usage
-                files = EditProblem("The answer was cut: it was too long.")
+                files = EditProblem("Your answer was cut off: it was too long.")
                 asked = first.then("(an answer that was too long)", f"{files.sentence} Write shorter code, without comments.")
                 continue
             except ModelError as error:
@@ -81,7 +81,10 @@ class Writer:
             files = await asyncio.to_thread(self._files, answer.text)
             if not isinstance(files, EditProblem):
                 break
-            asked = first.then(answer.text[:20_000] or "(nothing)", f"{files.sentence} Write the whole file again.")
+            how = "Write the whole file again."
+            if code.is_open(answer.text):
+                files, how = code.CUT, "Write shorter code, without comments."
+            asked = first.then(answer.text[:20_000] or "(nothing)", f"{files.sentence} {how}")
         if isinstance(files, EditProblem):
             self.problem = files.sentence
             return Proposal(usage=usage, note=f"two unusable answers: {files.sentence}")
@@ -113,6 +116,7 @@ class Writer:
         found = {path: code.completed(text, self.draft.files.get(path, "")) for path, text in found.items()}
         if (problem := code.problem_in(found, self.draft.path, self.draft.name, self.draft.signature)) is not None:
             return problem
+        found[self.draft.path] = code.signed(found[self.draft.path], self.draft.name, self.draft.signature)
         missing = [path for path in self.draft.files if path not in found]
         return EditProblem(f"Your answer has no file {missing[0]}.") if missing else found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,27 @@ async def test_a_stream_ends_with_the_error_of_its_run() -> None:
 async def test_a_folder_without_tests_is_an_answer(tmp_path: Path) -> None:
     (tmp_path / "readme.txt").write_text("x")
     assert isinstance(await heal(tmp_path), NoRepair)
+
+
+def test_a_project_with_folders_of_the_same_names_gets_ours_on_a_safe_path(tmp_path: Path) -> None:
+    for name in ("agent", "app", "sandbox", "webhooks"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError('the project has one of its own')\n")
+    script = tmp_path / "script.py"
+    script.write_text("import agent, sandbox\nfrom agent import Agent, heal, solve\nprint(agent.__file__)\n")
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+
+    def run(**more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, script]
+        return subprocess.run(command, cwd=tmp_path, env=environment | more, capture_output=True, text=True, timeout=60)
+
+    assert "the project has one of its own" in run().stderr
+    done = run(PYTHONSAFEPATH="1")
+    assert done.stdout == f"{ROOT / 'agent' / '__init__.py'}\n", done.stderr
+    program = Path(sys.executable).with_name("selfheal")
+    done = subprocess.run([program, "solve", " "], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert "the specification is empty" in done.stderr
+
+
+def test_type_checkers_read_the_packages_of_the_api() -> None:
+    assert all((files(package) / "py.typed").is_file() for package in ("agent", "sandbox"))

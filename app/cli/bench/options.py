@@ -37,7 +37,7 @@ MinRate = Annotated[
         "--min-rate", min=0, max=1, help="Exit with 1 if a smaller share of the tried tasks is right by held-out tests."
     ),
 ]
-Mlflow = Annotated[bool, typer.Option("--mlflow", help="Log the results to MLflow at the end; needs `selfheal[mlflow]`.")]
+Mlflow = Annotated[bool, typer.Option("--mlflow", help="Log the results to MLflow at the end; needs the extra `mlflow`.")]
 
 
 def measure_repairs(

@@ -1,4 +1,4 @@
-"""The pictures of a benchmark's report, as PNG and SVG. Needs matplotlib, from the extra `selfheal[bench]`."""
+"""The pictures of a benchmark's report, as PNG and SVG. Needs matplotlib, from the extra `bench`."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def publish(files: Sequence[Path], folder: Path) -> list[str]:
             titles = pictures.draw({each.name: _measured(each) for each in results}, folder / "pictures")
         except ImportError:
             titles = {}
-            missing.append("There are no pictures: install the extra `bench` (pip install 'selfheal[bench]').")
+            missing.append("There are no pictures: install the extra `bench` (.venv/bin/pip install -e '.[bench]').")
         text = _report(results, quality, metrics, titles)
         (folder / "report.md").write_text(text, "utf-8")
         told = {each.name: _summary(each, quality[each.name], metrics) for each in results}
@@ -78,7 +78,9 @@ def publish(files: Sequence[Path], folder: Path) -> list[str]:
             f"{error.filename or folder} cannot be written: {error.strerror}; pass another folder to --out"
         ) from error
     if not any("complexity" in each for values in quality.values() for each in values.values()):
-        missing.append("The code's complexity was not measured: install the extra `bench` (pip install 'selfheal[bench]').")
+        missing.append(
+            "The code's complexity was not measured: install the extra `bench` (.venv/bin/pip install -e '.[bench]')."
+        )
     return missing
 
 

@@ -1,4 +1,4 @@
-"""Logs a benchmark's results to MLflow (the extra `selfheal[mlflow]`): a run per benchmark, with a nested run per task.
+"""Logs a benchmark's results to MLflow (the extra `mlflow`): a run per benchmark, with a nested run per task.
 
 MLflow's own variables say where: MLFLOW_TRACKING_URI (a server or database), MLFLOW_EXPERIMENT_NAME, and those for signing in.
 """
@@ -32,7 +32,7 @@ class NotTracked(Exception):
 def check() -> None:
     """Raises `BadInput` if MLflow is missing, or cannot use the store that its variables name."""
     if importlib.util.find_spec("mlflow") is None:
-        raise BadInput("--mlflow needs MLflow: install Selfheal with the extra `mlflow` (pip install 'selfheal[mlflow]')")
+        raise BadInput("--mlflow needs MLflow: install Selfheal with the extra `mlflow` (.venv/bin/pip install -e '.[mlflow]')")
     mlflow = _load()
     # MLflow's own patience is minutes.
     brief = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}

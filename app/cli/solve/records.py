@@ -71,6 +71,8 @@ class Record(msgspec.Struct, frozen=True):
     options: dict[str, Any]  # as `app.cli.solve.wish.Wish`, without `out`
     iterations: int
     seconds: float
+    tokens: int | None = None  # null in older records
+    cost: float | None = None
     forked_from: str = ""
     from_iteration: int = 0
     hint: str = ""

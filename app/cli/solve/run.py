@@ -66,11 +66,11 @@ async def run(
     if engine.models is None:
         raise SettingsError(NO_MODEL)
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    asks = not (wish.yes or wish.quiet_result or wish.streams or json) and is_terminal
+    is_shown = not (wish.code_only or wish.streams or json)
 
-    async def confirm(draft: Draft) -> bool:
+    async def confirm(draft: Draft) -> bool | None:
         with screen.paused():
-            return await asyncio.to_thread(_confirmed, screen.console, draft)
+            return await asyncio.to_thread(_confirmed, screen.console, draft, asks=is_terminal and not wish.yes)
 
     async def decide(question: Question) -> Reply:
         with screen.paused():
@@ -88,7 +88,7 @@ async def run(
         autonomy=AUTONOMY[wish.autonomy],
         decide=decide,
         retry=wish.retry,
-        confirm=confirm if asks and wish.design else None,
+        confirm=confirm if is_shown and wish.design else None,
     )
     recorder = records.begin(_record(spec, engine.models.name, settings, wish, origin))
     if recorder is None:
@@ -130,6 +130,8 @@ def _record(spec: Specification, model: str, settings: Settings, wish: Wish, ori
         options={name: value for name, value in asdict(wish).items() if name != "out"},
         iterations=budget.iterations,
         seconds=budget.seconds,
+        tokens=budget.tokens,
+        cost=budget.cost,
         forked_from=origin[0],
         from_iteration=origin[1],
         hint=origin[2],
@@ -154,11 +156,13 @@ def _code(found: Solution) -> dict[str, str]:
     return {path: text for path, text in found.files.items() if path not in found.tests}
 
 
-def _confirmed(console: Console, draft: Draft) -> bool:
-    """Show the design and ask."""
+def _confirmed(console: Console, draft: Draft, *, asks: bool) -> bool | None:
+    """Show the design and ask; None if nobody is asked."""
     console.print()
     for path, text in draft.files.items():
         _show_code(console, path, text)
+    if not asks:
+        return None
     console.print(plain("Is this what you mean? [Y/n] ", "bold"), end="")
     return sys.stdin.readline().strip().lower() in ("", "y", "yes")
 
@@ -215,7 +219,7 @@ def show(screen: Screen, found: Solution, files: dict[str, str], wish: Wish, *, 
         print(jsonlib.dumps(as_json(found, files), indent=2))  # noqa: T201 - the command's answer
         return
     is_piped = not sys.stdout.isatty()
-    if is_piped or wish.quiet_result:
+    if is_piped or wish.code_only:
         if found.solved:
             sys.stdout.write("\n\n".join(files.values()) if len(files) == 1 else _together(files))
         _show(screen.console, found, {}, wish)
@@ -232,7 +236,8 @@ def _show(console: Console, found: Solution, files: dict[str, str], wish: Wish) 
     if found.solved:
         how = "the first answer passed" if found.first_passed else f"after {words.counted(_rounds(found), 'round')}"
         tests = words.counted(len(found.tests), "test file")
-        console.print(plain(f"Solved: {found.name or found.path}, {how}; {tests} passed.", "bold green"))
+        sure = f"; confidence {words.percent(found.confidence)}" if found.confidence is not None else ""
+        console.print(plain(f"Solved: {found.name or found.path}, {how}; {tests} passed{sure}.", "bold green"))
     else:
         console.print(plain(f"Not solved: {found.reason}", "bold yellow"))
         for line in found.failing[:5]:

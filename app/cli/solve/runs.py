@@ -153,8 +153,10 @@ def _again(record: Record, start: Start | None, model: str | None, json: bool, o
     from app.cli.solve.wish import Wish
     from sandbox.base import SandboxError
 
-    chosen = {"model": model or record.model, "max_iterations": record.iterations, "max_seconds": record.seconds}
-    settings = load_settings(env_file=None, **chosen)
+    limits = {"max_tokens": record.tokens, "max_cost": record.cost}
+    limits |= {"max_iterations": record.iterations, "max_seconds": record.seconds}
+    given = {name: value for name, value in limits.items() if value is not None}
+    settings = load_settings(env_file=None, model=model or record.model, **given)
     known = {name: value for name, value in record.options.items() if name in Wish.__slots__}
     wish = replace(Wish(**known), design=start is None and bool(known.get("design", True)), yes=True, streams=False, out=None)
     work = solving.run(record.spec, settings, wish, json=json, start=start, origin=origin)

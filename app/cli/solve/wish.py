@@ -29,6 +29,6 @@ class Wish:
     form: Literal["module", "function", "script"] = "module"
     clean_doc: bool = False
     tests_shown: bool = True
-    quiet_result: bool = False  # only the code on standard output
+    code_only: bool = False  # on standard output
     out: Path | None = None
     streams: bool = False  # events and result as lines of JSON on standard output

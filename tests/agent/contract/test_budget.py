@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.contract.budget import Budget, Ledger, Usage
+from agent.contract.budget import Budget, Ledger, Meter, Usage
 
 UNKNOWN = Usage(10, 5, 1, None)
 KNOWN = Usage(100, 50, 2, 1.5)
@@ -25,3 +25,16 @@ def test_how_many_more_calls_can_be_paid_is_told_by_those_before() -> None:
     assert ledger(KNOWN, Budget(tokens=1_000, cost=0.0)).calls_left() == 11, "75 tokens each"
     assert ledger(KNOWN, Budget(tokens=1_000_000, cost=3.0)).calls_left() == 2, "75 cents each"
     assert ledger(KNOWN, Budget(tokens=100)).calls_left() == 0
+
+
+def test_calls_of_one_budget_start_until_it_is_reached_and_count_what_runs_beside_them() -> None:
+    meter = Meter(Budget(tokens=1_000, cost=3.0))
+    assert meter.call_starts(600) is None
+    assert meter.call_starts(600) is None
+    assert meter.call_starts(600) == "the budget of 1000 model tokens is used up", "the two that run may use it up"
+    meter.call_ended(600, KNOWN)
+    assert meter.call_starts(600) is None, "the first used less"
+    meter.call_ended(600, KNOWN)
+    assert meter.call_starts(600) == "the budget of $3.00 is used up"
+    assert 0 < meter.left().cost < 0.01, "0 would be no limit"
+    assert Meter(Budget(seconds=0.0)).call_starts(1) == "the budget of 0 s is used up"

@@ -764,6 +764,21 @@ def test_a_policy_can_refuse_what_is_asked_about() -> None:
     assert questions(replace(gone, rung="tools"), PLAIN) == ()
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "asked"),
+    [
+        ("raise NotImplementedError", "return len(text)", False),
+        ('"""Counts."""\n    raise NotImplementedError', '"""Counts."""\n    return len(text)', False),
+        ("raise NotImplementedError", "pass", True),
+        ("if not text:\n        raise NotImplementedError\n    return 1", "return len(text)", True),
+    ],
+)
+def test_a_stub_that_is_written_no_longer_raises_and_nobody_is_asked(before: str, after: str, asked: bool) -> None:
+    edit = FileChange("pkg/a.py", f"def f(text):\n    {before}\n", f"def f(text):\n    {after}\n")
+    found = [clause for _, clause in questions(Candidate("model:m", (edit,), "a change"), PLAIN)]
+    assert any("would no longer raise" in clause for clause in found) == asked
+
+
 def test_a_policy_can_ask_about_text_that_is_run_as_code() -> None:
     runs = Candidate("model:m", (FileChange("pkg/a.py", "x = 1\n", "x = eval(text)\n"),), "a change")
     refused = refusal(runs, Policy(), PLAIN)

@@ -83,7 +83,7 @@ async def test_a_model_that_cannot_be_loaded_is_misconfigured(monkeypatch: pytes
     models = Models(ModelSettings(f"transformers:{tmp_path}/none"))
     prompt = Prompt("write", 1, ({"role": "user", "content": "hello"},))
     monkeypatch.setattr(local_transformers.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(Misconfigured, match=r"pip install 'selfheal\[transformers\]'"):
+    with pytest.raises(Misconfigured, match=r"\.venv/bin/pip install -e '\.\[transformers\]'"):
         await models.ask(prompt, seconds=5, emit=ignore)
     monkeypatch.setattr(local_transformers.importlib.util, "find_spec", lambda name: True)
     with pytest.raises(Misconfigured, match=r"none is not a folder.*selfheal models check"):

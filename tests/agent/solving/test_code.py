@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.edits.changes import EditProblem
-from agent.solving.code import completed, files_in, problem_in
+from agent.solving.code import completed, files_in, is_open, problem_in, signed
 
 PATH = "solution.py"
 
@@ -21,6 +21,7 @@ PATH = "solution.py"
         "```python\n# solution.py\ndef f(x):\n    return x\n```",
         "### `solution.py`:\n~~~python\r\ndef f(x):\r\n    return x\r\n~~~",
         "```python\ndef f(x):\n    return 0\n```\nBetter:\n```python\ndef f(x):\n    return x\n```",
+        "```python\ndef f(x):\n    return x",
     ],
 )
 def test_the_code_is_found(answer: str) -> None:
@@ -40,6 +41,7 @@ def test_several_files_are_named_by_their_paths() -> None:
         ("I cannot do that.", "no block of Python code"),
         ("", "no block of Python code"),
         ("```bash\nrm -rf /\n```", "no block of Python code"),
+        ("```python\ndef f(x):\n    return max(x,", "Your answer was cut off: its last code block is not closed."),
         ("../../etc/x.py\n```python\nx = 1\n```", "not a path inside the project"),
         ("".join(f"m{n}.py\n```python\nx = 1\n```\n" for n in range(13)), "13 files"),
     ],
@@ -67,6 +69,54 @@ def test_code_that_was_not_asked_for_is_named(code: str, said: str) -> None:
     assert said in problem.sentence
 
 
+def test_a_block_that_is_not_closed_is_seen() -> None:
+    assert is_open("```python\nx = 1\n```\n~~~\ny = 1\n")
+    assert not is_open("```python\nx = 1\n```\nIt is done.")
+
+
+@pytest.mark.parametrize(
+    ("signature", "said"),
+    [("def f(x)", "`f` must not be an `async def`"), ("async def f(x)", "`f` must be an `async def`")],
+)
+def test_a_signature_decides_whether_the_function_is_async(signature: str, said: str) -> None:
+    other = {"def f(x)": "async def f(x): ...\n", "async def f(x)": "def f(x): ...\n"}[signature]
+    problem = problem_in({PATH: other}, PATH, "f", signature)
+    assert problem is not None
+    assert said in problem.sentence
+    assert problem_in({PATH: f"{signature}: ...\n"}, PATH, "f", signature) is None
+
+
+@pytest.mark.parametrize(
+    ("signature", "head"),
+    [
+        ("def f(x: int, y: int=3) -> int", "def f(x, y):"),
+        ("def f(x, *, y=()) -> int", "def f(x, y) -> int:  # a comment"),
+        ("def f(x, /, y)", "def f(\n    x,\n    y,\n):"),
+        ("def f(*x: str, y: dict[str, int]={})", "def f(*x, y=lambda: 0):"),
+        ("async def f(x: int)", "async def f(x: str):"),
+    ],
+)
+def test_what_a_signature_states_is_restored(signature: str, head: str) -> None:
+    text = f'@staticmethod\n{head}\n    """Says."""\n    return 1\n'
+    found = signed(text, "f", signature)
+    assert f"@staticmethod\n{signature}:" in found
+    assert found.endswith('\n    """Says."""\n    return 1\n')
+    compile(found, PATH, "exec")
+    assert signed(found, "f", signature) == found
+    assert signed("def f(x, y): return x\n", "f", "def f(x, y=1)") == "def f(x, y=1): return x\n"
+
+
+def test_a_head_is_found_wherever_lines_end() -> None:
+    assert signed("x = 1\rdef f(\r\n  y,\r):\r    return y\r", "f", "def f(y=2)") == "x = 1\ndef f(y=2):\n    return y\n"
+
+
+def test_hints_of_the_answer_stay_and_names_that_the_signature_needs_can_be_imported() -> None:
+    assert signed("def f(x: int) -> int: ...\n", "f", "def f(x=1)") == "def f(x: int=1) -> int: ...\n"
+    text = signed("def f(x): ...\n", "f", "def f(x: List[np.ndarray]) -> Optional[int]")
+    assert text.startswith("from __future__ import annotations\n\nfrom typing import List, Optional\n")
+    exec(compile(text, PATH, "exec"), {})
+
+
 def test_helpers_hints_and_decorators_are_welcome() -> None:
     code = "from functools import cache\n\n@cache\ndef f(x: 'int') -> int:\n    return _g(x)\n\ndef _g(x):\n    return x\n"
     assert problem_in({PATH: code}, PATH, "f", "def f(x: int) -> int") is None
@@ -74,12 +124,12 @@ def test_helpers_hints_and_decorators_are_welcome() -> None:
 
 def test_imports_of_the_stub_that_the_answer_uses_and_forgot_are_added() -> None:
     stub = "from typing import List\nimport math\n\ndef f(x: List[int]): ...\n"
-    assert completed("def f(x: List[int]):\n    return x\n", stub).startswith("from typing import List\ndef f")
+    assert completed("def f(x: List[int]):\n    return x\n", stub).startswith("from typing import List\n\ndef f")
     assert "math" not in completed("def f(x: List[int]):\n    return x\n", stub)
     known = "from typing import List\n\ndef f(x: List[int]): ...\n"
     assert completed(known, stub) == known
     later = completed("from __future__ import annotations\ndef f(x): return math.pi\n", stub)
-    assert later.startswith("from __future__ import annotations\nimport math\n")
+    assert later.startswith("from __future__ import annotations\n\nimport math\n")
     compile(later, PATH, "exec")
 
 

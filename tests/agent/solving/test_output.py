@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,9 +36,38 @@ def slug(text: str, *more: str, joiner: str = "-", max_words: int = 9) -> str:
 '''
 
 
-def test_the_function_alone() -> None:
-    assert formed(CODE, "slug", "function").startswith("def slug(")
-    assert "_parts(text)" not in formed(CODE, "slug", "function")
+def test_the_function_comes_with_what_it_needs() -> None:
+    more = CODE.replace("import re\n", "import re\nimport json\n\nSEPARATOR = r'\\W+'\nUNUSED = 1\n").replace(
+        're.split(r"\\W+", text)', "re.split(SEPARATOR, text)"
+    )
+    alone = formed(f"{more}\n\ndef other():\n    return json\n", "slug", "function")
+    assert alone.startswith("from __future__ import annotations\nimport re\nSEPARATOR = r'\\W+'\n\n\ndef _parts(text):")
+    assert not {"json", "UNUSED", "other"} & set(re.findall(r"\w+", alone))
+    names: dict[str, Any] = {}
+    exec(alone, names)
+    assert names["slug"]("Hello World") == "hello-world"
+    assert formed("x = 1\n\n@print\ndef f(): ...\n", "f", "function") == "@print\ndef f(): ...\n"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "argument", "printed"),
+    [
+        ("str", "3", "'3'"),
+        ("'str'", "3", "'3'"),
+        ("float | None", "3", "3.0"),
+        ("Optional[int]", "3", "3"),
+        ("list[int]", "[3]", "[3]"),
+        ("bool", "False", "False"),
+        ("int", "three", None),
+        ("bool", "no", None),
+    ],
+)
+def test_a_script_converts_as_the_annotations_say(annotation: str, argument: str, printed: str | None, tmp_path: Path) -> None:
+    code = f"from typing import Optional\n\ndef f(x: {annotation}):\n    return repr(x)\n"
+    (tmp_path / "f.py").write_text(formed(code, "f", "script"))
+    done = subprocess.run([sys.executable, tmp_path / "f.py", argument], capture_output=True, text=True, timeout=30)
+    assert done.stdout.strip() == (printed or "")
+    assert ("error: argument x: invalid" in done.stderr) == (printed is None), done.stderr
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from agent.solving.specification import BadSpecification, Example, is_said, spec
     ("text", "given", "named"),
     [
         ("  \n", {}, "the specification is empty"),
-        ("x" * 1_000_000, {}, "1,000,000 characters and the limit is 20,000"),
+        ("x" * 1_000_000, {}, "the specification is longer than 20,000 characters"),
         ("a\0b", {}, "zero byte"),
         ("Add.", {"signature": "add(a, b"}, "does not parse"),
         ("Add.", {"signature": "x = 1"}, "does not parse"),

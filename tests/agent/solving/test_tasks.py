@@ -157,5 +157,5 @@ def test_runs_of_a_task_have_ids_of_their_own() -> None:
 
 def test_a_data_set_by_name_needs_the_library_and_names_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(BadInput, match=r"pip install 'selfheal\[datasets\]'"):
+    with pytest.raises(BadInput, match=r"\.venv/bin/pip install -e '\.\[datasets\]'"):
         humaneval.load(Path("hf:openai/openai_humaneval"), "own")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -57,11 +59,28 @@ def test_a_broken_script_names_the_line(tmp_path: Path) -> None:
     assert "script.jsonl, line 2" in err
 
 
+def test_a_specification_of_a_megabyte_has_one_limit(tmp_path: Path) -> None:
+    (tmp_path / "spec.txt").write_text("ä" * 1_000_000)
+    for arguments in (["--file", "spec.txt"], ["ä" * 30_000]):
+        code, _, err = solve(tmp_path, *arguments, "--fn", "add")
+        assert code == 2
+        assert "the specification is longer than 20,000 characters; keep what a developer must know" in err
+
+
 def test_the_command_can_be_shown_with_its_profile_spelled_out(tmp_path: Path) -> None:
     code, out, _ = solve(tmp_path, WORDS, "--fn", "merge_intervals", "--profile", "fast", "--show-command")
     assert code == 0
-    assert out.startswith(f"selfheal solve '{WORDS}' --fn merge_intervals --iters 2 --candidates 1 --decode greedy")
-    assert out.rstrip().endswith("--no-design")
+    spelled = "--no-design --candidates 1 --decode greedy --iters 2 --adversarial off --retry off"
+    assert out == f"selfheal solve '{WORDS}' --fn merge_intervals {spelled}\n"
+    assert "--no-design" not in solve(tmp_path, WORDS, "--profile", "fast", "--show-command")[1]
+    own = ["--iters", "7", "--yes", "--temperature", "0.25", "--max-tokens", "9000", "--max-cost", "0.125", "--budget", "60.5"]
+    own += ["--spec-tests", "off", "--critic", "off", "--debugger", "off", "--memory", "on", "--strategies", "2"]
+    own += ["--form", "script", "--clean-doc", "--out", "here", "--model", "scripted", "--signature", "add(a: int)"]
+    _, out, err = solve(tmp_path, "Add.", "--profile", "copy", *own, "--show-command")
+    shown = shlex.split(out)
+    assert set(own) < set(shown), err
+    assert {"--no-test", "--code-only"} < set(shown)
+    assert solve(tmp_path, *shown[2:], "--show-command")[1] == out, "the command stands for itself"
 
 
 @pytest.mark.long
@@ -96,26 +115,28 @@ def test_the_built_in_script_fails_once_and_is_healed(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_limits_of_tokens_end_a_run_and_its_repetition(tmp_path: Path) -> None:
+    arguments = (WORDS, "--fn", "merge_intervals", "--model", "scripted", "--profile", "fast", "--max-tokens", "10")
+    code, out, err = solve(tmp_path, *arguments, seconds=200)
+    assert (code, out) == (1, ""), err
+    reason = "Not solved: There is no code: the budget of 10 model tokens is used up."
+    assert reason in err
+    (listed,) = json.loads(selfheal(tmp_path, "runs", "list", "--json")[1])
+    assert reason in selfheal(tmp_path, "runs", "replay", listed["id"], seconds=200)[2]
+
+
+@pytest.mark.long
 def test_a_pipe_gets_the_code_alone(tmp_path: Path) -> None:
-    arguments = (
-        "-",
-        "--fn",
-        "merge_intervals",
-        "--model",
-        "scripted",
-        "--profile",
-        "copy",
-        "--form",
-        "function",
-        "--clean-doc",
-    )
+    arguments = ("--fn", "merge_intervals", "--model", "scripted", "--yes", "--form", "function", "--clean-doc")
     (tmp_path / "spec.txt").write_text(WORDS)
-    code, out, err = solve(tmp_path, *arguments[1:], "--file", "spec.txt", seconds=200)
+    code, out, err = solve(tmp_path, *arguments, "--file", "spec.txt", seconds=200)
     assert code == 0, err
     assert out.startswith("def merge_intervals(")
     assert ">>>" not in out
     compile(out, "solution.py", "exec")
-    assert "Solved: merge_intervals, after 2 rounds" in err
+    design, _, solved = err.partition("Solved: merge_intervals, after 2 rounds; ")
+    assert ">>> merge_intervals(" in design, "nobody is asked, but the drafted examples are shown"
+    assert re.match(r"\d test files passed; confidence \d\d%\.", solved), solved
 
 
 @pytest.mark.long
