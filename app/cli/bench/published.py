@@ -183,9 +183,9 @@ def _configuration(
 def _sentence(own: Mapping[str, Any]) -> str:
     base, validated, gain = own["means"]["base"], own["means"]["validated"], own["gain"]
     return (
-        f"Base {base['mean']:.1%} (95 % interval {base['low']:.1%} to {base['high']:.1%}), healed {validated['mean']:.1%} "
-        f"({validated['low']:.1%} to {validated['high']:.1%}). After healing, {counted(gain['gained'], 'task')} did better and "
-        f"{gain['lost']} worse (exact sign test by task: p = {gain['p']:.3g})."
+        f"Base {base['mean']:.1%} (95 % interval {base['low']:.1%} to {base['high']:.1%}, bootstrap over tasks), healed "
+        f"{validated['mean']:.1%} ({validated['low']:.1%} to {validated['high']:.1%}). After healing, "
+        f"{counted(gain['gained'], 'task')} did better and {gain['lost']} worse (exact sign test by task: p = {gain['p']:.3g})."
     )
 
 
