@@ -179,12 +179,11 @@ def _servers(settings: Settings, chosen: Models | None) -> Iterator[Coroutine[An
 
 def _configured(chosen: Models | None) -> dict[str, Any]:
     """The models by role, with the limits of a call. The same keys without a model."""
-    from agent.solving.options import UserOptions
-
     from agent.models.values import COLD, Role
     from agent.proposers.model import WARMEST
+    from agent.solving.writer import WARM
 
-    warmest = {"repair": WARMEST, "write": UserOptions().temperature}
+    warmest = {"repair": WARMEST, "write": WARM}
     roles = []
     for role in get_args(Role) if chosen is not None else ():
         assert chosen is not None
