@@ -66,6 +66,9 @@ FAILING: Final = frozenset({"failure", "timed_out"})
 FAILING_STATES: Final = frozenset({"failure", "error"})
 """States of a commit status that mean that the commit failed. Services set `error` if a build could not be finished."""
 
+DYNAMIC: Final = "dynamic"
+"""The event of runs of GitHub's own workflows, which no file of the repository defines."""
+
 BRANCH_PREFIX: Final = "selfheal/"
 """Begins the names of Selfheal's branches, unless a setting names another prefix."""
 
@@ -132,14 +135,17 @@ def on_workflow_run(event: WorkflowRun) -> RepairRequest | Ignored:
         return Ignored(f"the run was {one_line(event.action)}, not completed")
     if run.conclusion not in FAILING:
         return Ignored(f"the run ended with {one_line(run.conclusion)}")
-    if event.repository is not None and run.head_repository is not None and run.head_repository.id != event.repository.id:
-        return _FORK
+    if run.event == DYNAMIC:
+        return Ignored("the run is of a workflow of GitHub's own (Dependabot, Pages, CodeQL)")
+    if event.repository is not None and (run.head_repository is None or run.head_repository.id != event.repository.id):
+        return _FORK  # a deleted one is null
     request = _automatic(event, "workflow_run", run.head_sha, run.head_branch, run.name, run_id=run.id)
     if isinstance(request, Ignored):
         return request
     # A schedule repeats a failure of the same commit, and so does the rerun of a bot, such as our own.
-    by_bot = (run.run_attempt or 1) > 1 and (run.triggering_actor is None or run.triggering_actor.type != "User")
-    return replace(request, run_attempt=run.run_attempt or 1, is_news=run.event != "schedule" and not by_bot)
+    attempt, actor = run.run_attempt or 1, run.triggering_actor
+    is_news = run.event != "schedule" if attempt == 1 else actor is not None and actor.type == "User"
+    return replace(request, run_attempt=attempt, is_news=is_news)
 
 
 def on_check_run(event: CheckRun, own_app_id: int | None = None) -> RepairRequest | Ignored:

@@ -50,7 +50,7 @@ from app.github.types import (
 )
 from webhooks.events import GitHubApp
 from webhooks.intake import RepositoryRef
-from webhooks.triggers import FAILING
+from webhooks.triggers import DYNAMIC, FAILING
 
 MIB = 1024 * 1024
 ACTIONS = "github-actions"
@@ -97,9 +97,10 @@ class Repository:
         return parsed(WorkflowRun, await self._channel.get(f"{self._path}/actions/runs/{run_id}"))
 
     async def runs(self, head_sha: str) -> tuple[WorkflowRun, ...]:
-        """The latest attempt of each workflow run of a commit."""
+        """The latest attempt of each workflow run of a commit, without GitHub's own workflows."""
         listing = self._channel.listing(f"{self._path}/actions/runs", "workflow_runs", head_sha=head_sha)
-        return tuple([parsed(WorkflowRun, item) async for item in listing])
+        runs = [parsed(WorkflowRun, item) async for item in listing]
+        return tuple(run for run in runs if run.event != DYNAMIC)
 
     async def failing_runs(self, head_sha: str) -> tuple[WorkflowRun, ...]:
         """The workflow runs of a commit whose latest attempt failed."""
