@@ -295,13 +295,13 @@ def _automatic(
     check_run_id: int | None = None,
     check_suite_id: int | None = None,
 ) -> RepairRequest | Ignored:
-    """The request of an automatic trigger; it needs an installation, and a branch of this repository."""
+    """The request of an automatic trigger; it needs an installation and, except for a re-run, a branch of this repository."""
     if event.installation is None or event.repository is None:
         return Ignored("the delivery is not from an installation of the App")
-    if not branch:
+    if not branch and title != RERUN:  # the attempt of our check knows its branch
         # GitHub names no branch for a head in a fork.
         return Ignored("no branch of this repository points to this commit (it belongs to a fork, or to a tag)", refused=True)
-    if branch.startswith(_QUEUE):
+    if branch and branch.startswith(_QUEUE):
         # GitHub deletes it soon, and nobody else may push to it. What fails there is the merge of a green pull request.
         return Ignored("the branch belongs to GitHub's merge queue, where no repair can be pushed")
     return RepairRequest(

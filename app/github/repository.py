@@ -335,7 +335,7 @@ class Repository:
         async for item in listing:
             pull = parsed(PullRequest, item)
             # GitHub ignores an invalid `head` and lists everything, so check it here.
-            if pull.head.ref == head and pull.head_repository in (self.ref.full_name, None):
+            if pull.head.ref == head and (pull.head.repo is None or pull.head.repo.id == self.ref.id):
                 return pull
         return None
 
@@ -343,7 +343,7 @@ class Repository:
         """The open pull requests from this repository's branches into the branch `base`, newest first."""
         async for item in self._channel.listing(f"{self._path}/pulls", base=base, state="open"):
             pull = parsed(PullRequest, item)
-            if pull.base.ref == base and pull.head_repository == self.ref.full_name:
+            if pull.base.ref == base and pull.head.repo is not None and pull.head.repo.id == self.ref.id:
                 yield pull
 
     async def find_or_create_pull(self, head: str, base: str, title: str, body: str) -> PullRequest:
@@ -429,9 +429,19 @@ class Repository:
 
         created: list[CheckRun] = []
 
-        async def create() -> CheckRun:
+        async def create_in_suite() -> CheckRun:
             created.append(parsed(CheckRun, await self._write("POST", f"{self._path}/check-runs", body)))
             return created[0]
+
+        async def create() -> CheckRun:
+            try:
+                return await create_in_suite()
+            except (Invalid, NotFound):
+                # https://docs.github.com/rest/checks/suites#create-a-check-suite: needed where automatic suites are off.
+                with contextlib.suppress(Invalid, NotFound):
+                    suite = {"head_sha": report.head_sha}
+                    await self._write("POST", f"{self._path}/check-suites", suite, repeatable=True)
+                return await create_in_suite()
 
         run = await find_or_create(
             lambda: self.find_check(report.name, report.head_sha, report.external_id), create, self._channel.retry_policy

@@ -47,6 +47,7 @@ _ATTEMPTS = (
         AttemptRow.repository_id,
         AttemptRow.head_sha,
         AttemptRow.automatic_sha,
+        AttemptRow.head_branch,
         AttemptRow.number,
         AttemptRow.id,
         # It may miss what fails from now on. After an answer, it continues with the failures that it asked about.
@@ -254,12 +255,14 @@ def _attempts(connection: Connection, requests: Sequence[RepairRequest], now: da
     heads = {_head(request): request for request in reversed(requests)}  # the first request of each
     repositories, shas = ({head[part] for head in heads} for part in (0, 1))
     automatic: dict[_Head, str] = {}
+    branches: dict[_Head, str | None] = {}
     numbers: dict[_Head, int] = {}
     closed: set[_Head] = set()
-    for repository_id, sha, automatic_sha, number, attempt_id, is_closed in connection.execute(
+    for repository_id, sha, automatic_sha, branch, number, attempt_id, is_closed in connection.execute(
         _ATTEMPTS, {"repositories": list(repositories), "shas": list(shas)}
     ):
         head = repository_id, sha
+        branches[head] = branch
         numbers[head] = max(numbers.get(head, 0), number or 0)
         if automatic_sha is not None:
             automatic[head] = attempt_id
@@ -271,11 +274,18 @@ def _attempts(connection: Connection, requests: Sequence[RepairRequest], now: da
             connection.execute(update(AttemptRow).where(AttemptRow.id == earlier).values(automatic_sha=None))
             heads[head] = request
     created = {
-        head: attempt_row(request, numbers.get(head, 0) + 1, now) for head, request in heads.items() if head not in automatic
+        head: attempt_row(_with_branch(request, branches.get(head)), numbers.get(head, 0) + 1, now)
+        for head, request in heads.items()
+        if head not in automatic
     }
     if created:
         connection.execute(insert(AttemptRow), list(created.values()))
     return automatic | {head: row["id"] for head, row in created.items()}
+
+
+def _with_branch(request: RepairRequest, known: str | None) -> RepairRequest:
+    """The request with a branch. If no attempt knows it, the worker tells whether the default branch has the commit."""
+    return replace(request, head_branch=request.head_branch or known or request.repository.default_branch)
 
 
 def _unseen(connection: Connection, requests: Sequence[RepairRequest]) -> dict[_Head, RepairRequest]:

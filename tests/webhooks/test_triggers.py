@@ -192,6 +192,8 @@ def test_a_person_who_reruns_our_check_asks_for_a_further_attempt(event: str, pa
     by_maria = decided(event, pressed | {"sender": {"login": "maria", "type": "User"}})
     assert isinstance(by_maria, RepairRequest)
     assert by_maria.sender == "maria"
+    suite = f"{event}.check_suite" if event == "check_run" else event
+    assert isinstance(decided(event, changed(pressed, f"{suite}.head_branch", None)), RepairRequest)
     assert isinstance(decided(event, changed(payload, "action", "rerequested")), Ignored), "of another service"
 
 

@@ -119,8 +119,11 @@ async def test_a_rerun_of_our_check_starts_a_further_attempt_once_the_last_has_e
     one = await taken(store, RUN)
     assert await taken(store, PRESSED) == one
     await _gathered(store, one, (1, 1))
-    two = await taken(store, PRESSED)
+    two = await taken(store, replace(PRESSED, head_branch=None))
     assert two != one
+    again = await store.attempt(two)
+    assert again is not None
+    assert again.head_branch == "main", "GitHub may not know it"
     async with store.database.read() as session:
         assert (await session.get_one(AttemptRow, two)).person == "maria", "it counts for who asked for it"
 
