@@ -181,6 +181,14 @@ async def test_who_may_write_is_told_once_why_a_pull_request_is_not_healed(plant
     assert [reaction.content for reaction in github.reactions(NAME)] == ["confused", "confused"]
 
 
+async def test_a_repository_that_is_renamed_before_a_command_is_handled_is_no_fork(plant: Plant) -> None:
+    plant.github.add_collaborator(NAME, "maria", "write")
+    number = await pull(plant, "topic")
+    plant.github.repository(NAME).name = "Boiler"
+    attempt = await plant.attempt(await commanded(plant, number, "maria"))
+    assert attempt.outcome is not Outcome.REFUSED, attempt.reason
+
+
 async def test_a_stranger_gets_no_comment_on_a_closed_pull_request(plant: Plant) -> None:
     number = await pull(plant, "topic")
     await plant.github.close_pull(NAME, number)
