@@ -89,3 +89,22 @@ async def test_an_old_commit_says_nothing_unless_its_attempt_is_on_show(plant: P
     old = (await plant.github.commits(NAME, "main~2"))[0].sha
     assert (await healed(plant, replace(plant.request, head_sha=old))).outcome is Outcome.SUPERSEDED
     assert len(plant.shown()) == 1
+
+
+async def test_a_failure_that_joins_an_attempt_while_it_ends_is_not_lost(plant: Plant) -> None:
+    sha = await tagged_commit(plant)
+    attempt_id = await taken(plant.store, await of_tag(plant, sha))
+    status = replace(plant.request, source="status", head_sha=sha, head_branch="main", title="ci/jenkins")
+    joined: list[str] = []
+
+    async def join(*_: str) -> None:
+        joined.append(await taken(plant.store, status))
+
+    plant.github.faults.on("GET", f"/repos/{NAME}/git/ref/heads/v1.2.3", join, "before")
+    await heal(attempt_id, plant.deps)
+    assert set(joined) == {attempt_id}
+    assert await plant.store.due() == [attempt_id]
+
+    await heal(attempt_id, plant.deps)
+    assert (await plant.attempt(attempt_id)).head_branch == "main"
+    assert len(plant.shown()) == 1
