@@ -24,7 +24,10 @@ RERUN = "Re-run of Selfheal"  # the title if a person re-ran our check
 
 @dataclass(frozen=True, slots=True)
 class RepairRequest:
-    """A trigger of an attempt. For a comment, the worker resolves `head_sha` and `head_branch`."""
+    """A trigger of an attempt. For a comment, the worker resolves `head_sha` and `head_branch`.
+
+    A re-run of our check may lack `head_branch`: earlier attempts of the commit know it.
+    """
 
     source: Literal["workflow_run", "check_run", "check_suite", "status", "comment"]
     installation_id: int

@@ -66,6 +66,9 @@ FAILING: Final = frozenset({"failure", "timed_out"})
 FAILING_STATES: Final = frozenset({"failure", "error"})
 """States of a commit status that mean that the commit failed. Services set `error` if a build could not be finished."""
 
+DYNAMIC: Final = "dynamic"
+"""The event of runs of GitHub's own workflows, which no file of the repository defines."""
+
 BRANCH_PREFIX: Final = "selfheal/"
 """Begins the names of Selfheal's branches, unless a setting names another prefix."""
 
@@ -132,14 +135,17 @@ def on_workflow_run(event: WorkflowRun) -> RepairRequest | Ignored:
         return Ignored(f"the run was {one_line(event.action)}, not completed")
     if run.conclusion not in FAILING:
         return Ignored(f"the run ended with {one_line(run.conclusion)}")
-    if event.repository is not None and run.head_repository is not None and run.head_repository.id != event.repository.id:
-        return _FORK
+    if run.event == DYNAMIC:
+        return Ignored("the run is of a workflow of GitHub's own (Dependabot, Pages, CodeQL)")
+    if event.repository is not None and (run.head_repository is None or run.head_repository.id != event.repository.id):
+        return _FORK  # a deleted one is null
     request = _automatic(event, "workflow_run", run.head_sha, run.head_branch, run.name, run_id=run.id)
     if isinstance(request, Ignored):
         return request
     # A schedule repeats a failure of the same commit, and so does the rerun of a bot, such as our own.
-    by_bot = (run.run_attempt or 1) > 1 and (run.triggering_actor is None or run.triggering_actor.type != "User")
-    return replace(request, run_attempt=run.run_attempt or 1, is_news=run.event != "schedule" and not by_bot)
+    attempt, actor = run.run_attempt or 1, run.triggering_actor
+    is_news = run.event != "schedule" if attempt == 1 else actor is not None and actor.type == "User"
+    return replace(request, run_attempt=attempt, is_news=is_news)
 
 
 def on_check_run(event: CheckRun, own_app_id: int | None = None) -> RepairRequest | Ignored:
@@ -289,13 +295,13 @@ def _automatic(
     check_run_id: int | None = None,
     check_suite_id: int | None = None,
 ) -> RepairRequest | Ignored:
-    """The request of an automatic trigger; it needs an installation, and a branch of this repository."""
+    """The request of an automatic trigger; it needs an installation and, except for a re-run, a branch of this repository."""
     if event.installation is None or event.repository is None:
         return Ignored("the delivery is not from an installation of the App")
-    if not branch:
+    if not branch and title != RERUN:  # the attempt of our check knows its branch
         # GitHub names no branch for a head in a fork.
         return Ignored("no branch of this repository points to this commit (it belongs to a fork, or to a tag)", refused=True)
-    if branch.startswith(_QUEUE):
+    if branch and branch.startswith(_QUEUE):
         # GitHub deletes it soon, and nobody else may push to it. What fails there is the merge of a green pull request.
         return Ignored("the branch belongs to GitHub's merge queue, where no repair can be pushed")
     return RepairRequest(

@@ -54,6 +54,10 @@ class HeadCommit:
         return self.pull.base.ref if self.pull is not None else ""
 
 
+class NotWanted(NoRepair):
+    """An ending that nobody has to be told: the commit is not the branch's newest, or the owners exclude what failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gathered:
     """Everything that GitHub knows about the failure."""
@@ -92,9 +96,10 @@ async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit |
     if not attempt.by_command:
         if attempt.head_sha is None or attempt.head_branch is None:
             raise ValueError(f"the automatic attempt {attempt.id} has no head")
-        is_default = attempt.head_branch == attempt.repository.default_branch
-        pull = None if is_default else await repository.find_pull(attempt.head_branch, "open")
-        return HeadCommit(attempt.head_sha, attempt.head_branch, pull)
+        branch = await _branch_of(attempt, attempt.head_sha, attempt.head_branch, repository)
+        is_default = branch == attempt.repository.default_branch
+        pull = None if is_default else await repository.find_pull(branch, "open")
+        return HeadCommit(attempt.head_sha, branch, pull)
     request = attempt.requests[0]
     if request.pull_number is None:
         raise ValueError(f"the command of attempt {attempt.id} has no pull request")
@@ -104,7 +109,7 @@ async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit |
         return without_a_run(Outcome.REFUSED, reason, f"If {pull.base.ref} fails now, its failing run starts an attempt.")
     if pull.state != "open":
         return without_a_run(Outcome.REFUSED, f"Pull request #{pull.number} is closed.", "Reopen it, then comment `/heal`.")
-    if pull.head_repository != attempt.repository.full_name:
+    if pull.head.repo is None or pull.head.repo.id != attempt.repository.id:
         return without_a_run(
             Outcome.REFUSED,
             "The pull request comes from a fork; Selfheal only repairs branches of this repository.",
@@ -113,18 +118,28 @@ async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit |
     return HeadCommit(pull.head.sha, pull.head.ref, pull)
 
 
-async def has_moved(head: HeadCommit, repository: Repository) -> NoRepair | None:
-    """A `NoRepair` if `head` is no longer the newest commit of its branch."""
+async def _branch_of(attempt: Attempt, sha: str, first: str, repository: Repository) -> str:
+    """The first branch that a trigger names and that ends with the commit: the name of a tag looks like a branch's."""
+    names = dict.fromkeys([first, *(request.head_branch for request in attempt.requests if request.head_branch)])
+    if len(names) > 1:
+        for name in names:
+            if await repository.branch_head(name) == sha:
+                return name
+    return first
+
+
+async def has_moved(head: HeadCommit, repository: Repository) -> NotWanted | None:
+    """An ending if `head` is no longer the newest commit of its branch."""
     now = await repository.branch_head(head.branch)
     if now == head.sha:
         return None
     if now is None:
-        return without_a_run(
+        return _not_wanted(
             Outcome.SUPERSEDED,
-            f"The branch {head.branch} was deleted or renamed.",
+            f"There is no branch {head.branch}: it was deleted or renamed, or this is a tag.",
             "Nothing to do: if it has another name now, its next failing run starts an attempt.",
         )
-    return without_a_run(
+    return _not_wanted(
         Outcome.SUPERSEDED,
         f"The newest commit of {head.branch} is now `{now[:10]}`, not `{head.sha[:10]}`.",
         "Nothing to do: if the newer commit fails too, it gets its own attempt.",
@@ -169,7 +184,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     failing = await _failing_runs(attempt, head, repository)
     runs = tuple(run for run in failing if attempt.by_command or configuration.wants_workflow(run.name, run.path))
     if failing and not runs:
-        return _excluded(run.name for run in failing)
+        return _excluded((run.name for run in failing), f"{CONFIGURATION} excludes the failing workflows")
     texts = {run.path: await repository.file(run.path, head.sha) for run in runs}
     tag = await newest_tag(texts.values(), repository)
     read: list[_ReadJob] = []
@@ -185,9 +200,9 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
             "Check its credentials and the service, and rerun the job. If the code is at fault, comment `/heal`.",
         )
     found, unread = await _other_failures(head, repository) if not runs else ((), ())
-    others = tuple(each for each in found if attempt.by_command or configuration.wants_workflow(each.name, ""))
+    others = tuple(each for each in found if attempt.by_command or configuration.wants_service(each.name, each.service))
     if found and not others:
-        return _excluded(each.name for each in found)
+        return _excluded((each.name for each in found), f"{CONFIGURATION} excludes the failing checks, or they run no tests")
     hints = [redact(text, secrets) for text in (*(each.hint for each in read), *(check.text for check in others))]
     title = ", ".join(run.name for run in runs) or ", ".join(check.name for check in others)
     url = runs[0].url if runs else next((check.url for check in others if check.url), "")
@@ -215,9 +230,14 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     )
 
 
-def _excluded(names: Iterable[str]) -> NoRepair:
+def _not_wanted(outcome: Outcome, reason: str, next_step: str) -> NotWanted:
+    ending = without_a_run(outcome, reason, next_step)
+    return NotWanted(outcome, reason, next_step, ending.usage, ending.log)
+
+
+def _excluded(names: Iterable[str], why: str) -> NotWanted:
     listed = ", ".join(dict.fromkeys(names))
-    return without_a_run(Outcome.REFUSED, f"{CONFIGURATION} excludes the failing workflows: {listed}.", "Nothing to do.")
+    return _not_wanted(Outcome.REFUSED, f"{why}: {listed}.", f"To change that, edit `workflows` in {CONFIGURATION}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,9 +343,9 @@ async def _configuration(attempt: Attempt, head: HeadCommit, repository: Reposit
             f"Fix {CONFIGURATION} on {attempt.repository.default_branch}, then comment `/heal`.",
         )
     if not configuration.enabled and not attempt.by_command:
-        return without_a_run(Outcome.REFUSED, f"{CONFIGURATION} disables Selfheal.", "Set `enabled: true` there to enable it.")
+        return _not_wanted(Outcome.REFUSED, f"{CONFIGURATION} disables Selfheal.", "Set `enabled: true` there to enable it.")
     if not configuration.wants_branch(head.branch) and not attempt.by_command:
-        return without_a_run(Outcome.REFUSED, f"{CONFIGURATION} excludes the branch {head.branch}.", "Nothing to do.")
+        return _not_wanted(Outcome.REFUSED, f"{CONFIGURATION} excludes the branch {head.branch}.", "Nothing to do.")
     return configuration
 
 

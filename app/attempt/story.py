@@ -29,7 +29,7 @@ from agent.contract.question import Waiting
 from agent.engine import Engine
 from agent.models import tracing
 from app.attempt.archive import files_of
-from app.attempt.gather import Gathered, HeadCommit, check_permission, gather, has_moved, resolve_head, wait_for_ci
+from app.attempt.gather import Gathered, HeadCommit, NotWanted, check_permission, gather, has_moved, resolve_head, wait_for_ci
 from app.attempt.merges import on_head
 from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, publication_of, react, report_end, rerun
 from app.github.client import GitHub
@@ -182,13 +182,19 @@ async def _run(work: Work) -> None:
     publication = publication_of(work.attempt, work.deps.secrets, work.deps.pages_url)
     if head.pull is not None:
         publication = replace(publication, pull_number=head.pull.number, pull_author=head.pull.author)
-    await publish.progress(publication, work.writing, None)
+    if is_expected := attempt.is_asked_for or attempt.answered_at is not None:
+        await publish.progress(publication, work.writing, None)
 
     with tracing.step("gather", attempt.id):
         gathered = await has_moved(head, work.reading) or await _gather(work, head)
+    if isinstance(gathered, NotWanted) and not is_expected and not await publish.is_shown(publication, work.writing):
+        await _leave_unreported(work, gathered)
+        return
     if isinstance(gathered, NoRepair):
         await _explain(work, publication, gathered)
         return
+    if not is_expected:
+        await publish.progress(publication, work.writing, None)
 
     publication = replace(
         publication,
@@ -219,6 +225,13 @@ async def _run(work: Work) -> None:
             await _publish(work, head, publication, result)
         else:
             await _explain(work, publication, result)
+
+
+async def _leave_unreported(work: Work, ending: NotWanted) -> None:
+    """End the attempt on the pages alone, unless another failure has joined it, which may be wanted."""
+    if not await work.lease.gathered({}):
+        raise Postponed("another failure of this commit joined the attempt", 0.0)
+    await work.lease.end(ending.outcome, ending.reason, ending.next_step, reported=True)
 
 
 async def _is_own(work: Work, head: HeadCommit) -> bool:

@@ -50,7 +50,7 @@ from app.github.types import (
 )
 from webhooks.events import GitHubApp
 from webhooks.intake import RepositoryRef
-from webhooks.triggers import FAILING
+from webhooks.triggers import DYNAMIC, FAILING
 
 MIB = 1024 * 1024
 ACTIONS = "github-actions"
@@ -97,9 +97,10 @@ class Repository:
         return parsed(WorkflowRun, await self._channel.get(f"{self._path}/actions/runs/{run_id}"))
 
     async def runs(self, head_sha: str) -> tuple[WorkflowRun, ...]:
-        """The latest attempt of each workflow run of a commit."""
+        """The latest attempt of each workflow run of a commit, without GitHub's own workflows."""
         listing = self._channel.listing(f"{self._path}/actions/runs", "workflow_runs", head_sha=head_sha)
-        return tuple([parsed(WorkflowRun, item) async for item in listing])
+        runs = [parsed(WorkflowRun, item) async for item in listing]
+        return tuple(run for run in runs if run.event != DYNAMIC)
 
     async def failing_runs(self, head_sha: str) -> tuple[WorkflowRun, ...]:
         """The workflow runs of a commit whose latest attempt failed."""
@@ -334,7 +335,7 @@ class Repository:
         async for item in listing:
             pull = parsed(PullRequest, item)
             # GitHub ignores an invalid `head` and lists everything, so check it here.
-            if pull.head.ref == head and pull.head_repository in (self.ref.full_name, None):
+            if pull.head.ref == head and (pull.head.repo is None or pull.head.repo.id == self.ref.id):
                 return pull
         return None
 
@@ -342,7 +343,7 @@ class Repository:
         """The open pull requests from this repository's branches into the branch `base`, newest first."""
         async for item in self._channel.listing(f"{self._path}/pulls", base=base, state="open"):
             pull = parsed(PullRequest, item)
-            if pull.base.ref == base and pull.head_repository == self.ref.full_name:
+            if pull.base.ref == base and pull.head.repo is not None and pull.head.repo.id == self.ref.id:
                 yield pull
 
     async def find_or_create_pull(self, head: str, base: str, title: str, body: str) -> PullRequest:
@@ -428,9 +429,19 @@ class Repository:
 
         created: list[CheckRun] = []
 
-        async def create() -> CheckRun:
+        async def create_in_suite() -> CheckRun:
             created.append(parsed(CheckRun, await self._write("POST", f"{self._path}/check-runs", body)))
             return created[0]
+
+        async def create() -> CheckRun:
+            try:
+                return await create_in_suite()
+            except (Invalid, NotFound):
+                # https://docs.github.com/rest/checks/suites#create-a-check-suite: needed where automatic suites are off.
+                with contextlib.suppress(Invalid, NotFound):
+                    suite = {"head_sha": report.head_sha}
+                    await self._write("POST", f"{self._path}/check-suites", suite, repeatable=True)
+                return await create_in_suite()
 
         run = await find_or_create(
             lambda: self.find_check(report.name, report.head_sha, report.external_id), create, self._channel.retry_policy

@@ -239,6 +239,11 @@ class CheckRun(msgspec.Struct, frozen=True):
         return self.conclusion in FAILING
 
     @property
+    def service(self) -> str:
+        """The slug of its App."""
+        return (self.app and self.app.slug) or ""
+
+    @property
     def text(self) -> str:
         """Its name, App, title and summary."""
         app, output = self.app or GitHubApp(), self.output or CheckOutput()
@@ -257,6 +262,7 @@ class CommitStatus(msgspec.Struct, frozen=True, rename={"name": "context", "targ
     state: str  # "error", "failure", "pending", "success"
     description: str | None = None
     target: str | None = None  # URL for people
+    service = ""  # no App is named
 
     @property
     def is_pending(self) -> bool:
@@ -387,11 +393,6 @@ class PullRequest(msgspec.Struct, frozen=True, rename={"url": "html_url"}):
     def author(self) -> str:
         """The login of the person who opened it; "" if that was a bot."""
         return self.user.login if self.user is not None and self.user.type == "User" else ""
-
-    @property
-    def head_repository(self) -> str | None:
-        """Full name of the repository with the head; None if that fork was deleted."""
-        return self.head.repo.full_name if self.head.repo else None
 
 
 class Comment(msgspec.Struct, frozen=True):

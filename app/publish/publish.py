@@ -61,6 +61,11 @@ async def progress(publication: Publication, repository: Repository, step: str |
     await _report(publication, repository, "queued" if step is None else "in_progress", title, summary)
 
 
+async def is_shown(publication: Publication, repository: Repository) -> bool:
+    """Whether the failing commit shows the attempt. Raises `GitHubError`."""
+    return await repository.find_check(messages.CHECK, publication.head_sha, _external_id(publication)) is not None
+
+
 async def question(publication: Publication, asked: Question, repository: Repository) -> None:
     """Show on the failing commit a question and how to answer it, in a check run that is complete: the answer may take days."""
     summary = messages.question_summary(publication, asked)

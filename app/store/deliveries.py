@@ -47,10 +47,15 @@ _ATTEMPTS = (
         AttemptRow.repository_id,
         AttemptRow.head_sha,
         AttemptRow.automatic_sha,
+        AttemptRow.head_branch,
         AttemptRow.number,
         AttemptRow.id,
-        # It may miss what fails from now on.
-        or_(AttemptRow.status == "ended", and_(AttemptRow.status == "running", AttemptRow.gathered_at.is_not(None))),
+        # It may miss what fails from now on. After an answer, it continues with the failures that it asked about.
+        or_(
+            AttemptRow.status.in_(("waiting", "ended")),
+            AttemptRow.answered_at.is_not(None),
+            and_(AttemptRow.status == "running", AttemptRow.gathered_at.is_not(None)),
+        ),
     )
     .where(
         AttemptRow.repository_id.in_(bindparam("repositories", expanding=True)),
@@ -74,7 +79,7 @@ _SEEN = (
     )
     .distinct()
 )
-_MOST_ATTEMPTS = 10  # of one commit, to stop a loop
+_MOST_ATTEMPTS = 10  # of one commit, to stop a loop; people's are limited by their quotas
 _REPOSITORIES = select(RepositoryRow).where(RepositoryRow.id.in_(bindparam("ids", expanding=True)))
 _INSTALLATIONS = select(InstallationRow.id).where(InstallationRow.id.in_(bindparam("ids", expanding=True)))
 
@@ -146,7 +151,10 @@ async def _installation(session: AsyncSession, change: InstallationChange, now: 
 
 
 async def _pull_request(session: AsyncSession, change: PullRequestChange, now: datetime) -> None:
-    """Update the state of our pull request; cancel attempts on a head that is no longer current."""
+    """Update the state of our pull request; cancel attempts on a head that is no longer current.
+
+    If it is closed, only its commands are cancelled: its branch may live on. A worker notices if that was deleted.
+    """
     ours = await session.scalar(
         select(PullRequestRow).where(
             PullRequestRow.repository_id == change.repository.id, PullRequestRow.number == change.number
@@ -154,15 +162,15 @@ async def _pull_request(session: AsyncSession, change: PullRequestChange, now: d
     )
     if ours is not None:
         ours.state = "merged" if change.merged else "closed" if change.closed else "open"
-    on_branch = and_(AttemptRow.repository_id == change.repository.id, AttemptRow.head_branch == change.head_branch)
+    here = AttemptRow.repository_id == change.repository.id
     if change.before is not None:
-        moved = and_(on_branch, AttemptRow.head_sha == change.before)
+        moved = and_(here, AttemptRow.head_branch == change.head_branch, AttemptRow.head_sha == change.before)
         why = f"A newer commit was pushed to {change.head_branch}: `{change.head_sha[:12]}`."
         await _cancel(session, moved, Outcome.SUPERSEDED, why, now)
-    elif change.closed and change.head_branch != change.repository.default_branch:
-        closed = and_(on_branch, AttemptRow.head_sha == change.head_sha)
+    elif change.closed:
+        commanded = and_(here, AttemptRow.requests.any(RequestRow.pull_number == change.number))
         how = "merged" if change.merged else "closed"
-        await _cancel(session, closed, Outcome.CANCELLED, f"Pull request #{change.number} was {how}.", now)
+        await _cancel(session, commanded, Outcome.CANCELLED, f"Pull request #{change.number} was {how}.", now)
 
 
 async def _cancel(session: AsyncSession, which: ColumnElement[bool], outcome: Outcome, reason: str, now: datetime) -> None:
@@ -247,28 +255,37 @@ def _attempts(connection: Connection, requests: Sequence[RepairRequest], now: da
     heads = {_head(request): request for request in reversed(requests)}  # the first request of each
     repositories, shas = ({head[part] for head in heads} for part in (0, 1))
     automatic: dict[_Head, str] = {}
+    branches: dict[_Head, str | None] = {}
     numbers: dict[_Head, int] = {}
     closed: set[_Head] = set()
-    for repository_id, sha, automatic_sha, number, attempt_id, is_closed in connection.execute(
+    for repository_id, sha, automatic_sha, branch, number, attempt_id, is_closed in connection.execute(
         _ATTEMPTS, {"repositories": list(repositories), "shas": list(shas)}
     ):
         head = repository_id, sha
+        branches[head] = branch
         numbers[head] = max(numbers.get(head, 0), number or 0)
         if automatic_sha is not None:
             automatic[head] = attempt_id
             if is_closed:
                 closed.add(head)
     for head, request in _unseen(connection, [request for request in requests if _head(request) in closed]).items():
-        if numbers[head] < _MOST_ATTEMPTS:
+        if request.by_person or numbers[head] < _MOST_ATTEMPTS:
             earlier = automatic.pop(head)
             connection.execute(update(AttemptRow).where(AttemptRow.id == earlier).values(automatic_sha=None))
             heads[head] = request
     created = {
-        head: attempt_row(request, numbers.get(head, 0) + 1, now) for head, request in heads.items() if head not in automatic
+        head: attempt_row(_with_branch(request, branches.get(head)), numbers.get(head, 0) + 1, now)
+        for head, request in heads.items()
+        if head not in automatic
     }
     if created:
         connection.execute(insert(AttemptRow), list(created.values()))
     return automatic | {head: row["id"] for head, row in created.items()}
+
+
+def _with_branch(request: RepairRequest, known: str | None) -> RepairRequest:
+    """The request with a branch. If no attempt knows it, the worker tells whether the default branch has the commit."""
+    return replace(request, head_branch=request.head_branch or known or request.repository.default_branch)
 
 
 def _unseen(connection: Connection, requests: Sequence[RepairRequest]) -> dict[_Head, RepairRequest]:

@@ -225,6 +225,7 @@ class RequestRow(Base):
     id: Mapped[int] = mapped_column(_Serial, primary_key=True)
     attempt_id: Mapped[str] = mapped_column(ForeignKey("attempts.id"), index=True)
     source: Mapped[str] = mapped_column(Words(16))
+    head_branch: Mapped[str | None]  # that it names; of a command, the attempt has it
     run_id: Mapped[int | None]
     run_attempt: Mapped[int | None]
     check_run_id: Mapped[int | None]

@@ -17,7 +17,7 @@ from webhooks.intake import RepairRequest, RepositoryRef
 Status = Literal["queued", "running", "waiting", "ended"]
 Trigger = Literal["automatic", "command", "fork"]
 REQUEST_FIELDS = (
-    *("source", "run_id", "run_attempt", "check_run_id", "check_suite_id", "pull_number", "comment_id"),
+    *("source", "head_branch", "run_id", "run_attempt", "check_run_id", "check_suite_id", "pull_number", "comment_id"),
     *("sender", "title", "flaky"),
 )
 """Fields that a `RepairRequest` and a row of `requests` share."""
@@ -136,7 +136,6 @@ def attempt_of(row: AttemptRow) -> Attempt:
             installation_id=row.installation_id,
             repository=repository,
             head_sha=row.head_sha,
-            head_branch=row.head_branch,
             **{name: getattr(request, name) for name in REQUEST_FIELDS},
         )
         for request in row.requests

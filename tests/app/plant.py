@@ -71,7 +71,7 @@ class Plant:
     async def postponed(self) -> str:
         """An attempt that has begun, and is on show as queued, when GitHub goes away; it is due again at once."""
         attempt_id = await taken(self.store, self.request)
-        self.github.faults.status("GET", f"/repos/{NAME}/actions/runs", 502, times=2)
+        self.github.faults.status("GET", f"/repos/{NAME}/contents/.gitattributes", 502, times=2)
         await heal(attempt_id, self.deps)
         await self.change(attempt_id, due_at=None)
         assert (await self.attempt(attempt_id)).status == "queued"

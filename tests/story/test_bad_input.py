@@ -215,12 +215,12 @@ CASES: dict[str, Case] = {
     "broken-configuration": Case(
         asked_for(CALCULATOR, "enabled: true\ntests: pytest\n"), Outcome.REFUSED, "line 2, `tests`: unknown key"
     ),
-    "turned-off": Case(failed_in_ci("enabled: false\n"), Outcome.REFUSED, "disables Selfheal"),
+    "turned-off": Case(failed_in_ci("enabled: false\n"), Outcome.REFUSED, "disables Selfheal", is_told=False),
     "gone": Case(removed_meanwhile, Outcome.CANCELLED, "acme/gone", is_told=False),
     "links": Case(links_outside, Outcome.REFUSED, "etc/shadow"),
     "packed": Case(asked_for({"zeros.bin": bytes(100 << 20)}), Outcome.REFUSED, "unpacks to more than 200 times its size"),
-    "moved-on": Case(moved_on, Outcome.SUPERSEDED, "The newest commit of"),
-    "forced-away": Case(forced_away, Outcome.SUPERSEDED, "The newest commit of"),
+    "moved-on": Case(moved_on, Outcome.SUPERSEDED, "The newest commit of", is_told=False),
+    "forced-away": Case(forced_away, Outcome.SUPERSEDED, "The newest commit of", is_told=False),
     "dying-sandbox": Case(dying_sandbox, Outcome.INFRASTRUCTURE, "The sandbox failed 3 times"),
     "fork": Case(from_a_fork, Outcome.REFUSED, "comes from a fork", is_told=False),
     "model-nonsense": Case(answered("nonsense"), Outcome.GAVE_UP, "unusable answers"),

@@ -107,6 +107,8 @@ def test_failing_conclusions_ask_for_an_attempt(conclusion: str) -> None:
     [
         ({"event": "push"}, True),
         ({"event": "schedule"}, False),
+        ({"event": "schedule", "run_attempt": 2, "triggering_actor": {"login": "alice", "type": "User"}}, True),
+        ({"event": "schedule", "run_attempt": 2, "triggering_actor": {"login": "selfheal[bot]", "type": "Bot"}}, False),
         ({"run_attempt": 2, "triggering_actor": {"login": "alice", "type": "User"}}, True),
         ({"run_attempt": 2, "triggering_actor": {"login": "selfheal[bot]", "type": "Bot"}}, False),
         ({"run_attempt": 1, "triggering_actor": {"login": "renovate[bot]", "type": "Bot"}}, True),
@@ -190,6 +192,8 @@ def test_a_person_who_reruns_our_check_asks_for_a_further_attempt(event: str, pa
     by_maria = decided(event, pressed | {"sender": {"login": "maria", "type": "User"}})
     assert isinstance(by_maria, RepairRequest)
     assert by_maria.sender == "maria"
+    suite = f"{event}.check_suite" if event == "check_run" else event
+    assert isinstance(decided(event, changed(pressed, f"{suite}.head_branch", None)), RepairRequest)
     assert isinstance(decided(event, changed(payload, "action", "rerequested")), Ignored), "of another service"
 
 
@@ -203,6 +207,7 @@ def test_checks_of_github_actions_and_our_own_are_ignored(event: str, payload: d
     ("event", "payload"),
     [
         ("workflow_run", changed(RUN, "workflow_run.head_repository", {"id": 8})),
+        ("workflow_run", changed(RUN, "workflow_run.head_repository", None)),
         ("workflow_run", changed(RUN, "workflow_run.head_branch", None)),
         ("check_run", changed(CHECK, "check_run.check_suite", {"id": 3, "head_branch": None})),
         ("check_suite", changed(SUITE, "check_suite.head_branch", None)),
@@ -219,6 +224,7 @@ def test_forks_are_refused_visibly(event: str, payload: dict[str, Any]) -> None:
     [
         ("workflow_run", changed(RUN, "workflow_run.head_branch", "selfheal/fix-1")),
         ("workflow_run", changed(RUN, "workflow_run.head_branch", "gh-readonly-queue/main/pr-3-0123abc")),
+        ("workflow_run", changed(RUN, "workflow_run.event", "dynamic")),
         ("workflow_run", changed(RUN, "action", "requested")),
         ("workflow_run", changed(RUN, "installation", None)),
         ("check_run", changed(CHECK, "check_run.check_suite.head_branch", "selfheal/fix-1")),

@@ -67,6 +67,13 @@ class Selection(_Strict):
         return not any_of(self.ignore) and (not self.only or any_of(self.only))
 
 
+TESTS_NOTHING = (
+    *("codecov*", "coverage/*", "coveralls", "license/*", "cla/*", "EasyCLA", "google-cla", "DCO", "dco", "CodeQL"),
+    *("github-advanced-security", "netlify*", "deploy/netlify", "Vercel*", "vercel", "renovate/*", "WIP", "wip"),
+)
+"""Other services' statuses, checks and Apps that run no tests: coverage, licenses, code scanning, previews, dependencies."""
+
+
 class Narrowed(_Strict):
     iterations: int | None = Field(default=None, ge=0)
     tokens: int | None = Field(default=None, ge=0)
@@ -153,6 +160,11 @@ class Configuration(_Strict):
     def wants_workflow(self, name: str, path: str) -> bool:
         """Whether automatic attempts are wanted for a workflow; `path`: ".github/workflows/ci.yml"."""
         return self.workflows.wants(name, path, path.rpartition("/")[2])
+
+    def wants_service(self, name: str, app: str) -> bool:
+        """Whether automatic attempts are wanted for another service's check or status; `app`: the slug of its App, or ""."""
+        tests_nothing = not self.workflows.only and not Selection(ignore=TESTS_NOTHING).wants(name, app)
+        return not tests_nothing and self.workflows.wants(name, app)
 
     def narrow(self, policy: Policy, budget: Budget) -> tuple[Policy, Budget]:
         """The operator's policy and budget, narrowed; only edits of tests and snapshots, and reversals may be granted here."""

@@ -77,7 +77,10 @@ class Lease(RowLease):
         await self._patiently(add)
 
     async def set_head(self, sha: str, branch: str) -> Attempt:
-        """Set the commit of a command's attempt, and its number. Raises `HeadBusy`, which returns the attempt to the queue."""
+        """Set the branch, and of a command's attempt the commit and its number.
+
+        Raises `HeadBusy`, which returns the attempt to the queue.
+        """
         return await self._patiently(lambda: self._set_head(sha, branch))
 
     async def gathered(self, runs: Mapping[tuple[int, int], str], others: Collection[tuple[Service, str]] = ()) -> bool:
@@ -170,9 +173,10 @@ class Lease(RowLease):
                 await self._number(sha, branch)
         try:
             async with self._fenced() as (_, row):
-                row.running_sha = sha
+                row.running_sha, row.head_branch = sha, branch
         except IntegrityError as error:
             raise HeadBusy from error
+        self.attempt = replace(self.attempt, head_branch=branch)
         return self.attempt
 
     async def _gathered(self, runs: Mapping[tuple[int, int], str], others: Collection[tuple[Service, str]]) -> bool:

@@ -150,11 +150,15 @@ async def test_a_used_up_quota_is_told_once_on_the_pull_request(plant: Plant, re
 
 async def commanded(plant: Plant, number: int, login: str) -> str:
     """A command as its delivery comes, in an attempt that ran."""
-    await plant.github.comment(NAME, number, login, "/heal")
-    told = [delivery for delivery in plant.github.deliveries if delivery.event == "issue_comment"][-1]
-    attempt_id = await taken(plant.store, decide("issue_comment", told.body, plant.github.app_id)[1])
+    attempt_id = await delivered(plant, number, login)
     await heal(attempt_id, plant.deps)
     return attempt_id
+
+
+async def delivered(plant: Plant, number: int, login: str) -> str:
+    await plant.github.comment(NAME, number, login, "/heal")
+    told = [delivery for delivery in plant.github.deliveries if delivery.event == "issue_comment"][-1]
+    return await taken(plant.store, decide("issue_comment", told.body, plant.github.app_id)[1])
 
 
 @pytest.mark.parametrize("where", ["fork", "closed", "merged"])
@@ -179,6 +183,16 @@ async def test_who_may_write_is_told_once_why_a_pull_request_is_not_healed(plant
     (told,) = [comment for comment in github.comments(NAME, number) if comment.user.login != "maria"]
     assert why in told.body
     assert [reaction.content for reaction in github.reactions(NAME)] == ["confused", "confused"]
+
+
+async def test_a_repository_that_is_renamed_before_a_command_is_handled_is_no_fork(plant: Plant) -> None:
+    plant.github.add_collaborator(NAME, "maria", "write")
+    number = await pull(plant, "topic")
+    attempt_id = await delivered(plant, number, "maria")
+    plant.github.repository(NAME).name = "Boiler"
+    await heal(attempt_id, plant.deps)
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is not Outcome.REFUSED, attempt.reason
 
 
 async def test_a_stranger_gets_no_comment_on_a_closed_pull_request(plant: Plant) -> None:

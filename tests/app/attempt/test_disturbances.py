@@ -50,8 +50,8 @@ async def test_an_app_that_is_suspended_is_told_so(plant: Plant) -> None:
 async def test_a_branch_that_is_renamed_meanwhile_is_not_called_deleted(plant: Plant) -> None:
     attempt = await disturbed(plant, "git/ref/heads/main", lambda: plant.github.rename_branch(NAME, "main", "trunk"))
     assert attempt.outcome is Outcome.SUPERSEDED
-    assert "The branch main was deleted or renamed" in (attempt.reason or "")
-    assert plant.shown() == [("completed", "neutral")]
+    assert "There is no branch main: it was deleted or renamed" in (attempt.reason or "")
+    assert plant.shown() == []
     assert not plant.github.pull_requests(NAME, "all")
 
 

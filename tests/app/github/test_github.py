@@ -170,7 +170,8 @@ async def test_a_pull_request_tells_its_head_and_where_it_comes_from(standin: St
     sha = await standin.push(NAME, "topic", {"a.py": "x = 2\n"})
     pull = await standin.open_pull(NAME, "topic")
     read = await reader.pull(pull.number)
-    assert (read.head.sha, read.head.ref, read.head_repository, read.state) == (sha, "topic", NAME, "open")
+    assert read.head.repo is not None
+    assert (read.head.sha, read.head.ref, read.head.repo.full_name, read.state) == (sha, "topic", NAME, "open")
 
 
 async def test_what_has_not_changed_is_not_sent_again(standin: StandIn, github: GitHub, reader: Repository) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from app.attempt.story import heal
 from app.service.suites import stop_automatic_suites
 from tests.app.plant import NAME, Plant
 from tests.app.requests import taken
@@ -35,6 +38,15 @@ async def test_a_repository_that_is_added_gets_no_more_empty_suites(plant: Plant
     asked = len(plant.github.requests)
     assert await stop_automatic_suites(plant.deps.github, plant.store) == 0
     assert len(plant.github.requests) == asked, "once for each repository"
+
+
+async def test_without_automatic_suites_the_check_run_of_a_failure_is_still_made(plant: Plant) -> None:
+    await taken(plant.store, change(plant))
+    await stop_automatic_suites(plant.deps.github, plant.store)
+    sha = await plant.github.push(NAME, "main", {"notes.txt": "y\n"})
+    await heal(await taken(plant.store, replace(plant.request, head_sha=sha)), plant.deps)
+    assert plant.shown() == [("completed", "neutral")]
+    assert [suite.status for suite in suites(plant, sha)] == ["completed"]
 
 
 async def test_it_is_asked_again_after_github_was_away_and_after_a_new_installation(plant: Plant) -> None:

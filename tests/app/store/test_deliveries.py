@@ -8,11 +8,14 @@ from typing import Literal
 import pytest
 from sqlalchemy import func, select
 
+from agent.contract.budget import Usage
 from agent.contract.outcome import Outcome
+from agent.contract.question import Question, Waiting
 from app.queue.queue import Queue
 from app.service.intake import StoreIntake
 from app.settings import Settings
 from app.store import commands
+from app.store.leases import changes
 from app.store.leases.leases import AttemptCancelled
 from app.store.models import AttemptRow, DeliveryRow, RepositoryRow
 from app.store.store import Store
@@ -22,6 +25,7 @@ from webhooks.intake import RERUN, Ignored, InstallationChange, PullRequestChang
 
 NEWER = "b" * 40
 PUSHED = PullRequestChange("synchronize", 11, REPOSITORY, 3, NEWER, "fix", merged=False, closed=False, before=SHA)
+PRESSED = replace(RUN, source="check_run", run_id=None, run_attempt=None, check_run_id=8, title=RERUN, sender="Maria")
 CLOSED = PullRequestChange("closed", 11, REPOSITORY, 3, SHA, "fix", merged=False, closed=True)
 
 
@@ -95,15 +99,31 @@ async def test_a_rerun_that_fails_anew_starts_a_further_attempt_and_a_loop_ends(
     assert len(dict.fromkeys(seen)) == 10
     await _gathered(store, seen[-1], (1, 10))
     assert await taken(store, replace(RUN, run_attempt=11)) == seen[-1]
+    assert await taken(store, PRESSED) not in seen, "people are not refused without a word"
+
+
+async def test_what_fails_while_an_attempt_waits_for_a_person_starts_a_further_one(store: Store) -> None:
+    one = await taken(store, RUN)
+    async with store.lease(one, "w1") as lease:
+        await lease.gathered({(1, 1): "CI"})
+        await lease.wait(Waiting(Question("publish", "Open a pull request?"), Usage(), "first"))
+    assert await taken(store, RUN) == one, "it knows that one"
+    two = await taken(store, replace(RUN, run_id=2, title="lint"))
+    assert two != one
+    async with store.database.write() as session:
+        assert await changes.reply(session, one, True, "", store.clock.now()) is None
+    assert await taken(store, replace(RUN, run_id=3)) == two
 
 
 async def test_a_rerun_of_our_check_starts_a_further_attempt_once_the_last_has_ended(store: Store) -> None:
     one = await taken(store, RUN)
-    again = replace(RUN, source="check_run", run_id=None, run_attempt=None, check_run_id=8, title=RERUN, sender="Maria")
-    assert await taken(store, again) == one
+    assert await taken(store, PRESSED) == one
     await _gathered(store, one, (1, 1))
-    two = await taken(store, again)
+    two = await taken(store, replace(PRESSED, head_branch=None))
     assert two != one
+    again = await store.attempt(two)
+    assert again is not None
+    assert again.head_branch == "main", "GitHub may not know it"
     async with store.database.read() as session:
         assert (await session.get_one(AttemptRow, two)).person == "maria", "it counts for who asked for it"
 
@@ -210,15 +230,15 @@ async def test_a_running_attempt_is_superseded_at_its_next_heartbeat(store: Stor
     assert attempt.outcome is Outcome.SUPERSEDED
 
 
-async def test_closing_a_pull_request_cancels_its_attempt_but_never_one_of_the_default_branch(store: Store) -> None:
-    theirs = await taken(store, run_of(SHA, head_branch="fix"))
-    main = await taken(store, run_of(NEWER, head_branch="main"))
-    await taken(store, CLOSED)
-    await taken(store, replace(CLOSED, head_branch="main", head_sha=NEWER))
-    closed, kept = await store.attempt(theirs), await store.attempt(main)
+async def test_closing_a_pull_request_cancels_its_commands_but_not_what_its_branch_needs(store: Store) -> None:
+    """The branch may live on, as `develop` does after each release."""
+    command, automatic = await taken(store, COMMAND), await taken(store, run_of(SHA, head_branch="fix"))
+    await taken(store, replace(CLOSED, merged=True))
+    closed, kept = await store.attempt(command), await store.attempt(automatic)
     assert closed is not None
     assert kept is not None
-    assert (closed.outcome, kept.status) == (Outcome.CANCELLED, "queued")
+    assert (closed.outcome, closed.reason) == (Outcome.CANCELLED, "Pull request #3 was merged.")
+    assert kept.status == "queued"
 
 
 async def test_our_own_pull_request_takes_its_new_state(store: Store) -> None:

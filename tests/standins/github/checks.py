@@ -201,6 +201,9 @@ def routes(checks: Checks) -> Routes:
             raise Refusal(422, f"No commit found for SHA: {wanted.get('head_sha')}")
         app = call.world.app
         suites = [s for s in repository.suites.values() if s.app is app and s.head_sha == sha]
+        if not suites and not repository.automatic_suites.get(app.id, True):
+            # The stricter reading of https://docs.github.com/rest/checks/suites#create-a-check-suite.
+            raise not_found()
         suite = suites[0] if suites else checks.open_suite(repository, app, sha, None)
         run = checks.open_run(repository, suite, str(wanted.get("name", "")))
         await change(call, run, wanted, created=True)
@@ -246,6 +249,16 @@ def routes(checks: Checks) -> Routes:
         return call.page(
             [_rest(await checks.suite(call.repository, s), checks, call.repository) for s in found], "check_suites"
         )
+
+    @table.post(f"{base}/check-suites", "checks:write")
+    async def create_suite(call: Call) -> Answer:
+        repository, app = call.repository, call.world.app
+        sha = await repository.git.resolve(str(call.json().get("head_sha", "")))
+        if sha is None:
+            raise Refusal(422, f"No commit found for SHA: {call.json().get('head_sha')}")
+        known = next((s for s in repository.suites.values() if s.app is app and s.head_sha == sha), None)
+        made = known or checks.open_suite(repository, app, sha, None)
+        return Answer.of(_rest(await checks.suite(repository, made), checks, repository), 200 if known else 201)
 
     @table.patch(f"{base}/check-suites/preferences", "checks:write")
     async def preferences(call: Call) -> Answer:

@@ -274,9 +274,11 @@ class GitHub:
         return f"version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {len(content)}\n"
 
     async def tag(self, repository: str, name: str, revision: str = "HEAD") -> None:
-        """A lightweight tag."""
+        """A lightweight tag; starts workflows."""
         of = self.repository(repository)
-        await of.git.create_ref(f"refs/tags/{name}", await of.git.resolve(revision) or "")
+        sha = await of.git.resolve(revision) or ""
+        await of.git.create_ref(f"refs/tags/{name}", sha)
+        await self.runner.tagged(of, name, sha, self.world.account("alice"))
 
     async def branches(self, repository: str) -> dict[str, str]:
         """Branch name -> sha."""

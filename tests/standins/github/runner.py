@@ -41,6 +41,11 @@ class Runner:
         if push.after is not None and self.enabled:
             await self._trigger(push.repository, "push", push.after, push.branch, push.actor, before=push.before)
 
+    async def tagged(self, repository: Repository, tag: str, sha: str, actor: Account) -> None:
+        """GitHub gives the tag's name as the `head_branch` of the runs."""
+        if self.enabled:
+            await self._trigger(repository, "push", sha, tag, actor, is_tag=True)
+
     async def pull_changed(self, repository: Repository, pull: PullRequest, action: str, actor: Account, before: str) -> None:
         if action in ("opened", "synchronize", "reopened") and self.enabled:
             await self._trigger(repository, "pull_request", pull.head_sha, pull.head_branch, actor, pull=pull)
@@ -55,6 +60,7 @@ class Runner:
         *,
         before: str | None = None,
         pull: PullRequest | None = None,
+        is_tag: bool = False,
     ) -> None:
         # https://docs.github.com/actions/reference/workflows-and-actions/events-that-trigger-workflows#pull_request: the runs
         # test the merge of the pull request into its base; there are none while the two conflict.
@@ -71,7 +77,9 @@ class Runner:
                 continue
             path = f".github/workflows/{entry.path}"
             definition = yaml.safe_load(await repository.git.blob(entry.sha))
-            if not isinstance(definition, dict) or not _listens(definition, event, pull.base_branch if pull else branch):
+            if not isinstance(definition, dict) or not _listens(
+                definition, event, pull.base_branch if pull else branch, "tags" if is_tag else "branches"
+            ):
                 continue
             workflow = repository.workflows.setdefault(
                 path, Workflow(self.world.next_id(), str(definition.get("name", path)), path)
@@ -192,7 +200,11 @@ class _Log:
         self.text += datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f0Z ").encode() + line.rstrip(b"\r\n") + b"\n"
 
 
-def _listens(definition: dict[Any, Any], event: str, branch: str) -> bool:
+def _listens(definition: dict[Any, Any], event: str, name: str, kind: str) -> bool:
+    """Whether a push or pull request of this branch or tag starts the workflow; `kind`: "branches" or "tags".
+
+    https://docs.github.com/actions/reference/workflows-and-actions/workflow-syntax#onpushbranchestagsbranches-ignoretags-ignore
+    """
     # YAML 1.1 reads the key `on` as true.
     triggers = definition.get("on", definition.get(True, []))
     if isinstance(triggers, str):
@@ -200,9 +212,12 @@ def _listens(definition: dict[Any, Any], event: str, branch: str) -> bool:
     if event not in triggers:
         return False
     rules = (triggers.get(event) if isinstance(triggers, dict) else None) or {}
-    if "branches" in rules and not any(fnmatch.fnmatchcase(branch, p) for p in rules["branches"]):
-        return False
-    return not any(fnmatch.fnmatchcase(branch, p) for p in rules.get("branches-ignore", []))
+    wanted, ignored = rules.get(kind), rules.get(f"{kind}-ignore")
+    if wanted is None and ignored is None:  # with rules for branches alone, a tag starts nothing, and the other way round
+        return not any(key.startswith(("branches", "tags")) for key in rules)
+    if wanted is not None:
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in wanted)
+    return not any(fnmatch.fnmatchcase(name, pattern) for pattern in ignored)
 
 
 def _defaults(level: Json) -> dict[str, str]:

@@ -56,6 +56,15 @@ workflows: {ignore: ["Deploy *", "docs.yml"]}
     assert not found.wants_workflow("Docs", ".github/workflows/docs.yml")
 
 
+def test_services_that_run_no_tests_are_wanted_only_by_name() -> None:
+    assert read("").wants_service("ci/jenkins", "")
+    assert not read("").wants_service("codecov/patch", "codecov")
+    assert not read("").wants_service("Pages changed", "netlify"), "by its App"
+    assert not read("workflows: {ignore: ['ci/*']}\n").wants_service("codecov/patch", "")
+    assert read("workflows: {only: [CI, 'codecov/*']}\n").wants_service("codecov/patch", "")
+    assert not read("workflows: {only: [CI]}\n").wants_service("codecov/patch", "")
+
+
 def test_one_command_is_enough() -> None:
     assert [t.run for t in read("test: pytest -q\n").test] == ["pytest -q"]
 
