@@ -177,7 +177,7 @@ async def test_nobody_at_the_address_is_unavailable() -> None:
     async with ScriptedModel() as server:
         pass
     with pytest.raises(values.ModelUnavailable):
-        await Asked(server).ask(seconds=1.0)
+        await Asked(server).ask(seconds=5.0)
 
 
 async def test_a_prompt_that_cannot_fit_is_not_sent() -> None:
