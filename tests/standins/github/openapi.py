@@ -51,6 +51,9 @@ class Description:
         # Here it wants a moment; its own text and the documentation say: a range in the syntax of GitHub's search.
         # https://docs.github.com/rest/actions/workflow-runs#list-workflow-runs-for-a-repository
         del document["components"]["parameters"]["created"]["schema"]["format"]
+        # The address of an App's bot, "1+name[bot]@users.noreply.github.com", is none by RFC 5322.
+        for role in ("author", "committer"):
+            del document["components"]["schemas"]["simple-commit"]["properties"][role]["properties"]["email"]["format"]
         self._document = _as_json_schema({key: document[key] for key in ("paths", "components")})
         self._registry = jsonschema_rs.Registry([(BASE, self._document)], draft=jsonschema_rs.Draft202012)
         self._validators: dict[tuple[str, ...], Any] = {}
