@@ -32,7 +32,7 @@ from agent.ci.workflows.document import WorkflowProblem
 from agent.contract.outcome import Outcome
 from agent.contract.verdicts import Check, CheckRun, Service
 from agent.guest.text import one_line
-from agent.report.endings import Ending
+from agent.report.endings import TEST_OPTION, Ending
 from sandbox.base import Packages, Sandbox, Workspace
 
 _LOCKED = {"uv.lock": "uv sync", "poetry.lock": "poetry install", "pdm.lock": "pdm install"}  # what installs from a lock file
@@ -40,7 +40,7 @@ READING = 20.0  # seconds for reading the workflows of all jobs; an ordinary one
 NO_CHECKS = Ending(
     Outcome.NOTHING_FAILED,
     "The repository has no tests that Selfheal can find, and no failing step that can be run again.",
-    "Name the command that shows the failure under `test:` in `.github/selfheal.yml`, or pass it with `--test`.",
+    f"Name the command that shows the failure under `test:` in `.github/selfheal.yml`. {TEST_OPTION}",
 )
 
 

@@ -19,6 +19,8 @@ from agent.report import culprits
 from agent.source.test_files import is_test
 
 _ASK = "ask the operator of Selfheal"  # on a command line, that is the reader
+ON_COMMAND_LINE = "On the command line,"  # starts the end of a next step that is left out on GitHub
+TEST_OPTION = f"{ON_COMMAND_LINE} `--test` names it too."
 THIS_CHANGE = "This change"  # starts a sentence; in a pull request, "This pull request" says the same
 
 
@@ -39,8 +41,9 @@ def not_reproduced(base: Round, rounds: int, probed: int = 0, *, failed_in_ci: b
         f"Nothing failed here: {passed} of {_checks(base)} passed {words.in_runs(rounds)}.{more}",
         "Compare the sandbox with the environment where the check fails: services, secrets, versions, time or test order."
         if failed_in_ci
-        else "If another check fails, name its job with `--job` or its command with `--test`, or under `test:` in "
-        "`.github/selfheal.yml`. If a test fails only sometimes, `selfheal fix --flaky` tries other orders, seeds and clocks.",
+        else "If another check fails, name its command under `test:` in `.github/selfheal.yml`. "
+        f"{ON_COMMAND_LINE} `--job` names its job, `--test` its command, and `selfheal fix --flaky` tries other orders "
+        "and clocks.",
     )
 
 
@@ -48,7 +51,7 @@ def nothing_failed(base: Round) -> Ending:
     return Ending(
         Outcome.NOTHING_FAILED,
         f"There was nothing to repair: {_checks(base)} ran and reported no tests and no findings.",
-        "Name the failing command under `test:` in `.github/selfheal.yml`; on a command line, `--test` names it too.",
+        f"Name the failing command under `test:` in `.github/selfheal.yml`. {TEST_OPTION}",
     )
 
 
@@ -56,11 +59,11 @@ def all_skipped(base: Round, absent: Sequence[str]) -> Ending:
     """`absent` is what the sandbox lacks: modules, and folders of submodules with a slash at the end."""
     counted = words.counted(sum(len(run.verdicts) for run in base), "result")
     folders = [name for name in absent if name.endswith("/")]
-    what_now = "Make it available" + (": in a checkout, run `git submodule update --init`" if folders else "")
+    fetch = f" {ON_COMMAND_LINE} `git submodule update --init` fetches submodules." if folders else ""
     return Ending(
         Outcome.INFRASTRUCTURE,
         f"No test of {_checks(base)} could run: {counted} skipped, and the sandbox lacks {named(absent)}.",
-        f"{what_now}, or set `test:` in `.github/selfheal.yml` to tests that do not need it.",
+        f"Make it available, or set `test:` in `.github/selfheal.yml` to tests that do not need it.{fetch}",
     )
 
 
@@ -92,7 +95,7 @@ def _both(one: str, other: str) -> str:
     return f": {one}, or {other}"
 
 
-ON_REQUEST = "Flaky tests are repaired on request only: `/heal flaky` in a pull request, `selfheal fix --flaky` on a checkout."
+ON_REQUEST = "Flaky tests are repaired on request only: comment `/heal flaky` on a pull request."
 
 
 def flaky(found: Flakiness, why: str = "") -> Ending:
@@ -102,7 +105,7 @@ def flaky(found: Flakiness, why: str = "") -> Ending:
         Outcome.FLAKY,
         f"{words.capitalized(named(found.ids))} failed in {found.red} of {found.runs} runs of the same code. "
         f"Suspected cause: {found.cause}{evidence}.{f' {why}' if why else ''}",
-        f"{_ADVICE[found.cause]}. {ON_REQUEST}",
+        f"{_ADVICE[found.cause]}. {ON_REQUEST} {ON_COMMAND_LINE} use `selfheal fix --flaky`.",
         found,
     )
 
@@ -135,7 +138,7 @@ def not_this_change(ids: Sequence[str], good: LastGood, sign: str, *, failed_in_
         f"{start}{words.capitalized(named(ids))} {fail} here{shows}, but {fail} at {good.name} too, "
         "so the change since then is not the cause.",
         "If the sandbox lacks what these tests need, exclude them with `test:` in `.github/selfheal.yml`."
-        + ("" if failed_in_ci or good.passed_in_ci else " If an older commit broke them, name a good one with `--good`."),
+        + ("" if failed_in_ci or good.passed_in_ci else f" {ON_COMMAND_LINE} `--good` names a commit before they broke."),
     )
 
 
@@ -273,7 +276,7 @@ def rejected(why: str) -> Ending:
     return Ending(
         Outcome.CANCELLED,
         f"A person rejected the change{f': {why}' if why else ''}.",
-        "Start again when something has changed. The operator of Selfheal can fork the attempt with a hint.",
+        "Start again when something has changed.",
     )
 
 
@@ -301,8 +304,8 @@ def broken_by_change(culprit: Culprit, failure: Failure, *, may_be_intended: boo
     return Ending(
         Outcome.NEEDS_TEST_CHANGE if may_be_intended else Outcome.GAVE_UP,
         f"{broke}{side}{culprits.needed_by(culprit)}",
-        "If this part of the change is a mistake, correct it or take it back (in a checkout, `selfheal fix --allow-reversals` "
-        f"takes it back).{if_intended}",
+        f"If this part of the change is a mistake, correct it or take it back.{if_intended} "
+        f"{ON_COMMAND_LINE} `selfheal fix --allow-reversals` takes it back.",
     )
 
 

@@ -51,6 +51,7 @@ API_VERSION = "2022-11-28"
 _PAGE = 100
 _MAX_PAGES = 25  # GitHub allows 2,500 comments on an issue; our other listings are much shorter
 _MAX_REDIRECTS = 5
+_TOO_QUICKLY = 180.0  # seconds
 _ANSWERS, _ANSWER_BYTES = 100, 50_000  # most answers that a channel keeps to ask whether they have changed; bytes of one
 
 
@@ -412,9 +413,18 @@ def _of_message(response: httpx.Response, fields: dict[str, Any], message: str, 
         return Forbidden(text, response.headers.get("x-accepted-github-permissions"))
     if response.status_code == 422:
         errors = fields.get("errors")
-        reasons = [str(e.get("message") or e.get("code") or e) if isinstance(e, dict) else str(e) for e in errors or ()]
-        return Invalid("; ".join([text, *reasons])[:1000], tuple(reasons))
+        reasons = [_reason(each) if isinstance(each, dict) else str(each) for each in errors or ()]
+        text = "; ".join([text, *reasons])[:1000]
+        if "submitted too quickly" in text:  # GitHub limits new content by 422 too, and names no time
+            return RateLimited(text, _TOO_QUICKLY)
+        return Invalid(text, tuple(reasons))
     return _of_status(response.status_code, text)
+
+
+def _reason(error: dict[str, Any]) -> str:
+    """GitHub's words, or its field and code: "head invalid"."""
+    named = " ".join(str(error[key]) for key in ("field", "code") if error.get(key))
+    return str(error.get("message") or named or error)
 
 
 def _of_status(status: int, text: str) -> GitHubError:

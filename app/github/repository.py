@@ -359,6 +359,8 @@ class Repository:
             except Invalid as error:
                 if draft and error.says("draft"):
                     return await create(draft=False)
+                if error.says("head invalid") or error.says("base invalid"):  # GitHub does not see the branch yet
+                    raise Unavailable(str(error)) from error
                 raise
             return parsed(PullRequest, answer)
 

@@ -15,7 +15,7 @@ from agent.contract.proposal import Diagnosis
 from agent.contract.question import Question
 from agent.diagnosis.evidence import BY_VERDICTS
 from agent.edits.changes import diff
-from agent.report.endings import THIS_CHANGE
+from agent.report.endings import ON_COMMAND_LINE, ON_REQUEST, THIS_CHANGE
 from app.publish import culprit, proof, receipt
 from app.publish.markdown import ZWSP, Quoter, link, shortened, uncommanded
 from app.publish.outcomes import OUTCOME_TEXTS, ended, said
@@ -46,7 +46,8 @@ _REMEDIES = (  # words in a refusal by GitHub, and what has to be changed then
             "workflow files than the default branch"
         ),
     ),
-    ("", "let the App bypass the rule for branches named `{}…` (Settings → Rules → Rulesets)"),
+    ("rule|protected branch", "let the App bypass the rule for branches named `{}…` (Settings → Rules → Rulesets)"),
+    ("", "change what GitHub names"),
 )
 _COMMENTING = re.compile(r"[Cc]omment `/heal`(?: on a pull request(?: of the branch)?)?")
 _LINES = 26  # of a diff at the top of a pull request, with its headers
@@ -341,9 +342,12 @@ def patch_comment(publication: Publication, repair: Repair, refusal: str) -> str
 
 
 def _next_step(publication: Publication, quote: Quoter, result: NoRepair, limit: int) -> str:
-    """What the reader can do: without a pull request, nobody can comment, but people can re-run our check."""
-    step = result.next_step.strip() or OUTCOME_TEXTS[result.outcome].next_step
+    """What the reader can do, who has no command line: without a pull request, nobody can comment, but people can re-run our
+    check.
+    """
+    step = (result.next_step.strip() or OUTCOME_TEXTS[result.outcome].next_step).partition(f" {ON_COMMAND_LINE}")[0]
     if publication.pull_number is None:
+        step = step.removesuffix(f" {ON_REQUEST}")
         step = _COMMENTING.sub(lambda found: f"{'Re' if found[0][0] == 'C' else 're'}-run the check `{CHECK}`", step)
     elif step.startswith(f"{THIS_CHANGE} "):
         step = f"This pull request{step.removeprefix(THIS_CHANGE)}"
@@ -463,13 +467,16 @@ def _believed(repair: Repair, quote: Quoter) -> list[str]:
     ]
 
 
-def needless_body(publication: Publication, body: str, green_sha: str) -> str:
-    """The text of our pull request, with the reason why it is closed at its top."""
+def needless(publication: Publication, green_sha: str) -> str:
+    """Why our pull request is closed, as a sentence."""
     quote = quoter(publication)
-    branch, green = quote.span(publication.head_branch), quote.span(green_sha[:10])
-    why = f"**Closed:** CI of {branch} is green at {green} without this repair."
-    whole = uncommanded(f"{why}\n\n{body}")
-    return whole if size(whole) <= BODY_LIMIT else uncommanded(f"{pull_marker(publication.attempt_id)}\n\n{why}")
+    return f"CI of {quote.span(publication.head_branch)} is green at {quote.span(green_sha[:10])} without this repair."
+
+
+def closed_body(attempt_id: str, body: str, why: str) -> str:
+    """The text of our pull request, with the reason why it is closed, a sentence, at its top."""
+    whole = uncommanded(f"**Closed:** {why}\n\n{body}")
+    return whole if size(whole) <= BODY_LIMIT else uncommanded(f"{pull_marker(attempt_id)}\n\n**Closed:** {why}")
 
 
 def green_now(sha: str) -> str:

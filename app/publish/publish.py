@@ -29,6 +29,7 @@ from app.publish.messages import Publication
 from app.publish.outcomes import OUTCOME_TEXTS
 from app.publish.proof import in_one_line
 from app.redaction import holds_secret, no_plain_words
+from webhooks.triggers import BRANCH_PREFIX
 
 log = structlog.get_logger()
 
@@ -76,10 +77,10 @@ async def question(publication: Publication, asked: Question, repository: Reposi
 async def pull_request(publication: Publication, repair: Repair, repository: Repository) -> Published | NoRepair:
     """Open or update the draft pull request with the repair, and complete the check run.
 
-    There is one pull request per head: a later attempt updates the open one. Returns `NoRepair(superseded)` without publishing
-    anything if the branch was deleted, or `NoRepair(refused)` if the repair contains a secret of this installation (then call
-    `explanation`). Raises `GitHubError`; `Conflict` if the repair does not fit the commit or its branch contains other people's
-    work.
+    There is one pull request per head: a later attempt updates the open one, and a repair of a newer head of the branch closes
+    those of older ones. Returns `NoRepair(superseded)` without publishing anything if the branch was deleted, or
+    `NoRepair(refused)` if the repair contains a secret of this installation (then call `explanation`). Raises `GitHubError`;
+    `Conflict` if the repair does not fit the commit or its branch contains other people's work.
     """
     if (path := _leaking_path(publication, repair)) is not None:
         return NoRepair(
@@ -109,6 +110,7 @@ async def pull_request(publication: Publication, repair: Repair, repository: Rep
             if branch.pull is None:  # nothing would refer to the branch, and nobody would remove it
                 await repository.remove_branch(branch.name, own.head_sha)
             raise
+        await _close_replaced(pull, publication, repository)
         if all(label.name != LABEL for label in pull.labels):
             with _unless_refused():
                 await repository.add_label(pull.number, LABEL)
@@ -123,6 +125,23 @@ async def pull_request(publication: Publication, repair: Repair, repository: Rep
         await _report(publication, repository, "completed", messages.healed_title(repair, pull.number), summary)
     await _tell(publication, repository, messages.healed_comment(publication, repair, pull.number, pull.url))
     return Published(pull.number, pull.url, branch.name, "merged" if pull.merged_at else pull.state)
+
+
+async def close(pull: PullRequest, attempt_id: str, why: str, repository: Repository) -> None:
+    """Close a pull request of ours, with `why` (a sentence) at the top of its text, and remove its branch.
+
+    Raises `GitHubError`.
+    """
+    await repository.close_pull(pull.number, messages.closed_body(attempt_id, pull.body or "", why))
+    await repository.remove_branch(pull.head.ref, pull.head.sha)
+
+
+async def attempt_of(pull: PullRequest, repository: Repository) -> str | None:
+    """The id of the attempt whose commit a pull request's branch ends with; None if people pushed there.
+
+    Raises `GitHubError`.
+    """
+    return messages.attempt_in((await repository.commit(pull.head.sha)).message)
 
 
 async def patch(publication: Publication, repair: Repair, refusal: str, repository: Repository) -> None:
@@ -218,6 +237,17 @@ async def _read_branch(name: str, repository: Repository) -> _Branch:
     sha = await repository.branch_head(name)
     head = await repository.commit(sha) if sha else None
     return _Branch(name, head, await repository.find_pull(name))
+
+
+async def _close_replaced(pull: PullRequest, publication: Publication, repository: Repository) -> None:
+    """Close our open pull requests for older commits of the branch, unless people pushed to them."""
+    prefixes = (publication.branch_prefix, BRANCH_PREFIX)
+    async for older in repository.pulls_into(publication.head_branch):
+        if older.number >= pull.number or older.author or not older.head.ref.startswith(prefixes):
+            continue
+        if (attempt_id := await attempt_of(older, repository)) is not None:
+            with _unless_refused():
+                await close(older, attempt_id, f"Replaced by #{pull.number}.", repository)
 
 
 def _is_free(branch: _Branch) -> bool:

@@ -16,7 +16,7 @@ from app.attempt.progress import publication_of
 from app.github.client import GitHub
 from app.github.errors import GitHubError, RateLimited
 from app.github.repository import Repository
-from app.github.types import PUBLISHING, READING, PullRequest
+from app.github.types import PUBLISHING, READING
 from app.publish import messages, publish
 from app.publish.messages import Publication
 from app.store.store import Store
@@ -81,13 +81,12 @@ async def _close_if_needless(attempt: Attempt, reading: Repository, writing: Rep
     if pull.state == "closed":  # its delivery was lost
         await store.record_pull_request_state(attempt.repository.id, pull.number, "merged" if pull.merged_at else "closed")
         return False
-    if not await _is_untouched(pull, reading):
+    if await publish.attempt_of(pull, reading) is None:
         return False
     head = await reading.branch_head(attempt.head_branch)
     if head is None or not await _is_green(attempt, head, reading):
         return False
-    text = messages.needless_body(publication_of(attempt, ()), pull.body or "", head)
-    await writing.close_pull(pull.number, text)
+    await publish.close(pull, attempt.id, messages.needless(publication_of(attempt, ()), head), writing)
     await store.record_pull_request_state(attempt.repository.id, pull.number, "closed")
     log.info("needless pull request closed", attempt=attempt.id, repository=attempt.repository.full_name, number=pull.number)
     await _update_if_outdated(attempt, reading, writing, store)
@@ -114,11 +113,6 @@ async def _end_if_moved(attempt: Attempt, reading: Repository, writing: Reposito
     await publish.outdated(await _publication(attempt, reading), why, writing)
     await store.supersede(attempt.id, why)
     return True
-
-
-async def _is_untouched(pull: PullRequest, repository: Repository) -> bool:
-    """Whether its branch ends with our commit: what people have pushed there is theirs."""
-    return messages.is_ours((await repository.commit(pull.head.sha)).message)
 
 
 async def _why_outdated(attempt: Attempt, repository: Repository) -> str | None:

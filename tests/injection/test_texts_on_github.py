@@ -72,7 +72,7 @@ def effects(texts: Iterator[str]) -> list[str]:
         messages.no_repair_comment(where, failed),
         messages.question_summary(where, filled(Question("publish", "text", "+diff"), texts)),
         messages.question_comment(where, filled(Question("publish", "text", "+diff"), texts)),
-        messages.needless_body(where, messages.pull_body(where, repair), "f" * 40),
+        messages.closed_body(where.attempt_id, messages.pull_body(where, repair), messages.needless(where, "f" * 40)),
         messages.progress_summary(where, next(texts)),
     ]
     plain = [

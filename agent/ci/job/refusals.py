@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.contract.outcome import Outcome
-from agent.report.endings import Ending
+from agent.report.endings import ON_COMMAND_LINE, TEST_OPTION, Ending
 
 
 class Unavailable(Exception):
@@ -77,7 +77,7 @@ def condition_unknown(title: str, what: str) -> Ending:
     return Ending(
         Outcome.NOT_REPRODUCED,
         f"Only the step `{title}` fails here, but whether CI runs it depends on `{what}`, which is unknown here.",
-        "Name the failing step with `--step`, or its command under `test:` in `.github/selfheal.yml`.",
+        f"Name its command under `test:` in `.github/selfheal.yml`. {ON_COMMAND_LINE} `--step` names the failing step.",
     )
 
 
@@ -99,7 +99,8 @@ def unreadable_workflow(problem: str) -> Ending:
     return Ending(
         Outcome.REFUSED,
         f"The workflow cannot be read: {problem.rstrip('.')}.",
-        "Fix the workflow file, or name the command that shows the failure with `--test`.",
+        "Fix the workflow file, or name the command that shows the failure under `test:` in `.github/selfheal.yml`. "
+        f"{TEST_OPTION}",
     )
 
 

@@ -21,13 +21,14 @@ from agent.contract.outcome import NoRepair, Outcome
 from agent.contract.question import Reply
 from agent.engine import Engine
 from app.attempt.story import heal
+from app.github.client import GitHub
 from app.github.repository import Repository
 from app.github.types import OPTIONAL, PUBLISHING, READING
 from app.store.leases.heartbeat import LeaseLost
 from app.store.leases.leases import NotificationLease
 from app.store.models import BlobRow
 from sandbox.base import Isolation, Limits, Sandbox, SandboxUnavailable
-from tests.app.plant import NAME, Plant
+from tests.app.plant import HASTY, NAME, Plant
 from tests.app.requests import cancel, taken
 from tests.app.waiting import until
 from tests.standins.github.state import PullRequest, Ruleset
@@ -359,6 +360,31 @@ async def test_a_repair_that_a_ruleset_refuses_is_a_patch_with_the_rule_and_its_
     assert f"refuses its pull request: Repository rule violations found: {rule.rstrip('. ')}." in (attempt.reason or "")
     assert remedy in (attempt.next_step or "")
     assert remedy in shown_patch(plant)
+
+
+async def test_a_repair_that_is_submitted_too_quickly_is_published_later(plant: Plant) -> None:
+    reasons = [{"resource": "PullRequest", "code": "custom", "message": "was submitted too quickly"}]
+    plant.github.faults.refuse("POST", f"/repos/{NAME}/pulls", 422, "Validation Failed", reasons)
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
+
+    await heal(attempt_id, plant.deps)
+    assert (await plant.attempt(attempt_id)).status == "queued"
+    await plant.change(attempt_id, due_at=None)
+    async with GitHub(plant.github.app_id, plant.github.private_key, api_url=plant.github.url, retry_policy=HASTY) as later:
+        await heal(attempt_id, replace(plant.deps, github=later))
+
+    assert (await plant.attempt(attempt_id)).outcome is Outcome.HEALED
+    assert len(plant.github.pull_requests(NAME)) == 1
+
+
+async def test_a_refusal_that_is_no_rule_blames_none(plant: Plant) -> None:
+    reasons = [{"resource": "PullRequest", "code": "custom", "message": "Pull requests are restricted"}]
+    plant.github.faults.refuse("POST", f"/repos/{NAME}/pulls", 422, "Validation Failed", reasons)
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
+
+    await heal(attempt_id, plant.deps)
+
+    assert "To get pull requests, change what GitHub names." in shown_patch(plant)
 
 
 @pytest.mark.long

@@ -442,9 +442,32 @@ async def test_a_check_run_goes_from_queued_to_its_conclusion(standin: StandIn, 
 
 
 async def test_a_refused_pull_request_is_told_in_githubs_words(standin: StandIn, writer: Repository) -> None:
-    with pytest.raises(Invalid) as caught:
-        await writer.find_or_create_pull("no-such-branch", "main", "t", "b")
-    assert "422" in str(caught.value)
+    await writer.create_branch("same", (await standin.branches(NAME))["main"])
+    with pytest.raises(Invalid, match="422 Validation Failed; No commits between main and same"):
+        await writer.find_or_create_pull("same", "main", "t", "b")
+
+
+@pytest.mark.parametrize("field", ["head", "base"])
+async def test_a_branch_that_github_does_not_see_yet_is_waited_for(standin: StandIn, writer: Repository, field: str) -> None:
+    await writer.create_branch("selfheal/x", await committed(writer))
+    unseen = [{"resource": "PullRequest", "field": field, "code": "invalid"}]
+    standin.faults.refuse("POST", "*/pulls", 422, "Validation Failed", unseen, times=2)
+    await writer.find_or_create_pull("selfheal/x", "main", "t", "b")
+    assert len(standin.pull_requests(NAME)) == 1
+
+    standin.faults.refuse("POST", "*/pulls", 422, "Validation Failed", unseen, times=9)
+    await writer.create_branch("selfheal/y", await committed(writer))
+    with pytest.raises(Unavailable, match=f"{field} invalid"):
+        await writer.find_or_create_pull("selfheal/y", "main", "t", "b")
+
+
+async def test_content_that_is_submitted_too_quickly_is_a_rate_limit_of_minutes(standin: StandIn, writer: Repository) -> None:
+    issue = await standin.open_issue(NAME, "hello")
+    reasons = [{"resource": "IssueComment", "code": "unprocessable", "message": "was submitted too quickly"}]
+    standin.faults.refuse("POST", "*/comments", 422, "Validation Failed", reasons)
+    with pytest.raises(RateLimited, match="too quickly") as caught:
+        await writer.find_or_create_comment(issue.number, "<!-- m -->", "<!-- m -->")
+    assert caught.value.retry_after >= 120
 
 
 async def test_a_plan_without_drafts_gets_an_ordinary_pull_request(standin: StandIn, writer: Repository) -> None:

@@ -1,5 +1,6 @@
 """What people read: complete, bounded, and harmless whatever the code under test and the model wrote."""
 
+import inspect
 import re
 import shlex
 import subprocess
@@ -9,14 +10,17 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from agent.ci.job import refusals
+from agent.ci.plan import NO_CHECKS
 from agent.contract.budget import RungCost, Usage
-from agent.contract.last_good import Culprit
-from agent.contract.outcome import CheckEvidence, Evidence, Iteration, NoRepair, Outcome, ReflectionLog, Repair
+from agent.contract.last_good import Culprit, LastGood
+from agent.contract.outcome import CheckEvidence, Evidence, Flakiness, Iteration, NoRepair, Outcome, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis, FileChange, Span
 from agent.contract.question import Question
-from agent.contract.verdicts import VerdictId
+from agent.contract.verdicts import CheckRun, Failure, VerdictId
 from agent.diagnosis.evidence import BY_VERDICTS
-from agent.report.endings import ON_REQUEST, gave_up
+from agent.report import endings
+from agent.report.endings import ON_REQUEST, Ending, gave_up
 from app.publish import messages
 from app.publish.markdown import ZWSP
 from app.publish.messages import BODY_LIMIT, Publication
@@ -288,6 +292,63 @@ def test_a_next_step_says_only_what_its_reader_can_do() -> None:
     rest = " touched `users.py:2`, where it fails. Start there."
     assert f"**Next:** This pull request{rest}" in told(touched.next_step, pull_number=1)
     assert f"**Next:** This change{rest}" in told(touched.next_step)
+
+
+SAMPLES: dict[str, object] = {
+    "absent": ["vendor/data/"],
+    "base": (CheckRun("tests", "finished", {}, (), 1.0),),
+    "bound": "the budget of 1 s is used up",
+    "cause": "The test is wrong.",
+    "command": "pytest",
+    "culprit": culprit(),
+    "failed_in_ci": False,
+    "failure": Failure(VerdictId("test_a.py::test_a"), "assert 1 == 2"),
+    "folder": "app",
+    "found": Flakiness((VerdictId("test_a.py::test_a"),), 1, 3, "order"),
+    "good": LastGood("the parent commit", ()),
+    "ids": (VerdictId("test_a.py::test_a"),),
+    "is_program": True,
+    "lacks": "the network",
+    "least": 0.5,
+    "may_be_intended": True,
+    "problem": "the disk is full",
+    "ran": True,
+    "rounds": 2,
+    "run": CheckRun("tests", "finished", {}, (), 1.0),
+    "rungs": (),
+    "sentence": "The tests need a database.",
+    "sign": "Connection refused",
+    "source": "the job tests",
+    "steps": 3,
+    "suspect": repair(),
+    "suspects": (),
+    "title": "Run the tests",
+    "tried": 2,
+    "what": "memory",
+    "why": "Too large.",
+}
+
+
+def every_ending() -> list[Ending]:
+    """What each function that builds an ending returns; a new one may need a sample of its parameter."""
+    endings_ = [NO_CHECKS]
+    for _, build in [*inspect.getmembers(endings, inspect.isfunction), *inspect.getmembers(refusals, inspect.isfunction)]:
+        if build.__annotations__.get("return") == "Ending":
+            required = [each.name for each in inspect.signature(build).parameters.values() if each.default is each.empty]
+            endings_.append(build(**{name: SAMPLES[name] for name in required}))
+    return endings_
+
+
+@pytest.mark.parametrize("pull_number", [None, 7])
+def test_a_text_on_github_names_nothing_of_the_command_line(pull_number: int | None) -> None:
+    endings_ = every_ending()
+    assert [ending for ending in endings_ if re.search("`--|`selfheal fix", ending.next_step)], "a command line has its own"
+    for ending in endings_:
+        told = no_repair(ending.outcome, reason=ending.reason, next_step=ending.next_step)
+        for build in (messages.no_repair_summary, messages.no_repair_comment):
+            text = build(publication(pull_number=pull_number), told)
+            assert not re.search(r"`--|selfheal fix|git submodule|command line", text), ending
+            assert ("`/heal flaky`" in text) == (pull_number is not None and ON_REQUEST in ending.next_step)
 
 
 def test_a_diff_to_apply_by_hand_can_be_applied(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from app.publish.publish import Published
 from tests.standins.github import GitHub as StandIn
 from tests.standins.github.faults import ConnectionReset
 from tests.standins.github.git import Signature
-from tests.standins.github.state import Ruleset
+from tests.standins.github.state import PullRequest, Ruleset
 from tests.tiers import long_but
 from webhooks.intake import RepositoryRef
 
@@ -310,6 +310,49 @@ async def test_a_closed_pull_request_stays_closed_and_a_further_attempt_gets_its
     assert isinstance(second, Published)
     assert second.branch == f"{first.branch}-2"
     assert [p.number for p in standin.pull_requests(NAME) if p.head_branch.startswith("selfheal/")] == [second.number]
+
+
+async def repaired_anew(
+    standin: StandIn, repository: Repository, publication: Publication, before: Published
+) -> tuple[Published, PullRequest]:
+    """The published repair of the next commit of the same branch, which fails too; and the pull request from before."""
+    sha = await standin.push(NAME, "topic", {"notes.txt": "Still red.\n"})
+    newer = replace(publication, attempt_id="att-2", head_sha=sha)
+    result = await publish.pull_request(newer, repair(), repository)
+    assert isinstance(result, Published)
+    assert result.state == "open"
+    [pull] = [pull for pull in standin.pull_requests(NAME, "all") if pull.number == before.number]
+    return result, pull
+
+
+async def test_a_repair_of_a_newer_commit_closes_the_pull_request_for_the_older_one(
+    standin: StandIn, repository: Repository, publication: Publication
+) -> None:
+    first = await publish.pull_request(publication, repair(), repository)
+    assert isinstance(first, Published)
+    second, older = await repaired_anew(standin, repository, publication, first)
+    assert older.state == "closed"
+    assert older.body.startswith(f"**Closed:** Replaced by #{second.number}.\n")
+    assert "**Proof:**" in older.body
+    assert [name for name in await standin.branches(NAME) if name.startswith("selfheal/")] == [second.branch]
+    assert len(standin.pull_requests(NAME)) == 2, "the one that broke, and the newest repair"
+
+
+@pytest.mark.parametrize("whose", ["their commit", "their pull request"])
+async def test_a_repair_of_a_newer_commit_leaves_alone_what_is_a_persons(
+    standin: StandIn, repository: Repository, publication: Publication, whose: str
+) -> None:
+    first = await publish.pull_request(publication, repair(), repository)
+    assert isinstance(first, Published)
+    if whose == "their commit":
+        await standin.push(NAME, first.branch, {"more.py": "z = 1\n"})
+    else:
+        await standin.close_pull(NAME, first.number)
+        theirs = await standin.open_pull(NAME, first.branch, "topic")
+        first = replace(first, number=theirs.number)
+    _, older = await repaired_anew(standin, repository, publication, first)
+    assert older.state == "open"
+    assert first.branch in await standin.branches(NAME)
 
 
 async def test_a_persons_commits_on_our_branch_are_not_touched(

@@ -51,6 +51,7 @@ async def test_it_is_closed_when_a_person_repaired_the_branch(plant: Plant, repa
     assert repair.state == "closed"
     assert repair.body.startswith(f"**Closed:** CI of `topic` is green at `{green[:10]}` without this repair.")
     assert "**Proof:**" in repair.body
+    assert OURS not in await plant.github.branches(NAME)
 
     assert await looked(plant) == 0
     assert await plant.store.attempts_with_open_pull_request() == []

@@ -154,7 +154,7 @@ def test_a_green_checkout_is_not_reproduced(checkout: Checkout) -> None:
     done = reproduce(checkout(**{"test_a.py": "import unittest\n" + UNITTEST.format(1)}), "--test", "python -m unittest")
     assert done.returncode == 1
     assert "Not reproduced (not_reproduced): Nothing failed here: 1 result" in done.stdout
-    assert "Next: If another check fails, name its job with `--job`" in done.stdout
+    assert "Next: If another check fails, name its command under `test:`" in done.stdout
 
 
 @pytest.mark.long
