@@ -9,6 +9,7 @@ import pytest
 from agent.contract import events
 from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import FileChange
+from agent.contract.task import Policy
 from agent.models.router import Models
 from agent.models.values import ModelSettings
 from tests.agent.workbench import RIGHT, Bench, Scripted
@@ -108,8 +109,9 @@ def saying(*asserted: str) -> Reply:
 async def healed_beside(bench: Bench, *script: Reply) -> tuple[Repair | NoRepair, ScriptedModel]:
     async with ScriptedModel(script) as server:
         models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-none", timeout=60.0))
-        result = await bench.heal(Scripted([(SPECIAL_TOO,)]), files={**FILES, "clamped.py": SPECIFIED}, models=models)
-        return result, server
+        policy = Policy(min_confidence=0)  # a doubt is no objection
+        files = {**FILES, "clamped.py": SPECIFIED}
+        return await bench.heal(Scripted([(SPECIAL_TOO,)]), files=files, models=models, policy=policy), server
 
 
 @pytest.mark.long
