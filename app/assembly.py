@@ -52,7 +52,7 @@ async def models_of(settings: Settings) -> Models | None:
 
     if settings.model == "none":
         return None
-    name = settings.model or await find_local_model()
+    name = settings.model or await find_local_model(settings.model_api_base)
     if name is None:
         return None
     first = _model(name, settings, name)

@@ -295,7 +295,8 @@ class Settings(BaseSettings):
     model: str | None = Field(
         None,
         description="LiteLLM name of the first model (`ollama_chat/qwen2.5-coder:7b`, `anthropic/…`, `openai/…`), or "
-        "`none`. Default: Qwen-Coder if Ollama has it on localhost:11434, otherwise no model. Write a model on its "
+        "`none`. Default: Qwen-Coder if Ollama has it (at `MODEL_API_BASE`, or else at `OLLAMA_HOST` or "
+        "localhost:11434), otherwise no model. Write a model on its "
         "own server as `openai/NAME@http://host:8001/v1`, here and below.",
     )
     model_strong: str | None = Field(None, description="Stronger model: a separate rung, tried after the first model's.")

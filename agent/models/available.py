@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import httpx
 
-OLLAMA = "http://localhost:11434"
 SECONDS = 3.0  # for a list
 # Hosted providers: LiteLLM's prefix, the variable with the key, and an example of a name.
 HOSTED = (
@@ -50,23 +49,24 @@ class PullFailed(Exception):
     """The model cannot be pulled; the message says why and what to do."""
 
 
-async def ollama(base: str = OLLAMA) -> Source:
+async def ollama(base: str, suffix: str = "") -> Source:
+    """`suffix` follows each name, such as "@http://gpu:11434" for a server that must be named."""
     try:
         async with httpx.AsyncClient(timeout=SECONDS) as client:
             found = (await client.get(f"{base.rstrip('/')}/api/tags")).raise_for_status().json()
-        names = tuple(f"ollama_chat/{model['name']}" for model in found["models"])
+        names = tuple(f"ollama_chat/{model['name']}{suffix}" for model in found["models"])
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
         return Source("ollama", base, problem=f"no Ollama answers ({type(error).__name__}); start it with `ollama serve`")
     return Source("ollama", base, names, "" if names else "no model is installed; `selfheal models pull qwen2.5-coder:7b`")
 
 
-async def server(base: str, key: str | None) -> Source:
-    """An OpenAI-compatible server."""
+async def server(base: str, key: str | None, provider: str = "openai", suffix: str = "") -> Source:
+    """An OpenAI-compatible server. `suffix` as for `ollama`."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         async with httpx.AsyncClient(timeout=SECONDS, headers=headers) as client:
             found = (await client.get(f"{base.rstrip('/')}/models")).raise_for_status().json()
-        names = tuple(f"openai/{model['id']}" for model in found["data"])
+        names = tuple(f"{provider}/{model['id']}{suffix}" for model in found["data"])
     except httpx.HTTPStatusError as error:
         return Source("server", base, problem=f"it answers {error.response.status_code}; check the address and the key")
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
@@ -79,7 +79,7 @@ def hosted(environment: Mapping[str, str] = os.environ) -> tuple[Source, ...]:
     return tuple(Source("hosted", variable, (example,)) for _, variable, example in HOSTED if environment.get(variable))
 
 
-async def pull(name: str, base: str = OLLAMA) -> AsyncIterator[Pulling]:
+async def pull(name: str, base: str) -> AsyncIterator[Pulling]:
     """Pull a model into Ollama. Raises `PullFailed`."""
     body = {"model": name, "stream": True}
     try:

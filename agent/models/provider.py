@@ -79,7 +79,7 @@ class Provider:
             async with asyncio.timeout(limit):
                 return await function(
                     model=settings.name,
-                    api_base=settings.api_base,
+                    api_base=settings.server,
                     api_key=settings.api_key or (KEYLESS if settings.provider == "openai" and settings.api_base else None),
                     timeout=limit,
                     max_retries=0,  # LiteLLM's default sends up to three requests

@@ -23,6 +23,7 @@ from agent.models.provider import Provider, load
 from agent.models.registered import Answering
 from agent.models.scripted import Scripted
 from agent.models.values import (
+    COLD,
     KIN,
     WRITERS,
     Answer,
@@ -35,6 +36,7 @@ from agent.models.values import (
     Prompt,
     RateLimited,
     Role,
+    ollama_address,
 )
 
 UNAVAILABLE_TRIES = 3
@@ -79,7 +81,16 @@ class Models:
     def all_settings(self) -> tuple[ModelSettings, ...]:
         """Every model that may be asked for text, each once."""
         asked = (*self._rungs, self._small, *self._roles.values(), *self._fallbacks)
-        return tuple({provider.settings.name: provider.settings for provider in asked}.values())
+        return tuple(dict.fromkeys(provider.settings for provider in asked))
+
+    @property
+    def fallbacks(self) -> tuple[ModelSettings, ...]:
+        """Those that are asked if a model is unavailable or declines, in order."""
+        return tuple(provider.settings for provider in self._fallbacks)
+
+    @property
+    def embedding(self) -> ModelSettings | None:
+        return self._embedding.settings if self._embedding else None
 
     def settings(self, role: Role, rung: str = "") -> ModelSettings:
         """The first model for a role on a rung."""
@@ -90,12 +101,16 @@ class Models:
         first = self._first(role, rung)
         return max(512, first.settings.context - first.answer_tokens)
 
+    def answer_tokens(self, role: Role, rung: str = "") -> int:
+        """The limit for an answer."""
+        return self._first(role, rung).answer_tokens
+
     def warm(self) -> None:
         """Start importing LiteLLM in the background; needs a running loop."""
         if needs_litellm(self._small.settings):
             self._warming = self._warming or asyncio.create_task(asyncio.to_thread(load))
 
-    async def ask(self, prompt: Prompt, *, seconds: float, emit: Emit, temperature: float = 0.0, rung: str = "") -> Answer:
+    async def ask(self, prompt: Prompt, *, seconds: float, emit: Emit, temperature: float = COLD, rung: str = "") -> Answer:
         """One answer within `seconds`, including waits for rate limits and short outages. Raises `ModelError`.
 
         `rung` is the asking rung's model ("" for the first). If a model is unavailable or declines, the fallbacks are asked
@@ -104,7 +119,7 @@ class Models:
         plain: list[Message] = [{**message, "content": self._hide(message["content"])} for message in prompt.messages]
         prompt = replace(prompt, messages=tuple(plain))
         first = self._first(prompt.role, rung)
-        asked = [first, *(provider for provider in self._fallbacks if provider.settings.name != first.settings.name)]
+        asked = [first, *(provider for provider in self._fallbacks if provider.settings != first.settings)]
         if any(needs_litellm(provider.settings) for provider in asked):
             await asyncio.to_thread(load)  # the first import takes seconds, which do not count
         deadline, spent = time.monotonic() + seconds, Usage()
@@ -221,13 +236,13 @@ class _Request:
         await self._emit(Degraded(text=f"{who}: {why}" if who else why, step=self._prompt.role, why=why))
 
 
-async def find_local_model(base: str = "http://localhost:11434") -> str | None:
-    """LiteLLM's name of a coding model installed in the Ollama at `base`; None without one."""
+async def find_local_model(base: str | None = None) -> str | None:
+    """LiteLLM's name of a coding model installed in the Ollama at `base`, or at its own address; None without one."""
     try:
         async with httpx.AsyncClient(timeout=1.5) as client:
-            found = (await client.get(f"{base.rstrip('/')}/api/tags")).raise_for_status().json()
+            found = (await client.get(f"{(base or ollama_address()).rstrip('/')}/api/tags")).raise_for_status().json()
         names = [str(model["name"]) for model in found["models"]]
-    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
         return None
     coders = [name for name in names if "cod" in name.lower()]
     best = next((name for name in coders if "qwen" in name.lower()), next(iter(coders), None))

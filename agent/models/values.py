@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
@@ -26,6 +27,8 @@ Role = Literal["diagnose", "repair", "review", "challenge", "design", "write", "
 WRITERS: tuple[Role, ...] = ("repair", "write")  # roles that write code
 KIN: Mapping[Role, Role] = {"design": "write", "dispute": "review", "attack": "challenge"}
 """Roles that use the model of another one."""
+COLD = 0.0
+"""The temperature of a request that asks for no other."""
 
 
 class Message(TypedDict):
@@ -108,6 +111,20 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def ollama_address(environment: Mapping[str, str] = os.environ) -> str:
+    """The URL of the Ollama that no setting names, from LiteLLM's variable or Ollama's own: a URL, a host, or host:port."""
+    given = (environment.get("OLLAMA_API_BASE") or environment.get("OLLAMA_HOST") or "").strip(" /")
+    if "://" in given:
+        return given
+    try:
+        plain = urlsplit(f"//[{given}]" if given.count(":") > 1 and "[" not in given else f"//{given}")
+        host, port = plain.hostname or "", plain.port or 11434
+    except ValueError:
+        return f"http://{given}"  # reported as a server that does not answer
+    host = "localhost" if host in ("", "0.0.0.0", "::") else host  # noqa: S104 - what a server listens on
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{plain.path}"
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
     """A model, and how to reach it. `name` is LiteLLM's ("ollama_chat/qwen2.5-coder:7b")."""
@@ -131,6 +148,11 @@ class ModelSettings:
     def is_local(self) -> bool:
         """Ollama: free of charge, one request at a time."""
         return self.provider in ("ollama", "ollama_chat")
+
+    @property
+    def server(self) -> str | None:
+        """The URL that requests go to; None if LiteLLM knows it, or none is needed."""
+        return self.api_base or (ollama_address() if self.is_local else None)
 
     @property
     def is_scripted(self) -> bool:

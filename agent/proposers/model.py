@@ -29,6 +29,7 @@ FUNCTION, ANOTHER, AFRESH = "function", "another", "afresh"
 # "direct:2" is a further direct attempt in the same round.
 HYPOTHESIS = "hypothesis:"  # followed by its index
 WARMTH = {MINIMAL: 0.2, FUNCTION: 0.4, ANOTHER: 0.4, AFRESH: 0.7}  # added to the temperature, by strategy
+WARMEST = 1.0
 WARMER = 0.15  # added to the temperature per further round; twice that per change that failed exactly like its predecessor
 _FUNCTION = re.compile(r"::(?:\w+\.)*_*[a-z]\w*(?:\(\))?$")  # a diagnosed location that is neither a class nor a constant
 _DEFINED = re.compile(r"\s*(?:async )?def (\w+)")
@@ -179,7 +180,7 @@ def _cause(situation: Situation) -> str:
 
 def _temperature(situation: Situation) -> float:
     later = WARMER * (situation.round - 1) + 2 * WARMER * situation.stuck
-    return min(1.0, later + WARMTH.get(situation.strategy, 0.0))
+    return min(WARMEST, later + WARMTH.get(situation.strategy, 0.0))
 
 
 async def _edits(text: str, situation: Situation, shown: tuple[str, ...]) -> tuple[Edits | EditProblem, tuple[Change, ...]]:

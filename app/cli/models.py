@@ -8,8 +8,9 @@ from __future__ import annotations
 import json as jsonlib
 import re
 import sys
+from collections.abc import Coroutine, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -17,22 +18,17 @@ from app.cli.command import Json, end, load_settings, run
 
 if TYPE_CHECKING:
     from agent.models.available import Source
+    from agent.models.router import Models
+    from agent.models.values import ModelSettings
     from app.settings import Settings
 
 models = typer.Typer(help="Show the models that can be used here, pull one, or check a snapshot.", invoke_without_command=True)
 _REPOSITORY = re.compile(r"hf:[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
-ROLES = {  # the settings that name the model of a role, the first that is set
-    "write, design": ("model_write", "model_repair"),
-    "repair": ("model_repair",),
-    "diagnose": ("model_diagnose",),
-    "review, dispute": ("model_review",),
-    "challenge, attack": ("model_challenge",),
-}
 
 
 @models.callback()
 def show(context: typer.Context, json: Json = False) -> None:
-    """Show the models of Ollama, of a server, of hosted providers whose key is set, snapshots, and what is configured."""
+    """Show the models that can be used here, and the model of each role with its temperature and limits."""
     if context.invoked_subcommand is not None:
         return
     settings = load_settings()
@@ -47,8 +43,18 @@ def show(context: typer.Context, json: Json = False) -> None:
         if each.problem:
             typer.echo(f"  {each.problem}")
     typer.secho("configured", bold=True)
-    for name, value in chosen.items():
-        typer.echo(f"  {name}: {value}")
+    for name in ("rungs", "fallbacks"):
+        typer.echo(f"  {name}: {', '.join(chosen[name]) or 'none'}")
+    typer.echo(f"  embedding: {chosen['embedding'] or 'none'}")
+    rows = [("role", "temperature", "prompt tokens", "answer tokens", "seconds", "model")]
+    for each in chosen["roles"]:
+        least, most = each["temperature"]
+        warmth = f"{least:g} to {most:g}" if most > least else f"{least:g}"
+        limits = (str(each["prompt_tokens"]), str(each["answer_tokens"]), f"{each['seconds']:g}")
+        rows.append((each["role"], warmth, *limits, each["model"]))
+    widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
+    for row in rows if chosen["roles"] else ():
+        typer.echo(f"  {''.join(map(str.ljust, row, widths))}".rstrip())
 
 
 @models.command()
@@ -108,13 +114,16 @@ async def _pulled(name: str, settings: Settings) -> None:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     from agent.models import available
+    from app.assembly import models_of
     from app.cli import terminal
 
+    asked = _asked(settings, await models_of(settings))
+    base = next(each.server or "" for each in asked if each.is_local)
     screen = terminal.console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=screen, disable=not screen.is_terminal) as bar:
         task, last = bar.add_task(name, total=None), ""
-        async for step in available.pull(name, _ollama(settings)):
+        async for step in available.pull(name, base):
             bar.update(task, description=step.status[:60], completed=step.completed, total=step.total or None)
             if not screen.is_terminal and step.status != last:
                 screen.print(terminal.plain(step.status))
@@ -123,14 +132,14 @@ async def _pulled(name: str, settings: Settings) -> None:
 
 
 async def _found(settings: Settings) -> tuple[list[Source], dict[str, Any]]:
+    import asyncio
+
     from agent.models import available, registered, snapshots
     from agent.models.available import Source
     from app.assembly import models_of
 
-    found = [await available.ollama(_ollama(settings))]
-    if settings.model_api_base and not _is_ollama(settings):
-        key = settings.model_api_key.get_secret_value() if settings.model_api_key else None
-        found.append(await available.server(settings.model_api_base, key))
+    chosen = await models_of(settings)
+    found = list(await asyncio.gather(*_servers(settings, chosen)))
     found += available.hosted()
     found += [
         Source("snapshot", str(each.folder), (f"transformers:{each.name}",), " ".join(each.problems))
@@ -138,20 +147,65 @@ async def _found(settings: Settings) -> tuple[list[Source], dict[str, Any]]:
     ]
     found += [Source("extension", "", (name,)) for name in registered.names()]
     found.append(Source("scripted", "", ("scripted",)))
-    first = await models_of(settings)
-    chosen = {"model": "none" if first is None else first.name, "model_strong": settings.model_strong or "none"}
-    chosen |= {"fallbacks": ", ".join(settings.model_fallbacks) or "none"}
-    return found, chosen | {
-        f"role {role}": next((value for name in names if (value := getattr(settings, name))), chosen["model"])
-        for role, names in ROLES.items()
+    return found, _configured(chosen)
+
+
+def _asked(settings: Settings, chosen: Models | None) -> list[ModelSettings]:
+    """The configured models, and two without a name: one at Ollama's address, one at that of `MODEL_API_BASE`."""
+    from app.assembly import models_named
+
+    known = [*chosen.all_settings, *([chosen.embedding] if chosen.embedding else [])] if chosen is not None else []
+    return [*known, *(models_named(settings, name).settings("repair") for name in ("ollama_chat/", "openai/"))]
+
+
+def _servers(settings: Settings, chosen: Models | None) -> Iterator[Coroutine[Any, Any, Source]]:
+    """Each server once."""
+    from agent.models import available
+    from app.assembly import models_named
+
+    seen = set()
+    for each in _asked(settings, chosen):
+        base, kind = (each.server or "").rstrip("/"), "ollama" if each.is_local else each.provider
+        if not base or (base, kind) in seen:
+            continue
+        seen.add((base, kind))
+        plain = models_named(settings, f"{each.provider}/").settings("repair").server or ""
+        suffix = "" if plain.rstrip("/") == base else f"@{base}"  # where a name without a server leads
+        if each.is_local:
+            yield available.ollama(base, suffix)
+        else:
+            yield available.server(base, each.api_key, each.provider, suffix)
+
+
+def _configured(chosen: Models | None) -> dict[str, Any]:
+    """The models by role, with the limits of a call. The same keys without a model."""
+    from agent.models.values import COLD, Role
+    from agent.proposers.model import WARMEST
+    from agent.solving.options import UserOptions
+
+    warmest = {"repair": WARMEST, "write": UserOptions().temperature}
+    roles = []
+    for role in get_args(Role) if chosen is not None else ():
+        assert chosen is not None
+        limits = chosen.settings(role)
+        roles.append(
+            {
+                "role": role,
+                "model": _spelled(limits),
+                "temperature": [COLD, warmest.get(role, COLD)],
+                "prompt_tokens": chosen.room(role),
+                "answer_tokens": chosen.answer_tokens(role),
+                "seconds": limits.timeout,
+            }
+        )
+    return {
+        "rungs": list(chosen.rungs) if chosen is not None else [],
+        "fallbacks": [_spelled(each) for each in chosen.fallbacks] if chosen is not None else [],
+        "embedding": _spelled(chosen.embedding) if chosen is not None and chosen.embedding else None,
+        "roles": roles,
     }
 
 
-def _is_ollama(settings: Settings) -> bool:
-    return (settings.model or "").startswith(("ollama/", "ollama_chat/"))
-
-
-def _ollama(settings: Settings) -> str:
-    from agent.models.available import OLLAMA
-
-    return settings.model_api_base if settings.model_api_base and _is_ollama(settings) else OLLAMA
+def _spelled(settings: ModelSettings) -> str:
+    """As a setting names it, with its server."""
+    return f"{settings.name}@{settings.api_base}" if settings.api_base else settings.name

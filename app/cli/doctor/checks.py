@@ -217,7 +217,6 @@ async def _check_server(url: str, source: str) -> AsyncIterator[Check]:
 
 
 _MODEL_SECONDS = 10.0
-_OLLAMA = "http://localhost:11434"
 
 
 async def check_model(settings: Settings) -> AsyncIterator[Check]:
@@ -264,13 +263,13 @@ async def _ask(one: ModelSettings) -> Check:
 
 async def _not_pulled(one: ModelSettings) -> Check | None:
     """A failed check if Ollama does not answer or does not have the model, else None."""
-    base, wanted = (one.api_base or _OLLAMA).rstrip("/"), one.name.partition("/")[2]
+    base, wanted = (one.server or "").rstrip("/"), one.name.partition("/")[2]
     try:
         async with httpx.AsyncClient(timeout=_MODEL_SECONDS) as client:
             found = (await client.get(f"{base}/api/tags")).raise_for_status().json()
         names = [str(model["name"]) for model in found["models"]]
     except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-        fix = f"start Ollama (ollama serve), or set {PREFIX}MODEL_API_BASE to its address"
+        fix = f"start Ollama (ollama serve), or set {PREFIX}MODEL_API_BASE (or OLLAMA_HOST) to its address"
         return Check("model", one.name, "failed", f"no Ollama answers at {base}: {type(error).__name__}", fix)
     if wanted in names or f"{wanted}:latest" in names:
         return None

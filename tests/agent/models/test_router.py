@@ -211,6 +211,14 @@ async def test_the_next_model_stands_in_where_one_declines_and_it_is_told() -> N
     ]
 
 
+async def test_a_fallback_can_be_the_same_model_on_another_server() -> None:
+    async with ScriptedModel([refused()]) as first, ScriptedModel(["hello"]) as second:
+        asked = Asked(first)
+        asked.models = Models(settings(first), fallbacks=[settings(second)])
+        assert (await asked.ask()).text == "hello"
+    assert [each.api_base for each in asked.models.all_settings] == [first.openai_url, second.openai_url]
+
+
 async def test_no_other_model_is_asked_for_an_answer_that_was_cut() -> None:
     async with ScriptedModel([truncated("half")]) as first, ScriptedModel() as second:
         asked = Asked(first)
@@ -330,6 +338,17 @@ async def test_anthropic_is_told_to_keep_the_beginning_of_the_prompt() -> None:
 async def test_an_installed_coder_is_found(installed: tuple[str, ...], found: str | None) -> None:
     async with ScriptedModel(models=installed) as server:
         assert await find_local_model(server.ollama_url) == found
+
+
+async def test_ollamas_own_variable_says_where_its_models_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ScriptedModel(["hello"], models=("qwen2.5-coder:7b",)) as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.ollama_url.removeprefix("http://"))
+        name = await find_local_model()
+        assert name == "ollama_chat/qwen2.5-coder:7b"
+        asked = Asked(server)
+        asked.models = Models(ModelSettings(name))
+        assert (await asked.ask()).text == "hello"
+    assert await find_local_model() is None
 
 
 async def test_a_server_that_is_no_ollama_has_no_model() -> None:

@@ -6,9 +6,11 @@ import json
 import os
 import struct
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from agent.models.values import Role
 from tests.app.cli import program
 from tests.standins import hub
 from tests.standins.model import ScriptedModel
@@ -22,7 +24,7 @@ SNAPSHOT = {"config.json": b'{"model_type": "llama"}', "tokenizer.json": b"{}", 
 
 def models(folder: Path, *arguments: str, **settings: str) -> tuple[int, str, str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SELFHEAL_")}
-    environment = {name: value for name, value in environment.items() if not name.endswith("_API_KEY")}
+    environment = {name: value for name, value in environment.items() if not name.endswith(("_API_KEY", "OLLAMA_HOST"))}
     given = {f"SELFHEAL_{name}" if name.startswith("MODEL") else name: value for name, value in settings.items()}
     done = program.run(["models", *arguments], folder, environment | given | {"PYTHONPATH": str(ROOT)})
     return done.returncode, done.stdout, done.stderr
@@ -58,7 +60,46 @@ async def test_a_server_and_hosted_providers_are_listed(tmp_path: Path) -> None:
     kinds = {each["kind"]: each for each in told["sources"]}
     assert kinds["server"]["names"] == ["openai/local-coder"]
     assert kinds["hosted"]["where"] == "ANTHROPIC_API_KEY"
-    assert told["configured"]["role review, dispute"] == "openai/local-coder"
+    reviewing = next(each for each in told["configured"]["roles"] if each["role"] == "review")
+    assert reviewing["model"] == f"openai/local-coder@{server.openai_url}"
+
+
+async def test_the_servers_of_all_configured_models_are_listed_with_names_that_can_be_used(tmp_path: Path) -> None:
+    async with (
+        ScriptedModel([], models=("qwen3", "qwen3-small")) as first,
+        ScriptedModel([], models=("qwen3",)) as second,
+        ScriptedModel([], models=("qwen2.5-coder:7b",)) as remote,
+        ScriptedModel([], models=("codellama:7b",)) as own,
+    ):
+        code, out, err = models(
+            tmp_path,
+            MODEL=f"openai/qwen3@{first.openai_url}",
+            MODEL_FALLBACKS=f"openai/qwen3@{second.openai_url}, scripted",
+            MODEL_REVIEW=f"ollama_chat/qwen2.5-coder:7b@{remote.ollama_url}",
+            MODEL_ANSWER_TOKENS="1000",
+            OLLAMA_HOST=own.ollama_url.removeprefix("http://"),
+        )
+        assert code == 0, err
+    for name in ("qwen3", "qwen3-small"):
+        assert f"  openai/{name}@{first.openai_url}\n" in out
+    assert f"server, {second.openai_url}\n  openai/qwen3@{second.openai_url}\n" in out
+    assert f"ollama, {remote.ollama_url}\n  ollama_chat/qwen2.5-coder:7b@{remote.ollama_url}\n" in out
+    assert f"ollama, {own.ollama_url}\n  ollama_chat/codellama:7b\n" in out
+    assert f"fallbacks: openai/qwen3@{second.openai_url}, scripted\n" in out
+    rows = {line.split()[0]: line.split() for line in out.partition("  role ")[2].splitlines()[1:]}
+    assert set(rows) == set(get_args(Role))
+    assert rows["repair"] == ["repair", "0", "to", "1", "15384", "1000", "120", f"openai/qwen3@{first.openai_url}"]
+    assert rows["write"][1:4] == ["0", "to", "0.7"]
+    assert rows["review"] == ["review", "0", "15384", "1000", "120", f"ollama_chat/qwen2.5-coder:7b@{remote.ollama_url}"]
+    assert rows["dispute"][-1] == rows["review"][-1]
+
+
+async def test_an_ollama_without_a_configured_model_is_asked_at_its_setting(tmp_path: Path) -> None:
+    async with ScriptedModel([], models=("qwen2.5-coder:7b",)) as ollama:
+        code, out, err = models(tmp_path, MODEL_API_BASE=ollama.ollama_url)
+        assert code == 0, err
+        assert f"ollama, {ollama.ollama_url}\n  ollama_chat/qwen2.5-coder:7b\n" in out
+        assert "rungs: ollama_chat/qwen2.5-coder:7b\n" in out
 
 
 def test_what_does_not_answer_is_said_and_is_no_error(tmp_path: Path) -> None:
