@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import Literal
 
 from agent.solving.code import Function
+from agent.solving.options import Form
 
-Form = Literal["module", "function", "script"]
 _SCRIPT = '''
 
 def _value(text):

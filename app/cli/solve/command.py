@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from agent.solving.options import Decode, Form, arguments
 from app.cli.command import Json, load_settings, run, tune_interpreter, wrong_use
-from app.cli.solve.wish import Autonomy, Wish
+from app.cli.solve.wish import DEFAULTS, Autonomy, Switch, Wish, option
 
 LONGEST_FILE = 1024 * 1024  # bytes that are read of a specification or of tests
-Switch = Literal["on", "off"]
 
 
 def solve(
@@ -39,40 +38,27 @@ def solve(
         str | None,
         typer.Option("--model", metavar="NAME", help="LiteLLM name of the model; `scripted` or `scripted:FILE` for a trial."),
     ] = None,
-    no_design: Annotated[bool, typer.Option("--no-design", help="Do not draft a signature and examples first.")] = False,
+    design: Annotated[bool, option("design")] = DEFAULTS.design,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether the design is right.")] = False,
-    candidates: Annotated[int | None, typer.Option("--candidates", min=1, max=16, help="First answers to choose from.")] = None,
-    decode: Annotated[
-        Literal["greedy", "sample"] | None,
-        typer.Option("--decode", help="Decoding of the first answer; further ones are samples."),
-    ] = None,
-    temperature: Annotated[float, typer.Option("--temperature", min=0, max=2, help="Temperature of samples.")] = 0.7,
-    iters: Annotated[int | None, typer.Option("--iters", min=1, help="Most rounds, the first answer included.")] = None,
-    spec_tests: Annotated[
-        Switch | None, typer.Option("--spec-tests", help="Tests from the specification, before any code.")
-    ] = None,
-    adversarial: Annotated[
-        Switch | None, typer.Option("--adversarial", help="Tests that try to break the accepted code.")
-    ] = None,
-    critic: Annotated[Switch | None, typer.Option("--critic", help="A review of the accepted code.")] = None,
-    debugger: Annotated[
-        Switch | None, typer.Option("--debugger", help="A diagnosis with tools, after two failed rounds.")
-    ] = None,
-    memory: Annotated[Switch | None, typer.Option("--memory", help="Lessons of your earlier runs; off by default.")] = None,
-    strategies: Annotated[
-        int | None, typer.Option("--strategies", min=1, max=3, metavar="N", help="Ways to ask for a repair in one round.")
-    ] = None,
+    candidates: Annotated[int, option("candidates")] = DEFAULTS.candidates,
+    decode: Annotated[Decode, option("decode")] = DEFAULTS.decode,
+    temperature: Annotated[float, option("temperature")] = DEFAULTS.temperature,
+    iterations: Annotated[int | None, option("iterations")] = DEFAULTS.iterations,
+    seconds: Annotated[float | None, option("seconds")] = DEFAULTS.seconds,
+    spec_tests: Annotated[Switch, option("spec_tests")] = "on",
+    adversarial: Annotated[Switch | None, option("adversarial")] = None,
+    critic: Annotated[Switch, option("critic")] = "on",
+    debugger: Annotated[Switch, option("debugger")] = "on",
+    memory: Annotated[Switch, option("memory")] = "off",
+    strategies: Annotated[int | None, option("strategies")] = DEFAULTS.strategies,
+    retry: Annotated[Switch | None, option("retry")] = None,
     autonomy: Annotated[
         Autonomy,
         typer.Option("--autonomy", help="When you are asked: never, before each repair, or also before the first answer."),
     ] = "full",
-    budget: Annotated[float | None, typer.Option("--budget", min=1, metavar="SECONDS", help="Time limit.")] = None,
-    form: Annotated[
-        Literal["module", "function", "script"],
-        typer.Option("--form", help="The module, only the function, or a script with a command line."),
-    ] = "module",
-    clean_doc: Annotated[bool, typer.Option("--clean-doc", help="Remove the examples from the docstrings.")] = False,
-    no_test: Annotated[bool, typer.Option("--no-test", help="Do not show or save the tests.")] = False,
+    form: Annotated[Form, option("form")] = DEFAULTS.form,
+    clean_doc: Annotated[bool, option("clean_doc")] = DEFAULTS.clean_doc,
+    show_tests: Annotated[bool, option("show_tests")] = DEFAULTS.show_tests,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Write code, tests and log to this folder.")
     ] = None,
@@ -80,7 +66,7 @@ def solve(
         Literal["fast", "copy", "save"] | None,
         typer.Option(
             "--profile",
-            help="fast: no design, one greedy answer, two rounds; copy: print the code alone; save: write to outputs/.",
+            help="fast: no design, no adversarial tests, two rounds; copy: print the code alone; save: write to outputs/.",
         ),
     ] = None,
     show_command: Annotated[
@@ -92,34 +78,32 @@ def solve(
     json: Json = False,
 ) -> None:
     """Write code from a specification, test it in the sandbox, and repair it until its tests pass."""
+    is_fast = profile == "fast"
     wish = Wish(
-        design=not no_design,
-        yes=yes,
-        candidates=candidates or 1,
-        decode=decode or "greedy",
+        design=design and not is_fast,
+        candidates=candidates,
+        decode=decode,
         temperature=temperature,
-        blind_tests=spec_tests != "off",
-        adversarial=adversarial != "off",
-        critic=critic != "off",
-        debugger=debugger != "off",
+        iterations=iterations or (2 if is_fast else None),
+        seconds=seconds,
+        spec_tests=spec_tests == "on",
+        adversarial=adversarial == "on" if adversarial else not is_fast,
+        critic=critic == "on",
+        debugger=debugger == "on",
         memory=memory == "on",
         strategies=strategies,
-        autonomy=autonomy,
+        retry=retry == "on" if retry else not is_fast,
         form=form,
         clean_doc=clean_doc,
-        tests_shown=not no_test,
-        out=out,
+        show_tests=show_tests and profile != "copy",
+        yes=yes or profile in ("copy", "save"),
+        autonomy=autonomy,
+        quiet_result=profile == "copy",
+        out=out or (Path("outputs") if profile == "save" else None),
         streams=stream,
     )
-    if profile == "fast":
-        wish = replace(wish, design=False, candidates=candidates or 1, adversarial=adversarial == "on", retry=False)
-        iters = iters or 2
-    elif profile == "copy":
-        wish = replace(wish, yes=True, tests_shown=False, quiet_result=True)
-    elif profile == "save":
-        wish = replace(wish, yes=True, out=out or Path("outputs"))
     if show_command:
-        typer.echo(_spelled(words, file, fn, signature, doctests, tests, model, iters, budget, wish, json))
+        typer.echo(_spelled(words, file, fn, signature, doctests, tests, model, wish, json))
         raise typer.Exit(0)
     if stream and json:
         wrong_use("--stream prints lines of JSON and --json one object; give one of the two")
@@ -138,7 +122,7 @@ def solve(
         )
     except BadSpecification as error:
         wrong_use(str(error))
-    given = {"model": model, "max_iterations": iters, "max_seconds": budget}
+    given = {"model": model, "max_iterations": wish.iterations, "max_seconds": wish.seconds}
     settings = load_settings(env_file=None, **{name: value for name, value in given.items() if value is not None})
     from app.cli.solve import run as solving
 
@@ -196,45 +180,15 @@ def _spelled(
     doctests: str,
     tests: Path | None,
     model: str | None,
-    iters: int | None,
-    budget: float | None,
     wish: Wish,
     json: bool,
 ) -> str:
+    given = {"--file": file, "--fn": fn, "--signature": signature, "--doctests": doctests, "--tests": tests, "--model": model}
+    autonomy, profile = wish.autonomy if wish.autonomy != "full" else "", "copy" if wish.quiet_result else ""
+    chosen = {"--autonomy": autonomy, "--out": wish.out, "--profile": profile}  # nothing else prints the code alone
+    flags = {"--yes": wish.yes, "--stream": wish.streams, "--json": json}
     parts = ["selfheal", "solve", *([words] if words is not None else [])]
-    named: dict[str, object] = {
-        "--file": file,
-        "--fn": fn,
-        "--signature": signature,
-        "--doctests": doctests,
-        "--tests": tests,
-        "--model": model,
-    }
-    named |= {
-        "--iters": iters,
-        "--budget": budget,
-        "--candidates": wish.candidates,
-        "--decode": wish.decode,
-        "--form": wish.form,
-    }
-    switches = {
-        "--spec-tests": wish.blind_tests,
-        "--adversarial": wish.adversarial,
-        "--critic": wish.critic,
-        "--debugger": wish.debugger,
-        "--memory": wish.memory,
-    }
-    named |= {name: "on" if value else "off" for name, value in switches.items()}
-    named |= {"--strategies": wish.strategies, "--autonomy": wish.autonomy, "--out": wish.out}
-    for name, value in named.items():
-        if value not in (None, ""):
-            parts += [name, f"{value:g}" if isinstance(value, float) else str(value)]
-    flags = {
-        "--no-design": not wish.design,
-        "--yes": wish.yes,
-        "--clean-doc": wish.clean_doc,
-        "--no-test": not wish.tests_shown,
-        "--stream": wish.streams,
-        "--json": json,
-    }
+    parts += [part for name, value in given.items() if value for part in (name, str(value))]
+    parts += arguments(wish)
+    parts += [part for name, value in chosen.items() if value for part in (name, str(value))]
     return shlex.join([*parts, *(name for name, value in flags.items() if value)])

@@ -35,7 +35,7 @@ FIX = f"Cause: it does not add\nChange: add the numbers\n\nFUNCTION solution.py:
 ACCEPT = '{"accept": true, "unnatural": false, "reason": "", "input": ""}'
 NEXT = "\n    "
 STUB = "raise NotImplementedError"
-PLAIN = Options(blind_tests=False, adversarial=False, retry=False)
+PLAIN = Options(spec_tests=False, adversarial=False, retry=False)
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures("remembered_runs")]
 
@@ -139,10 +139,8 @@ async def test_a_model_that_cannot_be_reached_is_no_answer_that_was_given_up(sol
 
 @pytest.mark.long
 async def test_the_best_of_several_answers_counts(solved: Solve) -> None:
-    from agent.solving.writer import Writing
-
     found = await solved(
-        {"write": [block(FAR), block(RIGHT)]}, Options(writing=Writing(2), blind_tests=False, adversarial=False, retry=False)
+        {"write": [block(FAR), block(RIGHT)]}, Options(candidates=2, spec_tests=False, adversarial=False, retry=False)
     )
     assert found.solved, found.reason
     assert "result += number" in found.code
@@ -192,7 +190,7 @@ async def test_an_adversarial_test_finds_what_the_others_did_not(solved: Solve) 
             "dispute": ["{}"],
             "repair": [FIX],
         },
-        Options(blind_tests=False, retry=False),
+        Options(spec_tests=False, retry=False),
     )
     assert found.solved, found.reason
     assert found.first_passed
@@ -307,7 +305,7 @@ async def test_code_that_an_adversarial_test_breaks_is_not_solved(solved: Solve)
             "dispute": ['{"1": {"right": "test", "why": "It is the sum."}}'],
             "repair": ["no"],
         },
-        Options(blind_tests=False, retry=False),
+        Options(spec_tests=False, retry=False),
     )
     if not found.solved:
         assert found.failing[0].startswith("test_it: AssertionError")
@@ -365,7 +363,7 @@ async def test_a_start_from_an_earlier_answer_keeps_its_tests_and_writes_no_firs
 @pytest.mark.long
 async def test_lessons_of_one_run_are_remembered_in_the_next(solved: Solve) -> None:
     memory = ProcessMemory()
-    options = replace(PLAIN, memory=memory)
+    options = replace(PLAIN, memory=True, lessons=memory)
     await solved({"write": [block(FAR)], "repair": [FIX]}, options)
     assert "healed" in [each.outcome for each in memory.kept.values()]
     found = await solved({"write": [block(FAR)], "repair": [FIX]}, options)
