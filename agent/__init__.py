@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from agent.api import Agent, heal, heal_sync, solve, solve_sync
+    from agent.api import Agent, Options, heal, heal_sync, solve, solve_sync
 
-__all__ = ["Agent", "heal", "heal_sync", "solve", "solve_sync"]
+__all__ = ["Agent", "Options", "heal", "heal_sync", "solve", "solve_sync"]
 
 
 def __getattr__(name: str) -> Any:

@@ -52,7 +52,7 @@ class NoModel(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A configured agent. Each call opens its own sandbox; nothing is kept between calls.
+    """A configured agent. Each call opens its own sandbox; between calls, only `options.lessons` are kept.
 
     `model` is LiteLLM's name, "none" (only `heal` works without one), "scripted", or None: Qwen-Coder, if a local Ollama has
     it.
@@ -123,15 +123,20 @@ class Agent:
     async def _models(self) -> Models | None:
         if self.model == "none":
             return None
-        name = self.model or await find_local_model()
+        name = self.model or await find_local_model(self.api_base)
         return Models(ModelSettings(name, self.api_base, self.api_key)) if name else None
 
 
 async def solve(
-    spec: str | Specification, *, model: str | None = None, on_event: OnEvent | None = None, **given: str
+    spec: str | Specification,
+    *,
+    model: str | None = None,
+    on_event: OnEvent | None = None,
+    options: Options | None = None,
+    **given: str,
 ) -> Solution:
     """Write code from a specification; see `Agent.run`."""
-    return await Agent(model).run(spec, on_event=on_event, **given)
+    return await Agent(model, options=options or Options()).run(spec, on_event=on_event, **given)
 
 
 async def heal(folder: str | Path, *, model: str | None = "none", on_event: OnEvent | None = None) -> Repair | NoRepair:
@@ -140,9 +145,14 @@ async def heal(folder: str | Path, *, model: str | None = "none", on_event: OnEv
 
 
 def solve_sync(
-    spec: str | Specification, *, model: str | None = None, on_event: OnEvent | None = None, **given: str
+    spec: str | Specification,
+    *,
+    model: str | None = None,
+    on_event: OnEvent | None = None,
+    options: Options | None = None,
+    **given: str,
 ) -> Solution:
-    return asyncio.run(solve(spec, model=model, on_event=on_event, **given))
+    return asyncio.run(solve(spec, model=model, on_event=on_event, options=options, **given))
 
 
 def heal_sync(folder: str | Path, *, model: str | None = "none", on_event: OnEvent | None = None) -> Repair | NoRepair:
@@ -172,4 +182,4 @@ async def _ignore(_: AnyEvent) -> None:
     """Events are not wanted."""
 
 
-__all__ = ["Agent", "BadSpecification", "NoModel", "Solution", "heal", "heal_sync", "solve", "solve_sync"]
+__all__ = ["Agent", "BadSpecification", "NoModel", "Options", "Solution", "heal", "heal_sync", "solve", "solve_sync"]

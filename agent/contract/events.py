@@ -154,6 +154,9 @@ class Answered(Event, frozen=True, tag="answered", kw_only=True):
 class Reflected(Event, frozen=True, tag="reflected", kw_only=True):
     lesson: str
     lessons: list[str]
+    title: str = ""  # of the candidate that failed, if the lesson comes from a single one
+    result: str = ""  # of that candidate, as in `agent.contract.outcome.Iteration`
+    advice: str = ""  # the lesson's last sentence
 
 
 class RungSpent(Event, frozen=True, tag="rung_spent", kw_only=True):

@@ -42,7 +42,16 @@ async def reflect(state: State, work: Work) -> Reflection:
         lesson = await asyncio.to_thread(_lesson, candidate, verification, advice)
         lessons = remember(lessons, lesson)
         iteration = await iteration_of(candidate, verification, state["iteration"], advice)
-        await context.emit(Reflected(text=f"Learned: {advice}", lesson=lesson, lessons=lessons))
+        await context.emit(
+            Reflected(
+                text=f"Learned: {advice}",
+                lesson=lesson,
+                lessons=lessons,
+                title=candidate.title,
+                result=verification.reason,
+                advice=advice,
+            )
+        )
         refs.append(await context.keep(iteration))
         fixed = 0 if verification.newly_red or not verification.still_red else wanted - len(verification.still_red)
         if fixed > (partial or [0])[0]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import Literal
 
 from agent.solving.code import Function, functions, imported, with_imports
+from agent.solving.options import Form
 
-Form = Literal["module", "function", "script"]
 _VALUE = '''
 def _value(text):
     """A Python literal such as 3 or [1, 2]; anything else is a text."""

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from uuid import uuid4
 
 import msgspec
@@ -24,9 +25,20 @@ from agent.challenge.generated_tests import Brief, ask, read_tests
 from agent.ci.project.configuration import Configuration, Install, TestCommand
 from agent.contract import words
 from agent.contract.blobs import MemoryBlobs
-from agent.contract.budget import Meter, Usage
-from agent.contract.events import AnyEvent, Degraded, Emit, Localized, Reproduced, StepDone, StepStarted, Verified
-from agent.contract.memory import Memory
+from agent.contract.budget import Budget, Meter, Usage
+from agent.contract.events import (
+    AnyEvent,
+    Degraded,
+    Emit,
+    Localized,
+    Proposed,
+    Reflected,
+    Reproduced,
+    StepDone,
+    StepStarted,
+    Verified,
+)
+from agent.contract.memory import Memory, ProcessMemory
 from agent.contract.outcome import ConfirmedFailure, Iteration, NoRepair, Outcome, Repair
 from agent.contract.question import Autonomy, Question, Reply, Waiting
 from agent.contract.verdicts import Failure
@@ -41,6 +53,8 @@ from agent.proposers.model import ModelProposer, model_rungs
 from agent.solving import contract, dispute
 from agent.solving.code import Files
 from agent.solving.draft import Draft, designed, without_example, without_model
+from agent.solving.options import UserOptions
+from agent.solving.output import formed
 from agent.solving.rungs import Counted, Signed
 from agent.solving.specification import Example, Specification, is_said
 from agent.solving.writer import Known, Writer, Writing, edits_of
@@ -59,22 +73,15 @@ REACH_THE_MODEL = (
 UNCOUNTED = 3  # rounds of the graph in which no model is asked: an answer that is known, a search, and its result
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How code is written. `confirm` shows the design to the user: False stops, None means that nobody was asked."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(UserOptions):
+    """The user's options, with the person who is asked and the memory."""
 
-    design: bool = True
-    writing: Writing = field(default_factory=Writing)
-    blind_tests: bool = True
-    adversarial: bool = True
-    critic: bool = True
-    retry: bool = True  # write it once more, if none was accepted, or if a question about it is open
+    # Shows the design to the user: False stops, None means that nobody was asked.
     confirm: Callable[[Draft], Awaitable[bool | None]] | None = None
-    debugger: bool = True
-    strategies: int | None = None  # as `agent.contract.task.Policy`
-    memory: Memory | None = None  # lessons of earlier runs
     autonomy: Autonomy = "full"  # `decide` answers the questions that another one asks
     decide: Callable[[Question], Awaitable[Reply]] | None = None
+    lessons: Memory = field(default_factory=ProcessMemory)  # of earlier runs, if `memory` is on
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +95,29 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Solution:
+class Progress:
+    """What a run has so far: enough to start another one after any of its rounds."""
+
+    draft: Draft
+    tests: Files  # empty until they are written
+    iterations: tuple[Iteration, ...]
+    bases: tuple[Files, ...]  # for each iteration, the files that its diff changes
+    lessons: tuple[str, ...]
+    usage: Usage
+
+
+Keep = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Solution(Progress):
     """The result. Without `solved`, `files` is the best answer, if there is one, and `reason` says what is wrong with it."""
 
     solved: bool
     name: str
     path: str
     files: Files  # without tests
-    tests: Files
-    draft: Draft
+    answer: Files  # the same in the form that the user chose
     first: Files  # the first answer, before any feedback; empty without one
     first_passed: bool  # the first answers sufficed
     outcome: Outcome  # how it ended
@@ -105,10 +126,6 @@ class Solution:
     outage: str  # why the model could not be asked, a clause, if that is how it ended; else ""
     confidence: float | None
     doubts: tuple[str, ...]
-    usage: Usage
-    iterations: tuple[Iteration, ...]
-    bases: tuple[Files, ...]  # for each iteration, the files that its diff changes
-    lessons: tuple[str, ...]
     notes: tuple[str, ...]
     failing: tuple[str, ...]  # a line for each failing test: what was expected, and what came
     seconds: float
@@ -128,6 +145,7 @@ class _Run:
     models: Models
     emit: Emit
     options: Options
+    keep: Keep
     id: str
     draft: Draft
     meter: Meter
@@ -148,7 +166,7 @@ class _Run:
 
     async def to_the_end(self, answer: Files | None = None) -> Solution:
         """An `answer` of an earlier run is judged and repaired in place of a first one."""
-        writer: Writer | Known = Writer(self.models, self.spec, self.draft, self.options.writing)
+        writer: Writer | Known = Writer(self.models, self.spec, self.draft, self._writing())
         if answer is not None:
             writer = Known(f"model:{self.models.name}", edits_of(self.draft.files, answer), "the earlier answer")
         found, best = await self._first_answers(writer)
@@ -157,13 +175,17 @@ class _Run:
             found, best = await self._repaired(best, found)
         if self.options.retry and self._is_retried(found):
             await self._say("retry", "Writing it once more from the beginning")
-            again = Writer(self.models, self.spec, self.draft, replace(self.options.writing, again=True, decode="sample"))
+            again = Writer(self.models, self.spec, self.draft, replace(self._writing(), again=True, decode="sample"))
             other, rest = await self._first_answers(again)
             if isinstance(other, Repair) and not (isinstance(found, Repair) and found.confidence >= other.confidence):
                 found, best, first_passed = other, rest, False
         if isinstance(found, Repair) and self.options.adversarial:
             found, best = await self._attacked(found, best)
         return self._solution(found, best, first_passed=first_passed, problem=writer.problem)
+
+    def _writing(self) -> Writing:
+        chosen = self.options
+        return Writing(chosen.candidates, chosen.decode, chosen.temperature, self.hint)
 
     def with_some_test(self) -> None:
         """Without any example or test, only that the code can be imported is checked."""
@@ -309,19 +331,39 @@ class _Run:
         rungs = tuple(self._kept(each) for each in ladder)
         budget = replace(self.meter.left(), iterations=self._rounds_left() + UNCOUNTED)
         engine = replace(self._engine(), ladder=lambda _: rungs, budget=budget)
-        found = await self._healed(engine, files, emit)
-        before = max((each.number for each in self.iterations), default=0)
-        # Rounds in which nothing was judged, such as those of a search, have no number here.
-        rounds = sorted({each.number for each in found.log.iterations})
-        self.iterations += [replace(each, number=before + 1 + rounds.index(each.number)) for each in found.log.iterations]
-        self.bases += [files] * len(found.log.iterations)
+        judged: list[Iteration] = []
+        proposed: dict[str, Proposed] = {}
+
+        async def watch(event: AnyEvent) -> None:
+            if isinstance(event, Proposed):
+                proposed[event.title] = event
+            elif isinstance(event, Reflected) and (failed := proposed.get(event.title)) is not None:
+                judged.append(Iteration(failed.iteration, failed.rung, failed.title, failed.diff, event.result, event.advice))
+                self.keep(self.progress(judged, files))
+            await emit(event)
+
+        found = await self._healed(engine, files, watch)
         self.lessons = found.log.lessons or self.lessons
+        known = self.progress(found.log.iterations, files)
+        self.iterations, self.bases = list(known.iterations), list(known.bases)
+        self.keep(known)
         if isinstance(found, Repair):
             self.notes += [note for note in found.log.notes if note not in self.notes]
         elif found.log.outage:
             reason = f"{words.capitalized(found.log.outage).rstrip('.')}."
             return replace(found, outcome=Outcome.INFRASTRUCTURE, reason=reason, next_step=REACH_THE_MODEL)
         return found
+
+    def progress(self, judged: Sequence[Iteration] = (), files: Files = MappingProxyType({})) -> Progress:
+        """With the iterations of a phase that started from these files, which are numbered from 1 there.
+
+        Rounds in which nothing was judged, such as those of a search, have no number here.
+        """
+        before = max((each.number for each in self.iterations), default=0)
+        rounds = sorted({each.number for each in judged})
+        iterations = [*self.iterations, *(replace(each, number=before + 1 + rounds.index(each.number)) for each in judged)]
+        bases = (*self.bases, *[files] * len(judged))
+        return Progress(self.draft, dict(self.tests), tuple(iterations), bases, self.lessons, self.meter.usage)
 
     def _kept(self, rung: Proposer) -> Proposer:
         """The rung with the signature kept, and a model's rounds counted."""
@@ -337,8 +379,9 @@ class _Run:
     async def _healed(self, engine: Engine, files: Files, emit: Emit) -> Repair | NoRepair:
         """What the graph ends with, after `decide` answered its questions."""
         case, blobs, reply = self._case(files), MemoryBlobs(), None
+        memory = self.options.lessons if self.options.memory else None
         while True:
-            found = await engine.heal(case, blobs=blobs, emit=emit, memory=self.options.memory, reply=reply)
+            found = await engine.heal(case, blobs=blobs, emit=emit, memory=memory, reply=reply)
             if not isinstance(found, Waiting):
                 return found
             asked, decide = time.monotonic(), self.options.decide
@@ -421,6 +464,7 @@ class _Run:
             name=self.draft.name,
             path=self.draft.path,
             files=dict(files),
+            answer={path: self._formed(text) for path, text in files.items() if path not in self.tests},
             tests=dict(self.tests),
             draft=self.draft,
             first=dict(self.first),
@@ -439,6 +483,9 @@ class _Run:
             failing=tuple(_line(each) for each in self.failing) if ended is not None else (),
             seconds=round(self.meter.seconds, 3),
         )
+
+    def _formed(self, text: str) -> str:
+        return formed(text, self.draft.name, self.options.form, clean_doc=self.options.clean_doc)
 
     def _why_not(self, ended: NoRepair, unusable: str) -> str:
         """What is wrong with the last answer, and why it was the last."""
@@ -469,15 +516,22 @@ class Declined(Exception):
 
 
 async def solve(
-    spec: Specification, engine: Engine, *, emit: Emit, options: Options | None = None, start: Start | None = None
+    spec: Specification,
+    engine: Engine,
+    *,
+    emit: Emit,
+    options: Options | None = None,
+    start: Start | None = None,
+    keep: Keep = lambda _: None,
 ) -> Solution:
-    """Write the code. A `start` replaces the design, and perhaps more.
+    """Write the code. A `start` replaces the design, and perhaps more. `keep` gets each progress, to fork a run that is killed.
 
     Raises `BadSpecification` if the name is missing and nothing designs it, `Declined`, `ModelError` if no design can be made,
     and `SandboxError` if the infrastructure fails.
     """
     models, options = engine.models, options or Options()
     assert models is not None, "the caller checks"
+    engine = replace(engine, budget=_budget(engine.budget, options))
     emit, meter = _of_answers(emit), Meter(replace(engine.budget, reserve=0.0))
     models = models.metered(meter)
     draft = start.draft if start is not None else await _drafted(spec, models, engine.budget.seconds / 2, emit, options)
@@ -488,14 +542,23 @@ async def solve(
         if confirmed is False:
             raise Declined("stopped: the design was not confirmed. Say more in the specification, or give a --signature")
         meter.began += time.monotonic() - asked  # the user's time is not the budget's
-    options = replace(options, writing=replace(options.writing, hint=start.hint))
-    run = _Run(spec, engine, models, emit, options, uuid4().hex, draft, meter, hint=start.hint)
+    run = _Run(spec, engine, models, emit, options, keep, uuid4().hex, draft, meter, hint=start.hint)
+    keep(run.progress())
     run.tests = contract.contract_files(spec, draft, confirmed=bool(confirmed)) if start.tests is None else dict(start.tests)
     run.drafted = {contract.DRAFTED.format(at): each for at, each in enumerate(draft.examples, 1)}
-    if options.blind_tests and start.tests is None:
+    if options.spec_tests and start.tests is None:
         await run_blind_tests(run)
     run.with_some_test()
+    keep(run.progress())
     return await run.to_the_end(start.answer)
+
+
+def _budget(budget: Budget, options: Options) -> Budget:
+    """The budget with the limits that the user chose."""
+    chosen = {
+        name: value for name in ("iterations", "seconds", "tokens", "cost") if (value := getattr(options, name)) is not None
+    }
+    return replace(budget, **chosen)
 
 
 async def _drafted(spec: Specification, models: Models, seconds: float, emit: Emit, options: Options) -> Draft:

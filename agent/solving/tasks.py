@@ -73,7 +73,7 @@ class SolveBenchmark:
         spec = replace(task.spec, tests=task.given if self.oracle in ("given", "both") else "")
         if self.oracle == "given":
             spec = replace(spec, examples=())
-        options = replace(options, blind_tests=options.blind_tests and self.oracle != "given")
+        options = replace(options, spec_tests=options.spec_tests and self.oracle != "given")
         found = await solve(spec, engine, emit=emit, options=options, start=Start(task.draft))
         if found.outage:
             return failed(id_, self.groups[task_of(id_)], found.outcome, found.reason, found.usage)

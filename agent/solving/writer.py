@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from agent.contract.budget import Usage
 from agent.contract.proposal import Candidate, Edits, FileChange
@@ -20,19 +19,17 @@ from agent.proposer import Proposal, Situation
 from agent.proposers.model import DIRECT
 from agent.solving import code
 from agent.solving.draft import Draft
+from agent.solving.options import Decode
 from agent.solving.specification import Specification, is_said
-
-Decode = Literal["greedy", "sample"]
-WARM = 0.7  # the temperature of samples, unless the user sets another
 
 
 @dataclass(frozen=True, slots=True)
 class Writing:
     """How first answers are written."""
 
-    candidates: int = 1
-    decode: Decode = "greedy"  # the first candidate; further ones are always samples
-    temperature: float = WARM
+    candidates: int
+    decode: Decode  # of the first candidate; further ones are always samples
+    temperature: float  # of samples
     hint: str = ""  # of the user, for this try
     again: bool = False  # a blind retry: the model is told that earlier answers were wrong, but not how
 

@@ -181,9 +181,9 @@ def _configured(chosen: Models | None) -> dict[str, Any]:
     """The models by role, with the limits of a call. The same keys without a model."""
     from agent.models.values import COLD, Role
     from agent.proposers.model import WARMEST
-    from agent.solving.writer import WARM
+    from agent.solving.options import UserOptions
 
-    warmest = {"repair": WARMEST, "write": WARM}
+    warmest = {"repair": WARMEST, "write": UserOptions().temperature}
     roles = []
     for role in get_args(Role) if chosen is not None else ():
         assert chosen is not None

@@ -117,16 +117,16 @@ class Answer(JSONResponse):
         return json.dumps(content, separators=(",", ":")).encode()
 
 
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    code: {"model": Problem, "content": {"application/problem+json": {}}} for code in (404, 422)
-}
+def refusals(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """How OpenAPI describes answers that are a `Problem`."""
+    return {code: {"model": Problem, "content": {"application/problem+json": {}}} for code in codes}
 
 
 def router(sanitizer: Sanitizer) -> APIRouter:
     """The routes; they take `store` and `feed` from the request's state."""
     routes = APIRouter(prefix=PREFIX, default_response_class=Answer)
 
-    @routes.get("/attempts", responses={422: _PROBLEMS[422]})
+    @routes.get("/attempts", responses=refusals(422))
     async def list_attempts(request: Request, query: Annotated[ListQuery, Query()]) -> AttemptsOut:
         """Attempts, newest first."""
         wanted = parse_query(query.repository, query.state, query.trigger, query.before)
@@ -136,7 +136,7 @@ def router(sanitizer: Sanitizer) -> APIRouter:
         found = await run_in_thread(lambda: [_attempt(each, sanitizer) for each in shown])
         return AttemptsOut(attempts=found, next=cursor_of(shown[-1]) if more else None)
 
-    @routes.get("/attempts/{attempt_id}", responses={404: _PROBLEMS[404]})
+    @routes.get("/attempts/{attempt_id}", responses=refusals(404))
     async def show_attempt(request: Request, attempt_id: str) -> AttemptOut:
         """One attempt, by its id or a unique prefix of at least 8 digits."""
         return _attempt(await find_attempt(request, attempt_id), sanitizer)
@@ -145,7 +145,7 @@ def router(sanitizer: Sanitizer) -> APIRouter:
         "/attempts/{attempt_id}/events",
         response_model=EventsOut,
         responses={
-            **_PROBLEMS,
+            **refusals(404, 422),
             200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
             503: {"description": "Too many streams are open; `Retry-After` gives the seconds to wait."},
         },
@@ -179,7 +179,8 @@ def problems(app: FastAPI) -> None:
 
 def _wrong(each: Any) -> str:
     name = ".".join(map(str, each["loc"][1:]))[:100]
-    return f"{name}: {'unknown parameter' if each['type'] == 'extra_forbidden' else each['msg']}"
+    is_unknown = each["type"] in ("extra_forbidden", "unexpected_keyword_argument")
+    return f"{name}: {'unknown parameter' if is_unknown else each['msg']}"
 
 
 def problem(status: int, detail: str) -> Response:

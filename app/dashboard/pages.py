@@ -48,7 +48,8 @@ def create_pages(settings: Settings, *more: APIRouter) -> ASGIApp:
     renderer = Renderer(sanitizer, Links(settings.github_api_url))
     app = FastAPI(
         title="Selfheal",
-        description="Selfheal's attempts and their timelines. Read-only.",
+        description="Selfheal's attempts and their timelines (read-only), and code from specifications, for programs on this "
+        "machine.",
         version="1",
         openapi_url=f"{api.PREFIX}/openapi.json",
         docs_url=None,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -25,16 +26,19 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from agent.models.values import is_loopback
+from agent.solving.options import UserOptions, arguments
 from app.dashboard.api import PREFIX as API
-from app.dashboard.api import Answer
+from app.dashboard.api import Answer, refusals
 from app.dashboard.safe_text import Sanitizer
 from app.dashboard.stream import Position, message, position_of
 from app.settings import PREFIX, Settings
+from sandbox.host.folder_locks import lock_if_abandoned, try_lock
 
 MOST_RUNNING = 2
 MOST_KEPT = 50  # ended ones
@@ -43,26 +47,28 @@ LONGEST_BODY = 1024 * 1024  # bytes
 LONGEST_LINE = 8 * 1024 * 1024  # bytes
 PATIENCE = 10.0  # seconds for a cancelled child to clean up
 PULSE = 15.0  # seconds between signs of life on a stream
+FOLDERS = "selfheal-solve-"  # how their names begin, in the folder for temporary files
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 PASSED_ON = (  # beginnings of the names of settings
-    *("model", "sandbox", "trust_code", "docker_host", "e2b", "max_tokens", "max_cost", "package_index", "python_downloads"),
-    *("crates_index", "go_proxy", "download", "cache_mb", "search_head_start"),
+    *("model", "sandbox", "trust_code", "docker_host", "e2b", "package_index", "python_downloads", "crates_index", "go_proxy"),
+    *("max_iterations", "max_seconds", "max_tokens", "max_cost", "download", "cache_mb", "search_head_start"),
 )
 
 
-class SolveIn(BaseModel, extra="forbid"):
+@pydantic_dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class SolveIn(UserOptions):
+    """A specification, and the options of `selfheal solve`."""
+
     specification: str = Field(min_length=1, max_length=20_000, description="What the code should do, in words.")
     name: str = Field("", max_length=200, description="Name of the function.")
     signature: str = Field("", max_length=2_000, description="Such as `slug(text: str) -> str`.")
     doctests: str = Field("", max_length=200_000, description="Examples that must hold, as doctests.")
     tests: str = Field("", max_length=200_000, description="A pytest file that must pass.")
-    design: bool = True
-    candidates: int = Field(1, ge=1, le=8)
-    iterations: int = Field(4, ge=1, le=20)
-    seconds: float = Field(600.0, ge=1, le=3_600)
-    spec_tests: bool = True
-    adversarial: bool = True
-    critic: bool = True
+
+
+_EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The event stream.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
 
 
 class SolveOut(BaseModel):
@@ -80,6 +86,7 @@ class _Solution:
 
     id: str
     folder: Path
+    lock: int  # on the folder, also held by the child: a sweep leaves it alone as long as either lives
     lines: list[dict[str, Any]] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     process: asyncio.subprocess.Process | None = None
@@ -122,7 +129,7 @@ class Solving:
             raise HTTPException(429, detail, {"retry-after": "10"})
         for old in [each.id for each in self.known.values() if each.ended][: max(0, len(self.known) - MOST_KEPT)]:
             del self.known[old]
-        made = _Solution(uuid.uuid4().hex, Path(tempfile.mkdtemp(prefix="selfheal-solve-")))
+        made = _Solution(uuid.uuid4().hex, *_folder())
         self.known[made.id] = made
         task = asyncio.create_task(self._run(made, wanted), name=f"solve {made.id}")
         self.tasks.add(task)
@@ -157,6 +164,7 @@ class Solving:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 limit=LONGEST_LINE,
+                pass_fds=[solution.lock],
                 start_new_session=True,
             )
             stuck = asyncio.create_task(_killed_when_cancelled(solution))
@@ -176,6 +184,7 @@ class Solving:
             solution.ended = True
             solution.told()
             await asyncio.to_thread(shutil.rmtree, solution.folder, ignore_errors=True)
+            os.close(solution.lock)
 
     async def _read(self, solution: _Solution, stream: asyncio.StreamReader | None) -> None:
         assert stream is not None
@@ -191,6 +200,22 @@ class Solving:
             elif len(solution.lines) < MOST_LINES:
                 solution.lines.append(told["event"])
             solution.told()
+
+
+def _folder() -> tuple[Path, int]:
+    """A new folder, and the descriptor that holds its lock. Raises `OSError`."""
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=FOLDERS))
+        if (lock := try_lock(path, fcntl.LOCK_EX)) is not None:  # else a sweep locked it first and removes it
+            return path, lock
+
+
+def sweep() -> None:
+    """Remove the folders of solutions whose processes were killed. Blocks."""
+    for path in Path(tempfile.gettempdir()).glob(f"{FOLDERS}*/"):
+        if (lock := lock_if_abandoned(path)) is not None:
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(lock)
 
 
 def _local(request: Request) -> None:
@@ -221,9 +246,9 @@ class _LocalRoute(APIRoute):
 
 
 def router(solving: Solving) -> APIRouter:
-    routes = APIRouter(prefix=f"{API}/solve", default_response_class=Answer, route_class=_LocalRoute)
+    routes = APIRouter(prefix=f"{API}/solve", default_response_class=Answer, route_class=_LocalRoute, responses=refusals(403))
 
-    @routes.post("", status_code=202, response_model=SolveOut)
+    @routes.post("", status_code=202, response_model=SolveOut, responses={**_EVENTS, **refusals(413, 415, 422, 429)})
     async def solve(request: Request, wanted: SolveIn) -> Any:
         """Write code from a specification. With `Accept: text/event-stream`, the answer is the event stream itself."""
         made = solving.start(wanted)
@@ -231,17 +256,17 @@ def router(solving: Solving) -> APIRouter:
             return _stream(made, 0)
         return Answer(_out(made), 202, {"location": f"{API}/solve/{made.id}"})
 
-    @routes.get("/{solution_id}", response_model=SolveOut)
+    @routes.get("/{solution_id}", response_model=SolveOut, responses=refusals(404, 422))
     async def show(solution_id: str) -> Any:
         """One solution, finished or not."""
         return Answer(_out(solving.find(solution_id)))
 
-    @routes.get("/{solution_id}/events", responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}})
+    @routes.get("/{solution_id}/events", response_class=StreamingResponse, responses={**_EVENTS, **refusals(404, 422)})
     async def events(request: Request, solution_id: str, after: Annotated[int, Field(ge=0, le=2**53)] = 0) -> Response:
         """The events, and a last message `result`. Resumes after `Last-Event-ID`."""
         return _stream(solving.find(solution_id), position_of(request, after).after)
 
-    @routes.delete("/{solution_id}", status_code=204)
+    @routes.delete("/{solution_id}", status_code=204, responses=refusals(404, 422))
     async def cancel(solution_id: str) -> Response:
         """Stop it. What is finished stays."""
         solving.cancel(solving.find(solution_id))
@@ -293,10 +318,7 @@ def _written(folder: Path, wanted: SolveIn) -> list[str]:
         if text:
             (folder / f"{name}.txt").write_text(text, "utf-8")
             argv += [f"--{name}", f"{name}.txt"]
-    argv += ["--candidates", str(wanted.candidates), "--iters", str(wanted.iterations), "--budget", f"{wanted.seconds:g}"]
-    switches = {"--spec-tests": wanted.spec_tests, "--adversarial": wanted.adversarial, "--critic": wanted.critic}
-    argv += [part for name, value in switches.items() for part in (name, "on" if value else "off")]
-    return [*argv, *([] if wanted.design else ["--no-design"])]
+    return [*argv, *arguments(wanted)]
 
 
 def environment(settings: Settings, inherited: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -33,7 +33,7 @@ from app.queue.redis import open_redis
 from app.service.health import Health
 from app.service.http import Http
 from app.service.intake import StoreIntake
-from app.service.solving import Solving
+from app.service.solving import Solving, sweep
 from app.service.solving import router as solving_routes
 from app.settings import PREFIX, Settings, SettingsError
 from app.store.store import Store, open_store
@@ -186,6 +186,7 @@ async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[
     ):
         # Not run by uvicorn, which would turn our errors into a log line and an exit.
         async with app.router.lifespan_context(app) as state:
+            await asyncio.to_thread(sweep)
             known = state or {}
             feed: Feed = known["feed"]
             solving = Solving(settings, Sanitizer(settings.secrets))

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from agent.bench.score import Entry
     from agent.contract.task import Policy
     from agent.extensions import Extensions
+    from agent.solving.options import Decode
     from agent.solving.solve import Options
     from agent.solving.tasks import SolveBenchmark
-    from agent.solving.writer import Decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Solving:
     candidates: int
     decode: Decode
     temperature: float
-    blind_tests: bool
+    spec_tests: bool
     adversarial: bool
     critic: bool
     debugger: bool
@@ -102,18 +102,18 @@ class Solving:
 
     @property
     def options(self) -> Options:
-        from agent.contract.memory import ProcessMemory
         from agent.solving.solve import Options
-        from agent.solving.writer import Writing
 
         return Options(
-            writing=Writing(self.candidates, self.decode, self.temperature),
-            blind_tests=self.blind_tests,
+            candidates=self.candidates,
+            decode=self.decode,
+            temperature=self.temperature,
+            spec_tests=self.spec_tests,
             adversarial=self.adversarial,
             critic=self.critic,
             debugger=self.debugger,
             strategies=self.strategies,
-            memory=ProcessMemory() if self.memory else None,
+            memory=self.memory,
             retry=False,
         )
 
@@ -123,7 +123,7 @@ class Solving:
         from agent.prompts import digest
 
         switches = {
-            "spec_tests": self.blind_tests,
+            "spec_tests": self.spec_tests,
             "adversarial": self.adversarial,
             "critic": self.critic,
             "debugger": self.debugger,

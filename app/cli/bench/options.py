@@ -5,12 +5,14 @@ import functools
 import inspect
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union
 
 import typer
 
+from agent.solving.options import Decode
 from app.cli.bench.measure import Measuring, Repairing, Solving, measure
 from app.cli.command import Json
+from app.cli.solve.wish import DEFAULTS, Switch, option
 
 if TYPE_CHECKING:
     from agent.bench.lab import Benchmark
@@ -21,7 +23,6 @@ Load = TypeVar("Load", bound=Callable[..., Loaded])
 
 DEFAULT_LEAST = 0.85  # as `agent.contract.task.Policy`
 
-Switch = Literal["on", "off"]
 Ids = Annotated[str | None, typer.Option("--task-ids", "--ids", metavar="A,B", help="Only these tasks.")]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Only the first N tasks.")]
 Runs = Annotated[int, typer.Option("--runs", min=1, max=100, metavar="N", help="Run each task N times.")]
@@ -86,19 +87,15 @@ def measure_written(
     budget: Seconds = 300.0,
     resume: Resume = None,
     iters: Annotated[int, typer.Option("--iters", min=1, help="Most rounds of a task, the first answer included.")] = 4,
-    candidates: Annotated[int, typer.Option("--candidates", min=1, max=16, help="First answers to choose from.")] = 1,
-    decode: Annotated[
-        Literal["greedy", "sample"], typer.Option("--decode", help="Decoding of the first answer; further ones are samples.")
-    ] = "greedy",
-    temperature: Annotated[float, typer.Option("--temperature", min=0, max=2, help="Temperature of samples.")] = 0.7,
-    spec_tests: Annotated[Switch, typer.Option("--spec-tests", help="Tests from the specification, before any code.")] = "on",
-    adversarial: Annotated[Switch, typer.Option("--adversarial", help="Tests that try to break the accepted code.")] = "on",
-    critic: Annotated[Switch, typer.Option("--critic", help="A review of the accepted code.")] = "on",
-    debugger: Annotated[Switch, typer.Option("--debugger", help="A diagnosis with tools, after two failed rounds.")] = "on",
+    candidates: Annotated[int, option("candidates")] = DEFAULTS.candidates,
+    decode: Annotated[Decode, option("decode")] = DEFAULTS.decode,
+    temperature: Annotated[float, option("temperature")] = DEFAULTS.temperature,
+    spec_tests: Annotated[Switch, option("spec_tests")] = "on",
+    adversarial: Annotated[Switch, option("adversarial")] = "on",
+    critic: Annotated[Switch, option("critic")] = "on",
+    debugger: Annotated[Switch, option("debugger")] = "on",
     memory: Annotated[Switch, typer.Option("--memory", help="Lessons of earlier tasks of this run.")] = "off",
-    strategies: Annotated[
-        int | None, typer.Option("--strategies", min=1, max=3, metavar="N", help="Ways to ask for a repair in one round.")
-    ] = None,
+    strategies: Annotated[int | None, option("strategies")] = DEFAULTS.strategies,
     min_rate: MinRate = None,
     mlflow: Mlflow = False,
     json: Json = False,
@@ -111,7 +108,7 @@ def measure_written(
         candidates=candidates,
         decode=decode,
         temperature=temperature,
-        blind_tests=spec_tests == "on",
+        spec_tests=spec_tests == "on",
         adversarial=adversarial == "on",
         critic=critic == "on",
         debugger=debugger == "on",

@@ -13,13 +13,13 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from agent.solving.options import Decode, Form
 from app.cli.command import Json, load_settings, run, tune_interpreter, wrong_use
-from app.cli.solve.wish import Autonomy, Wish
+from app.cli.solve.wish import DEFAULTS, Autonomy, Switch, Wish, option
 
-Switch = Literal["on", "off"]
 PROFILES: Mapping[str, Mapping[str, Any]] = {  # what each sets, unless the user does
-    "fast": {"no_design": True, "candidates": 1, "decode": "greedy", "iters": 2, "adversarial": "off", "retry": "off"},
-    "copy": {"yes": True, "no_test": True, "code_only": True},
+    "fast": {"design": False, "candidates": 1, "decode": "greedy", "iterations": 2, "adversarial": "off", "retry": "off"},
+    "copy": {"yes": True, "show_tests": False, "code_only": True},
     "save": {"yes": True, "out": Path("outputs")},
 }
 
@@ -44,45 +44,29 @@ def solve(
         str | None,
         typer.Option("--model", metavar="NAME", help="LiteLLM name of the model; `scripted` or `scripted:FILE` for a trial."),
     ] = None,
-    no_design: Annotated[bool, typer.Option("--no-design", help="Do not draft a signature and examples first.")] = False,
+    design: Annotated[bool, option("design")] = DEFAULTS.design,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Show the design, and do not ask whether it is right.")] = False,
-    candidates: Annotated[int, typer.Option("--candidates", min=1, max=16, help="First answers to choose from.")] = 1,
-    decode: Annotated[
-        Literal["greedy", "sample"], typer.Option("--decode", help="Decoding of the first answer; further ones are samples.")
-    ] = "greedy",
-    temperature: Annotated[float, typer.Option("--temperature", min=0, max=2, help="Temperature of samples.")] = 0.7,
-    iters: Annotated[
-        int | None, typer.Option("--iters", min=1, help="Most rounds in which a model writes code, the first answer included.")
-    ] = None,
-    spec_tests: Annotated[Switch, typer.Option("--spec-tests", help="Tests from the specification, before any code.")] = "on",
-    adversarial: Annotated[Switch, typer.Option("--adversarial", help="Tests that try to break the accepted code.")] = "on",
-    critic: Annotated[Switch, typer.Option("--critic", help="A review of the accepted code.")] = "on",
-    debugger: Annotated[Switch, typer.Option("--debugger", help="A diagnosis with tools, after two failed rounds.")] = "on",
-    retry: Annotated[
-        Switch, typer.Option("--retry", help="A second start, if no answer is accepted or a question is open.")
-    ] = "on",
-    memory: Annotated[Switch, typer.Option("--memory", help="Lessons of your earlier runs.")] = "off",
-    strategies: Annotated[
-        int | None, typer.Option("--strategies", min=1, max=3, metavar="N", help="Ways to ask for a repair in one round.")
-    ] = None,
+    candidates: Annotated[int, option("candidates")] = DEFAULTS.candidates,
+    decode: Annotated[Decode, option("decode")] = DEFAULTS.decode,
+    temperature: Annotated[float, option("temperature")] = DEFAULTS.temperature,
+    iterations: Annotated[int | None, option("iterations")] = DEFAULTS.iterations,
+    seconds: Annotated[float | None, option("seconds")] = DEFAULTS.seconds,
+    tokens: Annotated[int | None, option("tokens")] = DEFAULTS.tokens,
+    cost: Annotated[float | None, option("cost")] = DEFAULTS.cost,
+    spec_tests: Annotated[Switch, option("spec_tests")] = "on",
+    adversarial: Annotated[Switch, option("adversarial")] = "on",
+    critic: Annotated[Switch, option("critic")] = "on",
+    debugger: Annotated[Switch, option("debugger")] = "on",
+    memory: Annotated[Switch, option("memory")] = "off",
+    strategies: Annotated[int | None, option("strategies")] = DEFAULTS.strategies,
+    retry: Annotated[Switch, option("retry")] = "on",
     autonomy: Annotated[
         Autonomy,
         typer.Option("--autonomy", help="When you are asked: never, before each repair, or also before the first answer."),
     ] = "full",
-    budget: Annotated[float | None, typer.Option("--budget", min=1, metavar="SECONDS", help="Time limit.")] = None,
-    max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=1, metavar="N", help="Limit of model tokens.")] = None,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(
-            "--max-cost", min=0, metavar="DOLLARS", help="Limit of the model's cost, if its price is known (0: no limit)."
-        ),
-    ] = None,
-    form: Annotated[
-        Literal["module", "function", "script"],
-        typer.Option("--form", help="The module, the function with what it needs, or a script with a command line."),
-    ] = "module",
-    clean_doc: Annotated[bool, typer.Option("--clean-doc", help="Remove the examples from the docstrings.")] = False,
-    no_test: Annotated[bool, typer.Option("--no-test", help="Do not show or save the tests.")] = False,
+    form: Annotated[Form, option("form")] = DEFAULTS.form,
+    clean_doc: Annotated[bool, option("clean_doc")] = DEFAULTS.clean_doc,
+    show_tests: Annotated[bool, option("show_tests")] = DEFAULTS.show_tests,
     code_only: Annotated[
         bool, typer.Option("--code-only", help="Print the code alone on standard output, as it is in a pipe.")
     ] = False,
@@ -129,35 +113,39 @@ def solve(
     own = {name for name in ctx.params if (source := ctx.get_parameter_source(name)) and source.name != "DEFAULT"}
     preset = {name: value for name, value in PROFILES.get(profile or "", {}).items() if name not in own}
     if not spec.name:
-        preset.pop("no_design", None)  # the design names the function
+        preset.pop("design", None)  # the design names the function
     chosen = {**ctx.params, **preset}
     if show_command:
         typer.echo(_spelled(ctx, {name: value for name, value in chosen.items() if name in own or name in preset}))
         raise typer.Exit(0)
-    limits = {"max_iterations": chosen["iters"], "max_seconds": budget, "max_tokens": max_tokens, "max_cost": max_cost}
-    given = {"model": model, **limits}
-    settings = load_settings(env_file=None, **{name: value for name, value in given.items() if value is not None})
     wish = Wish(
-        design=not chosen["no_design"],
-        yes=chosen["yes"],
+        design=chosen["design"],
         candidates=chosen["candidates"],
         decode=chosen["decode"],
         temperature=temperature,
-        blind_tests=spec_tests == "on",
+        iterations=chosen["iterations"],
+        seconds=seconds,
+        tokens=tokens,
+        cost=cost,
+        spec_tests=spec_tests == "on",
         adversarial=chosen["adversarial"] == "on",
         critic=critic == "on",
         debugger=debugger == "on",
         memory=memory == "on",
         strategies=strategies,
-        autonomy=autonomy,
         retry=chosen["retry"] == "on",
         form=form,
         clean_doc=clean_doc,
-        tests_shown=not chosen["no_test"],
+        show_tests=chosen["show_tests"],
+        yes=chosen["yes"],
+        autonomy=autonomy,
         code_only=chosen["code_only"],
         out=Path(chosen["out"]) if chosen["out"] is not None else None,
         streams=stream,
     )
+    limits = {"iterations": wish.iterations, "seconds": wish.seconds, "tokens": wish.tokens, "cost": wish.cost}
+    given = {"model": model, **{f"max_{name}": value for name, value in limits.items()}}
+    settings = load_settings(env_file=None, **{name: value for name, value in given.items() if value is not None})
     from app.cli.solve import run as solving
 
     is_solved = run(solving.run(spec, settings, wish, json=json), ModelError, SandboxError, Declined, wrong=(BadSpecification,))
@@ -218,8 +206,11 @@ def _spelled(ctx: typer.Context, chosen: Mapping[str, Any]) -> str:
     parts = ["selfheal", "solve"]
     for each in ctx.command.params:
         value = chosen.get(each.name or "")
-        if each.name in ("profile", "show_command") or value in (None, False):
+        if each.name in ("profile", "show_command") or value is None:
             continue
-        parts += [] if each.param_type_name == "argument" else [each.opts[0]]
-        parts += [] if value is True else [str(value)]
+        if isinstance(value, bool):
+            parts += each.opts[:1] if value else each.secondary_opts[:1]
+        else:
+            text = f"{value:.10g}" if isinstance(value, float) else str(value)
+            parts += [*([] if each.param_type_name == "argument" else each.opts[:1]), text]
     return shlex.join(parts)

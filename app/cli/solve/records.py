@@ -1,16 +1,21 @@
 """The runs of `selfheal solve`, one folder each: what was asked, the events, and what came out.
 
-`run.json` is written before anything is done, and again at the end, so a run that was killed is listed as unfinished. The
-newest `KEPT` runs are kept.
+`run.json` is written before anything is done, after each round, and at the end. The run's process locks the folder, so a run
+without an outcome whose folder is not locked was interrupted. The newest `KEPT` runs are kept.
 """
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import json
 import os
 import shutil
+import time
 import uuid
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,10 +24,14 @@ import msgspec
 from platformdirs import user_data_path
 
 from agent.contract.events import AnyEvent
+from agent.contract.outcome import Outcome
+from agent.models.values import ModelError
 from agent.solving.draft import Draft
-from agent.solving.solve import Solution
+from agent.solving.solve import Declined, Progress, Solution
 from agent.solving.specification import Specification
 from app.redaction import redact
+from sandbox.base import SandboxError
+from sandbox.host.folder_locks import is_in_use, lock_if_abandoned, try_lock
 
 KEPT = 200
 
@@ -43,26 +52,31 @@ class Round(msgspec.Struct, frozen=True):
     base: int  # index in `Result.bases`
 
 
-class Result(msgspec.Struct, frozen=True):
-    """What came out."""
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What came out, or what there is so far: then `outcome` is empty."""
 
-    solved: bool
-    outcome: str
-    reason: str
-    confidence: float | None
-    draft: Draft
-    files: dict[str, str]
-    tests: dict[str, str]
-    rounds: list[Round]
-    bases: list[dict[str, str]]
-    lessons: list[str]
-    tokens: int
-    cost: float | None
-    seconds: float
+    solved: bool = False
+    outcome: str = ""
+    reason: str = ""
+    confidence: float | None = None
+    draft: Draft | None = None  # None: the run ended before it had one
+    files: dict[str, str] = {}
+    tests: dict[str, str] = {}  # empty: not all of them are written
+    rounds: list[Round] = []
+    bases: list[dict[str, str]] = []
+    lessons: list[str] = []
+    tokens: int = 0
+    cost: float | None = None
+    seconds: float = 0.0
+
+    @property
+    def last_round(self) -> int:
+        """The number of the last round that was judged; 0 without one."""
+        return max((each.number for each in self.rounds), default=0)
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One run. `result` is null until it ends."""
+    """One run."""
 
     id: str
     started_at: datetime
@@ -76,21 +90,28 @@ class Record(msgspec.Struct, frozen=True):
     forked_from: str = ""
     from_iteration: int = 0
     hint: str = ""
-    result: Result | None = None
+    result: Result | None = None  # None: there is nothing yet
+
+    @property
+    def has_ended(self) -> bool:
+        return self.result is not None and bool(self.result.outcome)
 
     @property
     def status(self) -> str:
-        if self.result is None:
-            return "unfinished"
-        return "solved" if self.result.solved else self.result.outcome
+        """ "running", "interrupted", "solved", or an outcome. Blocks."""
+        if self.result is not None and self.has_ended:
+            return "solved" if self.result.solved else self.result.outcome
+        return "running" if is_in_use(folder() / self.id) else "interrupted"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Recorder:
-    """Writes one run. A full disk loses the record, never the run."""
+    """Writes one run, and holds the lock on its folder until the process ends. A full disk loses the record, never the run."""
 
     folder: Path
     record: Record
+    lock: int
+    result: Result = field(default_factory=Result)
 
     def event(self, event: AnyEvent) -> None:
         line = json.dumps({"at": datetime.now(UTC).isoformat(), **msgspec.to_builtins(event)})
@@ -100,8 +121,52 @@ class Recorder:
         except OSError:
             return
 
+    def keep(self, progress: Progress) -> None:
+        self.write(_result(progress))
+
     def ended(self, found: Solution) -> None:
-        _write(self.folder, msgspec.structs.replace(self.record, result=_result(found)))
+        self.write(
+            msgspec.structs.replace(
+                _result(found),
+                solved=found.solved,
+                outcome=found.outcome.value,
+                reason=found.reason,
+                confidence=found.confidence,
+                files=dict(found.files),
+                seconds=found.seconds,
+            )
+        )
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Record an error that ends the run, with what there was before it."""
+        started = time.monotonic()
+        try:
+            yield
+        except BaseException as error:
+            seconds = round(time.monotonic() - started, 3)
+            self.write(
+                msgspec.structs.replace(self.result, outcome=_outcome(error).value, reason=_reason(error), seconds=seconds)
+            )
+            raise
+
+    def write(self, result: Result) -> None:
+        self.result = result
+        with suppress(OSError):
+            _write(self.folder, msgspec.structs.replace(self.record, result=result))
+
+
+def _outcome(error: BaseException) -> Outcome:
+    if isinstance(error, Declined | asyncio.CancelledError | KeyboardInterrupt):
+        return Outcome.CANCELLED
+    is_outage = isinstance(error, SandboxError) or (isinstance(error, ModelError) and error.is_outage)
+    return Outcome.INFRASTRUCTURE if is_outage else Outcome.ERROR
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
+        return "The run was stopped."
+    return redact(str(error) or type(error).__name__)
 
 
 def folder() -> Path:
@@ -109,16 +174,25 @@ def folder() -> Path:
 
 
 def begin(record: Record) -> Recorder | None:
-    """Write the request. None if the folder cannot be written."""
+    """Write the request. None if the folder cannot be written or locked."""
     mine = folder() / record.id
     try:
         mine.mkdir(parents=True, mode=0o700)
+        if (lock := try_lock(mine, fcntl.LOCK_EX)) is None:
+            return None
         _write(mine, record)
         for old in sorted(_folders(), key=lambda each: each.stat().st_mtime, reverse=True)[KEPT:]:
-            shutil.rmtree(old, ignore_errors=True)
+            _remove(old)
     except OSError:
         return None
-    return Recorder(mine, record)
+    return Recorder(mine, record, lock)
+
+
+def _remove(old: Path) -> None:
+    """Remove the folder of a run that does not go on."""
+    if (lock := lock_if_abandoned(old)) is not None:
+        shutil.rmtree(old, ignore_errors=True)
+        os.close(lock)
 
 
 def new_id() -> str:
@@ -175,7 +249,7 @@ def _write(mine: Path, record: Record) -> None:
     new.replace(mine / "run.json")
 
 
-def _result(found: Solution) -> Result:
+def _result(found: Progress) -> Result:
     bases: list[dict[str, str]] = []
     rounds = []
     for each, base in zip(found.iterations, found.bases, strict=True):
@@ -184,17 +258,11 @@ def _result(found: Solution) -> Result:
         at = bases.index(dict(base))
         rounds.append(Round(each.number, each.rung, each.title, each.diff, each.result, each.lesson, at))
     return Result(
-        solved=found.solved,
-        outcome=found.outcome.value,
-        reason=found.reason,
-        confidence=found.confidence,
         draft=found.draft,
-        files=dict(found.files),
         tests=dict(found.tests),
         rounds=rounds,
         bases=bases,
         lessons=list(found.lessons),
         tokens=found.usage.tokens_in + found.usage.tokens_out,
         cost=found.usage.cost,
-        seconds=found.seconds,
     )

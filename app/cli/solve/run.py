@@ -9,6 +9,7 @@ import asyncio
 import json as jsonlib
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,14 +21,15 @@ from rich.console import Console
 
 from agent.contract import words
 from agent.contract.events import AnyEvent
+from agent.contract.memory import ProcessMemory
 from agent.contract.question import Autonomy, Question, Reply
 from agent.engine import Engine
 from agent.models.values import ModelError
+from agent.solving.code import Files
 from agent.solving.draft import Draft
-from agent.solving.output import formed
+from agent.solving.options import FIELDS
 from agent.solving.solve import REACH_THE_MODEL, Options, Solution, Start, solve
 from agent.solving.specification import Specification
-from agent.solving.writer import Writing
 from app.assembly import budget_of, check_models, extensions_of, limits_of, models_of, policy_of, sandboxes_in
 from app.cli import terminal
 from app.cli.checkout.local_engine import Screen
@@ -77,22 +79,15 @@ async def run(
             return await asyncio.to_thread(_decided, screen.console, question)
 
     options = Options(
-        design=wish.design,
-        writing=Writing(wish.candidates, wish.decode, wish.temperature),
-        blind_tests=wish.blind_tests,
-        adversarial=wish.adversarial,
-        critic=wish.critic,
-        debugger=wish.debugger,
-        strategies=wish.strategies,
-        memory=FileMemory() if wish.memory else None,
+        **{name: getattr(wish, name) for name in FIELDS},
+        confirm=confirm if is_shown and wish.design else None,
         autonomy=AUTONOMY[wish.autonomy],
         decide=decide,
-        retry=wish.retry,
-        confirm=confirm if is_shown and wish.design else None,
+        lessons=FileMemory() if wish.memory else ProcessMemory(),
     )
     recorder = records.begin(_record(spec, engine.models.name, settings, wish, origin))
     if recorder is None:
-        screen.say("This run is not recorded: its folder cannot be written.", "yellow")
+        screen.say("This run is not recorded: its folder cannot be written or locked.", "yellow")
 
     async def emit(event: AnyEvent) -> None:
         if recorder is not None:
@@ -103,20 +98,21 @@ async def run(
 
     if wish.streams:
         _print_line({"run": recorder.record.id if recorder is not None else None})
+    keep = recorder.keep if recorder is not None else lambda _: None
     try:
         async with screen.working("Writing"):
-            found = await solve(spec, engine, emit=emit, options=options, start=start)
+            with recorder.recording() if recorder is not None else nullcontext():
+                found = await solve(spec, engine, emit=emit, options=options, start=start, keep=keep)
     except ModelError as error:  # without a design, there is nothing to show
         raise ModelError(f"{error}. {REACH_THE_MODEL}") if error.is_outage else error from None
     if recorder is not None:
         recorder.ended(found)
-    files = {path: formed(text, found.name, wish.form, clean_doc=wish.clean_doc) for path, text in _code(found).items()}
     if wish.out is not None:
-        _save(wish.out, found, files, with_tests=wish.tests_shown)
+        _save(wish.out, found, with_tests=wish.show_tests)
     if wish.streams:
-        _print_line({"result": as_json(found, files)})
+        _print_line({"result": as_json(found, with_tests=wish.show_tests)})
     else:
-        show(screen, found, files, wish, json=json)
+        show(screen, found, wish, json=json)
     return found.solved
 
 
@@ -152,10 +148,6 @@ async def _engine(settings: Settings) -> Engine:
     return Engine(sandboxes, models, None, budget_of(settings), limits_of(settings), policy, extensions)
 
 
-def _code(found: Solution) -> dict[str, str]:
-    return {path: text for path, text in found.files.items() if path not in found.tests}
-
-
 def _confirmed(console: Console, draft: Draft, *, asks: bool) -> bool | None:
     """Show the design and ask; None if nobody is asked."""
     console.print()
@@ -177,9 +169,10 @@ def _decided(console: Console, question: Question) -> Reply:
     return Reply(True, "" if answer.lower() in ("", "y", "yes") else answer)
 
 
-def _save(folder: Path, found: Solution, files: dict[str, str], *, with_tests: bool) -> None:
+def _save(folder: Path, found: Solution, *, with_tests: bool) -> None:
     """Write code, tests and log. Raises `SettingsError` if the folder cannot be written."""
-    texts = {**files, **(found.tests if with_tests else {}), "log.json": jsonlib.dumps(as_json(found, files), indent=2) + "\n"}
+    log = jsonlib.dumps(as_json(found, with_tests=with_tests), indent=2)
+    texts = {**found.answer, **(found.tests if with_tests else {}), "log.json": f"{log}\n"}
     try:
         for path, text in texts.items():
             target = folder / path
@@ -191,15 +184,15 @@ def _save(folder: Path, found: Solution, files: dict[str, str], *, with_tests: b
         ) from error
 
 
-def as_json(found: Solution, files: dict[str, str]) -> dict[str, Any]:
-    """The same keys for every result; missing values are null."""
+def as_json(found: Solution, *, with_tests: bool) -> dict[str, Any]:
+    """The same keys for every result; missing values are null, and tests that are not wanted are left out."""
     return {
         "solved": found.solved,
         "outcome": found.outcome.value,
         "name": found.name,
         "path": found.path,
-        "files": files,
-        "tests": dict(found.tests),
+        "files": dict(found.answer),
+        "tests": dict(found.tests) if with_tests else {},
         "first_passed": found.first_passed,
         "reason": found.reason or None,
         "next_step": found.next_step or None,
@@ -214,9 +207,10 @@ def as_json(found: Solution, files: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def show(screen: Screen, found: Solution, files: dict[str, str], wish: Wish, *, json: bool) -> None:
+def show(screen: Screen, found: Solution, wish: Wish, *, json: bool) -> None:
+    files = found.answer
     if json:
-        print(jsonlib.dumps(as_json(found, files), indent=2))  # noqa: T201 - the command's answer
+        print(jsonlib.dumps(as_json(found, with_tests=wish.show_tests), indent=2))  # noqa: T201 - the command's answer
         return
     is_piped = not sys.stdout.isatty()
     if is_piped or wish.code_only:
@@ -227,11 +221,11 @@ def show(screen: Screen, found: Solution, files: dict[str, str], wish: Wish, *, 
     _show(terminal.console(), found, files, wish)
 
 
-def _together(files: dict[str, str]) -> str:
+def _together(files: Files) -> str:
     return "\n".join(f"# {path}\n{text}" for path, text in files.items())
 
 
-def _show(console: Console, found: Solution, files: dict[str, str], wish: Wish) -> None:
+def _show(console: Console, found: Solution, files: Files, wish: Wish) -> None:
     console.print()
     if found.solved:
         how = "the first answer passed" if found.first_passed else f"after {words.counted(_rounds(found), 'round')}"
@@ -244,7 +238,7 @@ def _show(console: Console, found: Solution, files: dict[str, str], wish: Wish) 
             console.print(plain(f"  {line}"))
     for path, text in files.items():
         _show_code(console, path, text)
-    if wish.tests_shown:
+    if wish.show_tests:
         for path, text in found.tests.items() if files else ():
             _show_code(console, path, text)
     for doubt in found.doubts:

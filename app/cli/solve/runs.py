@@ -45,7 +45,7 @@ def list_runs(
     for record in found:
         told = record.result
         origin = f"{record.forked_from[:12]}, round {record.from_iteration}" if record.forked_from else ""
-        cells = (str(_rounds(told.rounds)), f"{told.tokens:,}") if told is not None else ("", "")
+        cells = (str(told.last_round), f"{told.tokens:,}") if told is not None else ("", "")
         started = f"{record.started_at.astimezone():%Y-%m-%d %H:%M}"
         what = plain((record.spec.name or record.spec.text.split("\n")[0])[:40])
         table.add_row(record.id[:12], what, record.status.replace("_", " "), *cells, plain(record.model), started, origin)
@@ -94,7 +94,15 @@ def show_run(id_: RunId, json: Json = False) -> None:
 @runs.command()
 def fork(
     id_: RunId,
-    from_iteration: Annotated[int, typer.Option("--from-iteration", metavar="K", min=1, help="First round to run again.")],
+    from_iteration: Annotated[
+        int | None,
+        typer.Option(
+            "--from-iteration",
+            metavar="K",
+            min=1,
+            help="First round to run again. Default: the last one, or the interrupted one.",
+        ),
+    ] = None,
     hint: Annotated[str, typer.Option("--hint", metavar="TEXT", help="Hint for the model.")] = "",
     model: Model = None,
     json: Json = False,
@@ -104,10 +112,11 @@ def fork(
 
     try:
         record = records.find(id_)
-        start = _start(record, from_iteration, hint)
+        number = from_iteration or _latest(record)
+        start = _start(record, number, hint)
     except records.NoSuchRun as error:
         wrong_use(str(error))
-    _again(record, start, model, json, origin=(record.id, from_iteration, hint))
+    _again(record, start, model, json, origin=(record.id, number, hint))
 
 
 @runs.command()
@@ -120,25 +129,34 @@ def replay(id_: RunId, model: Model = None, json: Json = False) -> None:
         record = records.find(id_)
     except records.NoSuchRun as error:
         wrong_use(str(error))
-    start = Start(record.result.draft) if record.result is not None else None
+    draft = record.result.draft if record.result is not None else None
+    start = Start(draft) if draft is not None else None
     _again(record, start, model, json, origin=(record.id, 1, ""))
+
+
+def _latest(record: Record) -> int:
+    """The last round that can run again: that in which the run was interrupted, or else its last one."""
+    last = record.result.last_round if record.result is not None else 0
+    return max(1, last if record.has_ended else last + 1)
 
 
 def _start(record: Record, number: int, hint: str) -> Start:
     """Raises `NoSuchRun`."""
+    from agent.contract import words
     from agent.edits.changes import EditProblem
     from agent.solving.answers import after
     from agent.solving.solve import Start
     from app.cli.solve.records import NoSuchRun
 
     told, short = record.result, record.id[:12]
-    if told is None:
-        raise NoSuchRun(f"run {short} did not end, so it has no rounds; repeat it with `selfheal runs replay {short}`")
+    if told is None or told.draft is None:
+        raise NoSuchRun(f"run {short} has no design to go on from; repeat it with `selfheal runs replay {short}`")
+    if number > (latest := _latest(record)):
+        count = words.counted(told.last_round, "round")
+        raise NoSuchRun(f"run {short} has {count}, so none can start at {number}; give at most --from-iteration {latest}")
     earlier = [each for each in told.rounds if each.number < number]
-    if number > _rounds(told.rounds):
-        raise NoSuchRun(f"run {short} has {_rounds(told.rounds)} rounds, so none can start at {number}")
     if not earlier:
-        return Start(told.draft, told.tests, hint=hint.strip())
+        return Start(told.draft, told.tests or None, hint=hint.strip())
     answer = after(told.bases[earlier[-1].base], earlier[-1].diff)
     if isinstance(answer, EditProblem):
         raise NoSuchRun(f"the answer of round {earlier[-1].number} is not complete in the log: {answer.sentence}")
@@ -157,15 +175,11 @@ def _again(record: Record, start: Start | None, model: str | None, json: bool, o
     limits |= {"max_iterations": record.iterations, "max_seconds": record.seconds}
     given = {name: value for name, value in limits.items() if value is not None}
     settings = load_settings(env_file=None, model=model or record.model, **given)
-    known = {name: value for name, value in record.options.items() if name in Wish.__slots__}
+    known = {name: value for name, value in record.options.items() if name in Wish.__dataclass_fields__}
     wish = replace(Wish(**known), design=start is None and bool(known.get("design", True)), yes=True, streams=False, out=None)
     work = solving.run(record.spec, settings, wish, json=json, start=start, origin=origin)
     is_solved = run(work, ModelError, SandboxError, wrong=(BadSpecification,))
     raise typer.Exit(0 if is_solved else 1)
-
-
-def _rounds(rounds: list[Any]) -> int:
-    return max((each.number for each in rounds), default=0)
 
 
 def _as_json(record: Record) -> dict[str, Any]:
@@ -180,9 +194,10 @@ def _as_json(record: Record) -> dict[str, Any]:
         "started_at": record.started_at.isoformat(),
         "forked_from": record.forked_from or None,
         "from_iteration": record.from_iteration or None,
-        "rounds": _rounds(told.rounds) if told is not None else None,
+        "rounds": told.last_round if told is not None else None,
         "tokens": told.tokens if told is not None else None,
         "cost": told.cost if told is not None else None,
         "seconds": told.seconds if told is not None else None,
         "confidence": told.confidence if told is not None else None,
+        "reason": (told.reason or None) if told is not None else None,
     }

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+import typer
+
+from agent.solving.options import FIELDS, UserOptions, flag
 
 Autonomy = Literal["full", "review-repairs", "review-all"]
+Switch = Literal["on", "off"]
+DEFAULTS = UserOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """How the user wants it. A profile sets what the user did not."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish(UserOptions):
+    """The options that code is written with, and those that only the command line has."""
 
-    design: bool = True
     yes: bool = False
-    candidates: int = 1
-    decode: Literal["greedy", "sample"] = "greedy"
-    temperature: float = 0.7
-    blind_tests: bool = True
-    adversarial: bool = True
-    critic: bool = True
-    debugger: bool = True
-    memory: bool = False
-    strategies: int | None = None
     autonomy: Autonomy = "full"
-    retry: bool = True
-    form: Literal["module", "function", "script"] = "module"
-    clean_doc: bool = False
-    tests_shown: bool = True
     code_only: bool = False  # on standard output
     out: Path | None = None
     streams: bool = False  # events and result as lines of JSON on standard output
+
+
+def option(name: str) -> Any:
+    """The option of the command line for a field of `UserOptions`."""
+    known = FIELDS[name].metadata
+    return typer.Option(flag(name), help=known["description"], min=known.get("ge"), max=known.get("le"))

@@ -23,7 +23,6 @@ from agent.models.router import Models
 from agent.models.values import ModelSettings, Role
 from agent.solving.solve import CONFIGURATION, Declined, Options, Solution, Start, solve
 from agent.solving.specification import specify
-from agent.solving.writer import Writing
 from sandbox.base import MIB, Limits, Sandboxes, SandboxUnavailable
 from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
@@ -37,7 +36,7 @@ FIX = f"Cause: it does not add\nChange: add the numbers\n\nFUNCTION solution.py:
 ACCEPT = '{"accept": true, "unnatural": false, "reason": "", "input": ""}'
 NEXT = "\n    "
 STUB = "raise NotImplementedError"
-PLAIN = Options(blind_tests=False, adversarial=False, retry=False)
+PLAIN = Options(spec_tests=False, adversarial=False, retry=False)
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures("remembered_runs")]
 
@@ -150,7 +149,7 @@ async def test_a_budget_of_seconds_ends_answers_that_never_end(solved: Solve) ->
 @pytest.mark.long
 async def test_adversarial_tests_that_the_budget_stops_say_nothing_about_the_code(solved: Solve) -> None:
     answers = {"write": [block(RIGHT)], "attack": [test_file("import time\n    time.sleep(90)\n    assert total([1]) == 1")]}
-    found = await solved(answers, Options(blind_tests=False, retry=False), budget=Budget(iterations=4, seconds=40))
+    found = await solved(answers, Options(spec_tests=False, retry=False), budget=Budget(iterations=4, seconds=40))
     assert found.solved, found.reason
     assert "The adversarial tests were not run to the end: the budget of 40 s is used up" in found.notes
     assert not any(path.startswith("test_adversarial") for path in found.tests), "they are not shown as passed"
@@ -170,7 +169,7 @@ async def test_a_budget_of_tokens_ends_the_run_with_the_call_that_reaches_it(sol
 
 @pytest.mark.long
 async def test_calls_in_parallel_keep_to_the_budget_together(solved: Solve) -> None:
-    options = replace(PLAIN, writing=Writing(8))
+    options = replace(PLAIN, candidates=8)
     found = await solved({"write": [block(FAR)]}, options, budget=Budget(iterations=1, tokens=14_000, seconds=120))
     assert 0 < solved.asked.count("write") < 8
     assert found.usage.tokens_in + found.usage.tokens_out < 14_000
@@ -234,7 +233,7 @@ async def test_a_model_that_cannot_be_reached_is_no_answer_that_was_given_up(sol
 @pytest.mark.long
 async def test_the_best_of_several_answers_counts(solved: Solve) -> None:
     found = await solved(
-        {"write": [block(FAR), block(RIGHT)]}, Options(writing=Writing(2), blind_tests=False, adversarial=False, retry=False)
+        {"write": [block(FAR), block(RIGHT)]}, Options(candidates=2, spec_tests=False, adversarial=False, retry=False)
     )
     assert found.solved, found.reason
     assert "result += number" in found.code
@@ -284,7 +283,7 @@ async def test_an_adversarial_test_finds_what_the_others_did_not(solved: Solve) 
             "dispute": ["{}"],
             "repair": [FIX],
         },
-        Options(blind_tests=False, retry=False),
+        Options(spec_tests=False, retry=False),
     )
     assert found.solved, found.reason
     assert found.first_passed
@@ -402,7 +401,7 @@ async def test_code_that_an_adversarial_test_breaks_is_not_solved(solved: Solve)
             "dispute": ['{"1": {"right": "test", "why": "It is the sum."}}'],
             "repair": ["no"],
         },
-        Options(blind_tests=False, retry=False),
+        Options(spec_tests=False, retry=False),
     )
     if not found.solved:
         assert found.failing[0].startswith("test_it: AssertionError")
@@ -460,7 +459,7 @@ async def test_a_start_from_an_earlier_answer_keeps_its_tests_and_writes_no_firs
 @pytest.mark.long
 async def test_lessons_of_one_run_are_remembered_in_the_next(solved: Solve) -> None:
     memory = ProcessMemory()
-    options = replace(PLAIN, memory=memory)
+    options = replace(PLAIN, memory=True, lessons=memory)
     await solved({"write": [block(FAR)], "repair": [FIX]}, options)
     assert "healed" in [each.outcome for each in memory.kept.values()]
     found = await solved({"write": [block(FAR)], "repair": [FIX]}, options)

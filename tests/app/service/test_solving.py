@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -26,16 +31,15 @@ def scripted(settings: Settings, redis_url: str, **more: object) -> Settings:
     return found
 
 
-@pytest.fixture
-async def pages(settings: Settings, redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):  # type: ignore[no-untyped-def]
+@asynccontextmanager
+async def serving(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
     """The address of the pages of a web process."""
     from app.service.web import serve
 
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     said: list[str] = []
     monkeypatch.setattr("app.service.web._pages_listen", lambda url, _: said.append(url))
     stop = asyncio.Event()
-    task = asyncio.create_task(serve(scripted(settings, redis_url), stop, lambda _: None))
+    task = asyncio.create_task(serve(settings, stop, lambda _: None))
     await until(lambda: bool(said) or task.done())
     if task.done():
         task.result()
@@ -46,10 +50,19 @@ async def pages(settings: Settings, redis_url: str, monkeypatch: pytest.MonkeyPa
         await asyncio.wait_for(task, 60)
 
 
+@pytest.fixture
+async def pages(settings: Settings, redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[str]:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    async with serving(scripted(settings, redis_url), monkeypatch) as url:
+        yield url
+
+
 @pytest.mark.long
-async def test_code_is_written_and_its_events_are_streamed_and_resumed(pages: str) -> None:
+async def test_code_is_written_and_its_events_are_streamed_and_resumed(pages: str, tmp_path: Path) -> None:
     async with httpx.AsyncClient(base_url=pages, timeout=200) as client:
-        answer = await client.post("/api/v1/solve", json={"specification": WORDS, "name": "merge_intervals"})
+        chosen = {"form": "function", "clean_doc": True, "show_tests": False, "strategies": 2, "temperature": 0.5}
+        body = {"specification": WORDS, "name": "merge_intervals", "candidates": 2, "memory": True, **chosen}
+        answer = await client.post("/api/v1/solve", json=body)
         assert answer.status_code == 202, answer.text
         told = answer.json()
         assert told["status"] == "running"
@@ -58,13 +71,18 @@ async def test_code_is_written_and_its_events_are_streamed_and_resumed(pages: st
         last = [line for line in text.splitlines() if line.startswith("data: ")][-1]
         result = json.loads(last.removeprefix("data: "))
         assert (result["status"], result["result"]["name"]) == ("solved", "merge_intervals")
-        assert "sorted(intervals)" in result["result"]["files"]["solution.py"]
+        code = result["result"]["files"]["solution.py"]
+        assert code.startswith("def merge_intervals(")
+        assert "sorted(intervals)" in code
+        assert ">>>" not in code
+        assert result["result"]["tests"] == {}
+        recorded = json.loads((tmp_path / f"data/selfheal/runs/{result['run']}/run.json").read_bytes())["options"]
+        assert {name: recorded[name] for name in chosen} == chosen
+        assert (recorded["candidates"], recorded["memory"]) == (2, True)
         assert (await client.get(answer.headers["location"])).json() == result
         count = text.count("\nid: ")
         resumed = (await client.get(told["events"], headers={"last-event-id": str(count - 1)})).text
         assert resumed.count("\nid: ") == 1
-        listed = (await client.get("/api/v1/openapi.json")).json()["paths"]
-        assert {"/api/v1/solve", "/api/v1/solve/{solution_id}/events"} <= set(listed)
 
 
 async def test_only_this_machine_may_ask_and_only_with_json(pages: str) -> None:
@@ -86,9 +104,56 @@ async def test_only_this_machine_may_ask_and_only_with_json(pages: str) -> None:
         assert rebound.status_code == 421
         wrong = await client.post("/api/v1/solve", json={**body, "modell": "x"})
         assert wrong.status_code == 422
-        assert "modell" in wrong.json()["detail"]
+        assert wrong.json()["detail"] == "modell: unknown parameter"
+        many = await client.post("/api/v1/solve", json={**body, "candidates": 17})
+        assert (many.status_code, "less than or equal to 16" in many.json()["detail"]) == (422, True)
         assert (await client.post("/api/v1/solve", json={"specification": ""})).status_code == 422
         assert (await client.get("/api/v1/solve/nosuch")).status_code == 404
+
+
+async def test_openapi_describes_each_answer(pages: str) -> None:
+    async with httpx.AsyncClient(base_url=pages) as client:
+        described = (await client.get("/api/v1/openapi.json")).json()
+    answers = {
+        (path.removeprefix("/api/v1/solve"), method): set(each["responses"])
+        for path, methods in described["paths"].items()
+        if path.startswith("/api/v1/solve")
+        for method, each in methods.items()
+    }
+    assert answers == {
+        ("", "post"): {"200", "202", "403", "413", "415", "422", "429"},
+        ("/{solution_id}", "get"): {"200", "403", "404", "422"},
+        ("/{solution_id}", "delete"): {"204", "403", "404", "422"},
+        ("/{solution_id}/events", "get"): {"200", "403", "404", "422"},
+    }
+    posted = described["paths"]["/api/v1/solve"]["post"]
+    assert posted["requestBody"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/SolveIn"}
+    assert list(posted["responses"]["200"]["content"]) == ["text/event-stream"]
+    assert described["components"]["schemas"]["SolveIn"]["properties"]["candidates"]["maximum"] == 16
+
+
+async def test_the_folders_of_a_killed_process_are_removed_at_the_next_start(
+    settings: Settings, redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    killed = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-c", "from app.service import solving; print(solving._folder()[0], flush=True); input()"),
+        env={**os.environ, "PYTHONPATH": str(Path(module.__file__).parents[2]), "TMPDIR": str(tmp_path)},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert killed.stdout is not None
+    left = Path((await killed.stdout.readline()).decode().strip())
+    mine, lock = module._folder()
+    (left / "specification.txt").write_text(WORDS)
+    await asyncio.to_thread(module.sweep)
+    assert left.is_dir()  # its process lives
+    killed.kill()
+    await killed.wait()
+    async with serving(scripted(settings, redis_url), monkeypatch):
+        assert not left.exists()
+        assert mine.is_dir()
+    os.close(lock)
 
 
 async def test_mistakes_are_told_too_many_are_refused_and_what_runs_can_be_cancelled(
