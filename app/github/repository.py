@@ -359,8 +359,9 @@ class Repository:
             except Invalid as error:
                 if draft and error.says("draft"):
                     return await create(draft=False)
-                if error.says("head invalid") or error.says("base invalid"):  # GitHub does not see the branch yet
-                    raise Unavailable(str(error)) from error
+                named = [name for name, end in ((head, "head"), (base, "base")) if error.says(f"{end} invalid")]
+                if named and None not in [await self.branch_head(name) for name in named]:
+                    raise Unavailable(f"{error}; the branch exists, so GitHub will soon see it") from error
                 raise
             return parsed(PullRequest, answer)
 

@@ -21,43 +21,50 @@ from app.publish import messages, publish
 from app.publish.messages import Publication
 from app.store.store import Store
 from app.store.values import Attempt
+from webhooks.intake import RepositoryRef
 from webhooks.triggers import FAILING
 
 _PAUSE = (540.0, 660.0)  # seconds between two looks; workers that start together spread out
 _MOST_WAITING = 200  # attempts; the newest are looked at
+_MOST_KNOWN = 500  # repositories
 _WATCHED = timedelta(days=3)  # how long after its end an attempt's report is brought up to date
 
 Tidy = Callable[[Attempt, Repository, Repository], Awaitable[bool]]
 """Takes an attempt, and its repository for reading and for writing; returns whether it did something."""
 
+Known = dict[tuple[int, RepositoryRef], tuple[Repository, Repository]]
+"""Repositories of earlier looks, by installation: their tokens and ETags are used again, so that reads cost no limit."""
+
 log = structlog.get_logger()
 
 
-async def close_needless(github: GitHub, store: Store) -> int:
+async def close_needless(github: GitHub, store: Store, known: Known | None = None) -> int:
     """Close the open pull requests of ours that are needless; returns how many. Raises `SQLAlchemyError`."""
     close = partial(_close_if_needless, store=store)
-    return await _each(await store.attempts_with_open_pull_request(), close, github, "open pull request not looked at")
+    attempts, known = await store.attempts_with_open_pull_request(), {} if known is None else known
+    return await _each(attempts, close, github, known, "open pull request not looked at")
 
 
-async def update_outdated(github: GitHub, store: Store) -> int:
+async def update_outdated(github: GitHub, store: Store, known: Known | None = None) -> int:
     """Say on reports that nothing is left to do, once that is so; returns on how many attempts'. Raises `SQLAlchemyError`.
 
     The outcome stays: the report is about the commit as it was.
     """
+    known = {} if known is None else known
     ended = await store.attempts_to_outdate(store.clock.now() - _WATCHED)
-    done = await _each(ended, partial(_update_if_outdated, store=store), github, "report not brought up to date")
+    done = await _each(ended, partial(_update_if_outdated, store=store), github, known, "report not brought up to date")
     waiting = await store.attempts(status="waiting", limit=_MOST_WAITING)
-    return done + await _each(waiting, partial(_end_if_moved, store=store), github, "waiting attempt not looked at")
+    return done + await _each(waiting, partial(_end_if_moved, store=store), github, known, "waiting attempt not looked at")
 
 
-async def _each(attempts: Iterable[Attempt], tidy: Tidy, github: GitHub, failed: str) -> int:
+async def _each(attempts: Iterable[Attempt], tidy: Tidy, github: GitHub, known: Known, failed: str) -> int:
     """How many of the attempts `tidy` did something about; `failed`: what is logged if GitHub refuses that."""
     done, limited = 0, set[int]()  # installations that GitHub wants to rest
     for attempt in attempts:
         if attempt.installation_id in limited:
             continue
         try:
-            done += await tidy(attempt, *_repositories(attempt, github))
+            done += await tidy(attempt, *_repositories(attempt, github, known))
         except RateLimited:
             limited.add(attempt.installation_id)
         except GitHubError as error:  # one repository says nothing about the others
@@ -65,12 +72,15 @@ async def _each(attempts: Iterable[Attempt], tidy: Tidy, github: GitHub, failed:
     return done
 
 
-def _repositories(attempt: Attempt, github: GitHub) -> tuple[Repository, Repository]:
+def _repositories(attempt: Attempt, github: GitHub, known: Known) -> tuple[Repository, Repository]:
     """The attempt's repository, for reading and for writing."""
-    reading, writing = (
-        github.repository(attempt.installation_id, attempt.repository, permissions) for permissions in (READING, PUBLISHING)
-    )
-    return reading, writing
+    key = attempt.installation_id, attempt.repository
+    if key not in known:
+        if len(known) == _MOST_KNOWN:
+            del known[next(iter(known))]
+        reading, writing = (github.repository(*key, permissions) for permissions in (READING, PUBLISHING))
+        known[key] = reading, writing
+    return known[key]
 
 
 async def _close_if_needless(attempt: Attempt, reading: Repository, writing: Repository, store: Store) -> bool:
@@ -154,10 +164,11 @@ async def _publication(attempt: Attempt, repository: Repository) -> Publication:
 
 async def tidy_for_ever(github: GitHub, store: Store) -> None:
     """Look every ten minutes."""
+    known: Known = {}
     while True:
         await asyncio.sleep(uniform(*_PAUSE))  # noqa: S311 - no secret
         try:
-            await close_needless(github, store)
-            await update_outdated(github, store)
+            await close_needless(github, store, known)
+            await update_outdated(github, store, known)
         except (SQLAlchemyError, OSError) as error:
             log.warning("pull requests and reports not looked at", error=str(error))

@@ -100,7 +100,7 @@ async def test_a_rung_that_may_not_climb_is_said_so(garage: Garage) -> None:
     await garage.heal("t1", Scripted([(WRONG,)]))
     await garage.fork(1, rung="model:large")
     rungs = (Scripted([(RIGHT,)]), Scripted([], rung="model:large"))
-    healed = await garage.heal("t2", *rungs, policy=Policy(rungs=("patterns",)))
+    healed = await garage.heal("t2", *rungs, policy=Policy(rungs=("patterns",), min_confidence=0.0))
     assert isinstance(healed, Repair)
     assert any("`model:large` was requested, but is not" in note for note in healed.log.notes)
 

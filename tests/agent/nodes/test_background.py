@@ -19,7 +19,7 @@ from tests.agent.workbench import RIGHT, WRONG, Bench, Scripted, change
 
 pytestmark = pytest.mark.usefixtures("remembered_runs")
 
-QUICK = Policy(head_start=0.1)
+QUICK = Policy(head_start=0.1, min_confidence=0.0)
 LONG = change("a - b", "sum((a, b))")
 
 

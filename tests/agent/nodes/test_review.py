@@ -24,7 +24,7 @@ REJECTED = Reply('{"accept": false, "reason": "it hard-codes the test", "input":
 
 
 async def healed(
-    folder: Path, rung: Scripted, *replies: Reply, policy: Policy = Policy(), budget: Budget = Budget()
+    folder: Path, rung: Scripted, *replies: Reply, budget: Budget = Budget(), policy: Policy = Policy(min_confidence=0.0)
 ) -> tuple[Repair | NoRepair, Bench, ScriptedModel]:
     async with ScriptedModel(replies) as server:
         models = Models(ModelSettings("openai/scripted", server.openai_url, "k", 30.0))
@@ -58,8 +58,7 @@ CHANGES = [change("a - b", f"a + b + 0 * {n}") for n in range(4)]
 @pytest.mark.long
 async def test_every_change_is_read_before_it_is_delivered_however_many_were_rejected(tmp_path: Path) -> None:
     replies = [*[REJECTED] * 3, Reply('{"accept": true}')]
-    policy = Policy(min_confidence=0.0)  # of four rivals, none is sure
-    result, _, server = await healed(tmp_path, Scripted([tuple(CHANGES)]), *replies, policy=policy)
+    result, _, server = await healed(tmp_path, Scripted([tuple(CHANGES)]), *replies)
     assert isinstance(result, Repair)
     assert len(server.asked) == len(CHANGES)
     assert not any("review" in doubt for doubt in result.doubts)

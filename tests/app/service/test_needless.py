@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agent.contract.outcome import Outcome
-from app.service.needless import close_needless
+from app.service.needless import Known, close_needless
 from app.store.values import PullRequestRecord
 from tests.app.plant import NAME, TEST, Plant, workflow
 from tests.app.requests import taken
@@ -55,6 +55,18 @@ async def test_it_is_closed_when_a_person_repaired_the_branch(plant: Plant, repa
 
     assert await looked(plant) == 0
     assert await plant.store.attempts_with_open_pull_request() == []
+
+
+async def test_a_further_look_needs_no_further_token_and_reads_what_did_not_change_for_free(
+    plant: Plant, repair: PullRequest
+) -> None:
+    known: Known = {}
+    await close_needless(plant.deps.github, plant.store, known)
+    before = len(plant.github.requests)
+    assert await close_needless(plant.deps.github, plant.store, known) == 0
+    again = [request for request in plant.github.requests[before:] if not request.startswith("GET") or request.endswith("200")]
+    assert len(plant.github.requests) > before
+    assert again == []
 
 
 @pytest.mark.parametrize(
