@@ -11,7 +11,10 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
 
 from agent.checks.runner import Runner
 from agent.ci import installation
@@ -27,6 +30,8 @@ from agent.contract.verdicts import Check, CheckRun, VerdictId
 from agent.edits.changes import diff
 from agent.source.archive import File, Files, packed
 from sandbox.base import MIB, Command, Completed, InstallFailed, Limits, Sandbox, Sandboxes, Workspace
+
+T = TypeVar("T")
 
 
 class BadInput(Exception):
@@ -215,6 +220,16 @@ class Benchmark:
 def printed(runs: Iterable[CheckRun]) -> dict[str, str]:
     """The detail of a judgement by these runs."""
     return {PRINTED: "\n".join(run.output for run in runs)[-MOST_PRINTED:]}
+
+
+def listed(manifest: Path, kind: type[T], what: str) -> list[T]:
+    """The JSON list in a manifest. `what` names it, such as "a list of patches". Raises `BadInput`."""
+    try:
+        return msgspec.json.decode(manifest.read_bytes(), type=list[kind])  # type: ignore[valid-type]
+    except OSError as error:
+        raise BadInput(f"{manifest} cannot be read: {error.strerror}; give {what}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{manifest} is not {what}: {error}; docs/benchmarks.md shows its format") from error
 
 
 def text_of(file: File) -> str | None:

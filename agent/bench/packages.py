@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent.bench.lab import BadInput, Benchmark, Labs, NotPosed, Specimen, Trial, changed, text_of
+from agent.bench.lab import BadInput, Benchmark, Labs, NotPosed, Specimen, Trial, changed, listed, text_of
 from agent.bench.releases import release
 from agent.bench.suites import SuiteJudge, edits_of, verdicts
 from agent.ci.project.configuration import Configuration, Install, TestCommand
@@ -67,12 +67,7 @@ class _Bug(msgspec.Struct):
 
 def load(manifest: Path, cache: Path) -> Benchmark:
     """`cache` keeps downloaded releases, by their hashes. Raises `BadInput`."""
-    try:
-        bugs = msgspec.json.decode(manifest.read_bytes(), type=list[_Bug])
-    except OSError as error:
-        raise BadInput(f"{manifest} cannot be read: {error.strerror}; give a manifest of package bugs") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadInput(f"{manifest} is not a manifest of package bugs: {error}; docs/benchmarks.md shows its format") from error
+    bugs = listed(manifest, _Bug, "a manifest of package bugs")
     if not bugs:
         raise BadInput(f"{manifest} contains no bug; docs/benchmarks.md shows its format")
     ids = [bug.id for bug in bugs]

@@ -19,7 +19,7 @@ from agent.bench.breaks.figures import figures
 from agent.bench.breaks.judge import Judge
 from agent.bench.breaks.operators import Break, same_program
 from agent.bench.breaks.posing import Posed, is_product
-from agent.bench.lab import BadInput, Benchmark, Labs, NotPosed, Specimen, Trial, text_of
+from agent.bench.lab import BadInput, Benchmark, Labs, NotPosed, Specimen, Trial, listed, text_of
 from agent.bench.packages import DoesNotApply, applied
 from agent.bench.suites import verdicts
 from agent.ci.project.configuration import Configuration
@@ -39,12 +39,7 @@ class _Bug(msgspec.Struct):
 
 def load(root: Path, manifest: Path) -> Benchmark:
     """The bugs of the manifest, in its order. Raises `BadInput`."""
-    try:
-        bugs = msgspec.json.decode(manifest.read_bytes(), type=list[_Bug])
-    except OSError as error:
-        raise BadInput(f"{manifest} cannot be read: {error.strerror}; give a list of patches") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadInput(f"{manifest} is not a list of patches: {error}; docs/benchmarks.md shows its format") from error
+    bugs = listed(manifest, _Bug, "a list of patches")
     known = {bug.id: bug for bug in bugs}
     if len(known) < len(bugs) or not bugs:
         raise BadInput(
