@@ -15,8 +15,8 @@ from agent.engine import Engine
 from app.attempt.gather import HeadCommit
 from app.github.repository import Repository
 
-_GREEN = "Only the merge fails: on the branch alone, everything passes without the repair and with it."
-_NEXT = "Merge the base branch into this one, push, and the next failure is repaired here."
+_GREEN = "Only the merge fails: on the branch alone, everything passes with and without the repair."
+_NEXT = "Merge the base branch into this one and push: the next failing run starts a new attempt."
 
 
 async def on_head(

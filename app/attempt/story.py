@@ -323,7 +323,7 @@ def _ending_for(error: GitHubError, attempt: Attempt) -> NoRepair:
         case UnsafeDownload():
             return without_a_run(
                 Outcome.ERROR,
-                f"A download was refused: {error}.",
+                f"Selfheal refused a download: {error}.",
                 "Your code is not the cause. Ask whoever runs Selfheal to check where GitHub keeps its logs and archives.",
             )
         case _:

@@ -80,7 +80,7 @@ def find_job(root: Path, selection: JobSelection) -> ChosenJob:
                 raise NoSuchJob(f"{path}: {found} Available: {names}")
             return chosen
         problems.append(f"{path}: {leg}")
-    raise NoSuchJob("\n".join(problems) or "no workflow in the checkout has a matching job")
+    raise NoSuchJob("\n".join(problems) or f"no workflow in {WORKFLOWS} runs on push or pull_request; name one with --workflow")
 
 
 def _workflows(root: Path) -> dict[str, str]:
