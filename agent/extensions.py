@@ -47,7 +47,7 @@ MOVED = {
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """An extension's rung, and the built-in rung that it precedes: "tools", "patterns" or "model"; "": it comes last."""
+    """An extension's rung, and the built-in rung that it precedes, a name in `Policy.rungs`; "": it comes last."""
 
     proposer: Proposer
     before: str

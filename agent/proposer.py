@@ -73,7 +73,7 @@ class Proposer(Protocol):
 
     @property
     def rung(self) -> str:
-        """ "tools", "patterns" or "model:<name>"."""
+        """ "tools", "history", "patterns" or "model:<name>"."""
 
     def can_help(self, situation: Situation) -> str | None:
         """None if it can, else the reason as a clause ("no Python file is suspicious")."""

@@ -78,7 +78,7 @@ class CallResult(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Variant(msgspec.Struct, frozen=True):
-    """The results with one change. `answers` and `near` parallel the calls, but end early if time is up.
+    """The results with one change. `answers` and `near` have a result for each call, in order, but end early if time is up.
 
     Only the base and the winner answer the near calls.
     """

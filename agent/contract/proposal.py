@@ -47,7 +47,7 @@ Edits = tuple[FileChange, ...]
 class Candidate:
     """One proposed change, from any rung."""
 
-    rung: str  # "tools", "patterns", "model:<name>"
+    rung: str  # "tools", "history", "patterns", "model:<name>"
     edits: Edits
     title: str  # one line: "`<` becomes `<=` in parse_range"
     reasoning: str = ""  # the proposer's own words
@@ -56,7 +56,7 @@ class Candidate:
 
 
 def is_model(rung: str) -> bool:
-    """Whether a rung asks a model: it is named "model:<name>", others "tools", "patterns", or as an extension says."""
+    """Whether a rung asks a model: it is named "model:<name>"; no other name starts with "model"."""
     return rung.startswith("model")
 
 

@@ -162,7 +162,7 @@ def needs_the_network(ids: Sequence[VerdictId], sign: str) -> Ending:
 
 
 def limited(ids: Sequence[VerdictId], what: str, sign: str) -> Ending:
-    """`what` names the limit, or "browser"; `sign` is the text that shows it."""
+    """For failures at the sandbox's limit `what`; "browser": it has no browser. `sign` is the text that shows it."""
     if what == "browser":
         return Ending(
             Outcome.INFRASTRUCTURE,

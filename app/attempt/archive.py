@@ -93,7 +93,7 @@ class _Large:
 
 
 async def files_of(sha: str, workflows: Iterable[bytes | None], repository: Repository) -> CommitFiles:
-    """The files of a commit; `workflows` are the texts of those that failed. Raises `GitHubError`."""
+    """The files of a commit. `workflows` are the texts of the failed workflows. Raises `GitHubError`."""
     texts = await _with_called([text for text in workflows if text is not None], sha, repository)
     patterns = (_CHECKS_OUT, _CHECKS_OUT_NESTED, _PULLS)
     has_modules, has_nested, has_large = (any(pattern.search(text) for text in texts) for pattern in patterns)

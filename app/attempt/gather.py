@@ -71,7 +71,7 @@ class Gathered:
     infrastructure: str = ""  # evidence from a log, if all failing jobs failed for a reason outside the code
     good: tuple[LastGood, ...] = ()  # the last good commit, if it is known
     notes: tuple[str, ...] = ()  # for people
-    workflows: tuple[bytes | None, ...] = ()  # texts of those that failed
+    workflows: tuple[bytes | None, ...] = ()  # texts of the failed ones
     others: tuple[tuple[Literal["check_run", "status"], str], ...] = ()  # kinds and names of other services' failures
     merge_sha: str = ""  # the merge of the pull request into its base that CI tested, if its files differ from the head's
 
