@@ -10,7 +10,7 @@ from agent.bench.score import Entry, Share, rates_by_task, share_by_task, task_o
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunComparison:
     """`gained` and `lost` are the tasks that the second run got right more often, or less often, than the first."""
 
     tasks: int  # in both runs, and measured in both
@@ -25,7 +25,7 @@ class Comparison:
     seconds: tuple[float, float]
 
 
-def compare(first: Sequence[Entry], second: Sequence[Entry]) -> Comparison:
+def compare(first: Sequence[Entry], second: Sequence[Entry]) -> RunComparison:
     """A task is right if it is solved or repaired, and the judge agrees; without a judgement, if it is solved.
 
     If tasks ran several times, they are compared by the share of their runs that is right."""
@@ -33,7 +33,7 @@ def compare(first: Sequence[Entry], second: Sequence[Entry]) -> Comparison:
     both = [id_ for id_ in one if id_ in two]
     runs_one, runs_two = ([(task_of(id_), _right(each[id_])) for id_ in both] for each in (one, two))
     gained, lost = differing(runs_one, runs_two)
-    return Comparison(
+    return RunComparison(
         tasks=len({task_of(id_) for id_ in both}),
         first=share_by_task(runs_one),
         second=share_by_task(runs_two),

@@ -37,9 +37,9 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """`difference` is the first call with another result, as text for people; None if there is none."""
+    """`difference` is the first call, or test, with another result, as text for people; None if there is none."""
 
-    compared: int
+    compared: int  # calls
     difference: str | None
 
 

@@ -22,8 +22,8 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Module:
-    """A Python module that parses."""
+class ParsedModule:
+    """The text of a Python module and its syntax tree."""
 
     text: str
     tree: ast.Module
@@ -81,7 +81,7 @@ class Module:
 class Code:
     """One function. `owner` is the class of its `self`."""
 
-    module: Module
+    module: ParsedModule
     node: Function
     name: str  # qualified: "Class.method"
     owner: ast.ClassDef | None = None
@@ -175,10 +175,10 @@ class _Placed:
         self.first, self.column, self.last, self.end = node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
 
 
-def read(text: str) -> Module | None:
+def read(text: str) -> ParsedModule | None:
     """None if it is not Python, or is nested too deeply."""
     try:
-        return Module(text, ast.parse(text))
+        return ParsedModule(text, ast.parse(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

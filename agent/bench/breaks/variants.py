@@ -11,14 +11,13 @@ import json
 import posixpath
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from agent.bench.breaks.code import Code, Module, read
+from agent.bench.breaks.code import Code, ParsedModule, read
 from agent.bench.breaks.heldout import function_of
 from agent.bench.breaks.operators import Break
-from agent.bench.differential import is_sorted
+from agent.bench.differential import Agreement, is_sorted
 from agent.bench.lab import Changes, Lab, text_of
 from agent.contract.verdicts import VerdictId
 from agent.source.archive import Files
@@ -29,14 +28,6 @@ TESTS = 20
 PATIENCE = 120.0  # seconds for all tests of one side
 CHANGED = 0.4  # share of a test's literals that change in one variant
 _NAME = "test_variants_of_"
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """`difference` is the first test with another result, for people; None if there is none."""
-
-    compared: int  # calls
-    difference: str | None
 
 
 async def compare(lab: Lab, broken: Break, ids: Sequence[VerdictId], files: Files, repair: Changes) -> Agreement | None:
@@ -77,7 +68,7 @@ def variants(files: Files, ids: Sequence[VerdictId]) -> Mapping[str, str]:
     return made
 
 
-def _variant(module: Module, wanted: Sequence[tuple[str, ...]], rng: random.Random) -> str | None:
+def _variant(module: ParsedModule, wanted: Sequence[tuple[str, ...]], rng: random.Random) -> str | None:
     """The module with some other literals in these test functions; None if none changed."""
     edits: set[tuple[int, int, str]] = set()
     for code in module.functions():

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from agent.bench.comparing import Comparison, compare
+from agent.bench.comparing import RunComparison, compare
 from agent.bench.lab import BadInput
 from agent.contract.words import counted
 from app.cli.bench.report import interval, table
@@ -17,7 +17,7 @@ from app.cli.terminal import plain
 NAMED = 10  # tasks
 
 
-def read(first: Path, second: Path) -> tuple[Header, Header, Comparison]:
+def read(first: Path, second: Path) -> tuple[Header, Header, RunComparison]:
     """Raises `BadInput`, also for results of different benchmarks."""
     one, two = header(first), header(second)
     if one.benchmark != two.benchmark:
@@ -30,17 +30,17 @@ def read(first: Path, second: Path) -> tuple[Header, Header, Comparison]:
     return one, two, found
 
 
-def as_json(one: Header, two: Header, found: Comparison) -> str:
+def as_json(one: Header, two: Header, found: RunComparison) -> str:
     told = {"first": one, "second": two, "comparison": found}
     return msgspec.json.format(msgspec.json.encode(told), indent=2).decode()
 
 
-def by_chance(found: Comparison) -> str:
+def by_chance(found: RunComparison) -> str:
     sure = "is unlikely to be chance" if found.p < 0.05 else "may be chance"
     return f"The difference {sure} (exact sign test by task: p = {found.p:.3g})."
 
 
-def show(console: Console, one: Header, two: Header, found: Comparison) -> None:
+def show(console: Console, one: Header, two: Header, found: RunComparison) -> None:
     for name in sorted({*one.options, *two.options}):
         before, after = one.options.get(name, "-"), two.options.get(name, "-")
         if before != after:

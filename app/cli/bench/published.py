@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from agent.bench.comparing import Comparison, compare
+from agent.bench.comparing import RunComparison, compare
 from agent.bench.lab import PRINTED, BadInput
 from agent.bench.metrics import Metric, installed, means, measured
 from agent.bench.score import Entry, summary
@@ -189,7 +189,7 @@ def _sentence(own: Mapping[str, Any]) -> str:
     )
 
 
-def _comparison(one: Results, two: Results, found: Comparison) -> list[str]:
+def _comparison(one: Results, two: Results, found: RunComparison) -> list[str]:
     rates = [f"{each.count} of {each.of}" for each in (found.first, found.second)]
     text = (
         f"On {counted(found.tasks, 'common task')}, the first got {rates[0]} right, the second {rates[1]}. The second did "
