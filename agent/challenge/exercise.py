@@ -26,8 +26,8 @@ OUTSIDE = 20.0  # seconds for the calls outside of the test runner: on a busy ma
 RED, GREEN = 10, 20  # tests whose calls are observed
 
 
-class Example(msgspec.Struct, frozen=True, array_like=True):
-    """One example in a docstring at the base.
+class ExampleResult(msgspec.Struct, frozen=True, array_like=True):
+    """What one example in a docstring at the base gives.
 
     "broken" gives a different plain value; "unlike" may differ in formatting only. "overruled" differs too, but a test
     makes the same call and decides.
@@ -83,7 +83,7 @@ class Variant(msgspec.Struct, frozen=True):
     Only the base and the winner answer the near calls.
     """
 
-    examples: list[Example] = []
+    examples: list[ExampleResult] = []
     answers: list[CallResult] = []
     near: list[CallResult] = []
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from agent.challenge.beyond import near_questions
-from agent.challenge.exercise import CallResult, Example, Observations, ObservedCall, Variant
+from agent.challenge.exercise import CallResult, ExampleResult, Observations, ObservedCall, Variant
 from agent.contract import words
 from agent.contract.outcome import UNDECIDED
 from agent.guest.text import one_line
@@ -128,7 +128,7 @@ def objections(seen: Observations) -> list[str]:
     return [next(iter(each), "") for each in clauses]
 
 
-def _contradictions(base: Variant, winner: Variant) -> tuple[list[Example], list[Example]]:
+def _contradictions(base: Variant, winner: Variant) -> tuple[list[ExampleResult], list[ExampleResult]]:
     """The broken examples that count (first those that passed before), and those that only raise a doubt."""
     before = {(e.function, e.source): e.outcome for e in base.examples}
     living = {example.function for example in winner.examples if example.outcome == "kept"}
@@ -151,7 +151,7 @@ def _withdrawn(winner: Variant) -> Iterator[str]:
         yield f"it removes or rewrites the example {call} in the docstring of {name}{more}"
 
 
-def _described(broken: Sequence[Example]) -> list[str]:
+def _described(broken: Sequence[ExampleResult]) -> list[str]:
     """One clause for all broken examples; none without any."""
     if not broken:
         return []

@@ -19,7 +19,7 @@ from agent.gate.gate import needs_install
 from agent.nodes.reproduce import for_want
 from agent.report import endings
 from agent.reproduce.bisection import FURTHEST, nearest_passing
-from agent.reproduce.comparison import Comparison, fails_otherwise, is_new, not_this_changes, only_here, without
+from agent.reproduce.comparison import LastGoodComparison, fails_otherwise, is_new, not_this_changes, only_here, without
 from agent.source.test_files import is_prose, is_test
 from agent.state import BaselineOrEnd, State, Work, fell_back, pack
 from sandbox.base import DeadlinePassed, InstallFailed, LimitExceeded, Workspace
@@ -73,7 +73,7 @@ async def _bounded(work: Work, oracle: Oracle, base: Sequence[CheckRun]) -> Base
 
 
 def _text(
-    seen: Comparison, broke: list[VerdictId], new: list[VerdictId], left: list[VerdictId], breaking: LastGood | None
+    seen: LastGoodComparison, broke: list[VerdictId], new: list[VerdictId], left: list[VerdictId], breaking: LastGood | None
 ) -> str:
     """One sentence without its full stop."""
     there = sorted(id_ for ids in seen.failing.values() for id_ in ids)
@@ -96,12 +96,12 @@ def _text(
     return words.capitalized("; ".join(parts)) or f"The failing checks could not be run at {seen.good.name}"
 
 
-async def _nearest(work: Work, oracle: Oracle, base: Mapping[str, CheckRun]) -> tuple[Comparison, LastGood | None]:
+async def _nearest(work: Work, oracle: Oracle, base: Mapping[str, CheckRun]) -> tuple[LastGoodComparison, LastGood | None]:
     """The nearest good commit at which a failing id passes; if there is none, the first.
 
     Also the commit that broke the checks, if it is known to be a single one and not the last.
     """
-    tried: list[Comparison] = []
+    tried: list[LastGoodComparison] = []
     for good in work.task.good:
         files = tuple(FileChange(file.path, "", "") for file in good.files)
         seen = await _laid_out(work, oracle, base, good, reinstall=False)
@@ -121,8 +121,8 @@ async def _nearest(work: Work, oracle: Oracle, base: Mapping[str, CheckRun]) -> 
 
 
 async def _older(
-    work: Work, oracle: Oracle, base: Mapping[str, CheckRun], tried: Sequence[Comparison]
-) -> tuple[Comparison, LastGood | None] | None:
+    work: Work, oracle: Oracle, base: Mapping[str, CheckRun], tried: Sequence[LastGoodComparison]
+) -> tuple[LastGoodComparison, LastGood | None] | None:
     """The nearest commit of the history at which all failing ids pass, and the commit after it, which broke them.
 
     If they pass at none, the furthest at which one fails: it may have failed ever since, or fail only here. Two commits may
@@ -132,7 +132,7 @@ async def _older(
     if history is None:
         return None
     known = {seen.good.name: seen for seen in tried}
-    at: dict[int, Comparison] = {}
+    at: dict[int, LastGoodComparison] = {}
 
     async def passes(count: int) -> bool | None:
         if work.ledger.seconds_left() < until or (good := await history.before(count)) is None:
@@ -150,15 +150,19 @@ async def _older(
     return at[good], at[red].good if good - red == 1 and red in at and not at[red].has_passing else None
 
 
-async def _laid_out(work: Work, oracle: Oracle, base: Mapping[str, CheckRun], good: LastGood, *, reinstall: bool) -> Comparison:
+async def _laid_out(
+    work: Work, oracle: Oracle, base: Mapping[str, CheckRun], good: LastGood, *, reinstall: bool
+) -> LastGoodComparison:
     """Without results where the commit cannot be laid out here."""
     try:
         return await _compared(work, oracle, base, good, reinstall=reinstall)
     except ValueError:
-        return Comparison(good, {}, {}, {})
+        return LastGoodComparison(good, {}, {}, {})
 
 
-async def _compared(work: Work, oracle: Oracle, base: Mapping[str, CheckRun], good: LastGood, *, reinstall: bool) -> Comparison:
+async def _compared(
+    work: Work, oracle: Oracle, base: Mapping[str, CheckRun], good: LastGood, *, reinstall: bool
+) -> LastGoodComparison:
     passing: dict[str, frozenset[VerdictId]] = {}
     failing: dict[str, frozenset[VerdictId]] = {}
     new: dict[str, frozenset[VerdictId]] = {}
@@ -183,7 +187,7 @@ async def _compared(work: Work, oracle: Oracle, base: Mapping[str, CheckRun], go
             is_other = is_other or fails_otherwise(base[check.name], run, failing[check.name])
             rest = target - passing[check.name] - failing[check.name]
             new[check.name] = frozenset(id_ for id_ in rest if is_new(id_, good))
-    return Comparison(good, passing, failing, new, unread, is_other)
+    return LastGoodComparison(good, passing, failing, new, unread, is_other)
 
 
 async def _ran(
@@ -236,7 +240,7 @@ async def _replace(workspace: Workspace, path: str, content: bytes, executable: 
 
 
 async def _regression(
-    work: Work, seen: Comparison, ids: list[VerdictId], new: list[VerdictId], breaking: LastGood | None
+    work: Work, seen: LastGoodComparison, ids: list[VerdictId], new: list[VerdictId], breaking: LastGood | None
 ) -> Regression:
     """What changed since; only what `breaking` changed, unless later commits changed the same lines."""
     reversal: list[FileChange] = []

@@ -27,7 +27,7 @@ _SIGNS = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class LastGoodComparison:
     """The failing ids at one good commit, by check."""
 
     good: LastGood
@@ -61,7 +61,7 @@ def is_new(id_: VerdictId, good: LastGood) -> bool:
 
 
 def not_this_changes(
-    oracle: Oracle, base: Sequence[CheckRun], seen: Comparison, reported_ids: Sequence[str]
+    oracle: Oracle, base: Sequence[CheckRun], seen: LastGoodComparison, reported_ids: Sequence[str]
 ) -> dict[VerdictId, str]:
     """The failing ids that the change did not cause, each with the text that shows why, or "".
 

@@ -22,8 +22,8 @@ _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Piece:
-    """Replace text[start:end] of one file. Pieces sort by how much they take back."""
+class PartialRevert:
+    """Replace text[start:end] of one file. Partial reverts sort by how much they take back."""
 
     lines: int  # changed lines that it takes back, added and removed
     size: int  # characters removed plus characters added
@@ -36,19 +36,19 @@ class Piece:
         return text[: self.start] + self.text + text[self.end :]
 
 
-def pieces(reversal: Edits) -> list[Piece]:
+def pieces(reversal: Edits) -> list[PartialRevert]:
     """The pieces of the changed files that exist on both sides, smallest first; at most `MOST` of each file and in total.
 
     CPU-bound: call it in a thread.
     """
-    found: set[Piece] = set()
+    found: set[PartialRevert] = set()
     for edit in reversal:
         if edit.before is not None and edit.after is not None:
             found.update(islice(_of_file(edit), MOST))
     return sorted(found)[:MOST]
 
 
-def hunks(edit: FileChange) -> list[Piece]:
+def hunks(edit: FileChange) -> list[PartialRevert]:
     """The hunks of one file, in order. A file that was added or removed is one hunk."""
     now, before = edit.before or "", edit.after or ""
     if edit.before is None or edit.after is None:
@@ -84,7 +84,7 @@ def whole_lines(edit: FileChange, part: FileChange) -> FileChange:
     at = [0, *accumulate(map(len, ours))]
     restored = set(lines(part.after or ""))
     touched = [(start, end) for start, end, _, _ in changed_ranges(part)]
-    found: list[Piece] = []
+    found: list[PartialRevert] = []
     for i, end, j, to in changed_ranges(edit):
         for mine, other in _pairs(ours[i:end], theirs[j:to]).items():
             is_touched = any(first <= i + mine < last for first, last in touched)
@@ -93,7 +93,7 @@ def whole_lines(edit: FileChange, part: FileChange) -> FileChange:
     return FileChange(edit.path, edit.before, joined(found, now).apply(now)) if found else part
 
 
-def _are_one_move(text: str, one: Piece, other: Piece) -> bool:
+def _are_one_move(text: str, one: PartialRevert, other: PartialRevert) -> bool:
     """Does a line leave one hunk for the other?"""
     gone = [_lines_of(hunk.text) - _lines_of(text[hunk.start : hunk.end]) for hunk in (one, other)]
     come = [_lines_of(text[hunk.start : hunk.end]) - _lines_of(hunk.text) for hunk in (one, other)]
@@ -104,21 +104,21 @@ def _lines_of(text: str) -> set[str]:
     return {line.strip() for line in text.splitlines()} - {""}
 
 
-def _piece(path: str, now: str, start: int, end: int, text: str, count: int) -> Piece:
-    return Piece(count, end - start + len(text), path, start, end, text)
+def _piece(path: str, now: str, start: int, end: int, text: str, count: int) -> PartialRevert:
+    return PartialRevert(count, end - start + len(text), path, start, end, text)
 
 
-def joined(parts: Sequence[Piece], text: str) -> Piece:
+def joined(parts: Sequence[PartialRevert], text: str) -> PartialRevert:
     """Pieces of one file that do not overlap, as one."""
     ordered = sorted(parts, key=lambda piece: piece.start)
     new = ordered[0].text
     for one, other in pairwise(ordered):
         new += text[one.end : other.start] + other.text
     start, end = ordered[0].start, ordered[-1].end
-    return Piece(sum(p.lines for p in parts), sum(p.size for p in parts), ordered[0].path, start, end, new)
+    return PartialRevert(sum(p.lines for p in parts), sum(p.size for p in parts), ordered[0].path, start, end, new)
 
 
-def _of_file(edit: FileChange) -> Iterator[Piece]:
+def _of_file(edit: FileChange) -> Iterator[PartialRevert]:
     now, before = edit.before or "", edit.after or ""
     ours, theirs = lines(now), lines(before)
     at = [0, *accumulate(map(len, ours))]
@@ -133,16 +133,16 @@ def _of_file(edit: FileChange) -> Iterator[Piece]:
         yield joined(whole, now)
 
 
-def _of_hunk(path: str, ours: Sequence[str], theirs: Sequence[str], offset: int) -> Iterator[Piece]:
+def _of_hunk(path: str, ours: Sequence[str], theirs: Sequence[str], offset: int) -> Iterator[PartialRevert]:
     """Single lines and tokens of one hunk, which starts at `offset`."""
     at = [offset, *(offset + end for end in accumulate(map(len, ours)))]
     pairs = _pairs(ours, theirs)
     for mine, other in pairs.items():
-        yield Piece(2, len(ours[mine]) + len(theirs[other]), path, at[mine], at[mine + 1], theirs[other])
+        yield PartialRevert(2, len(ours[mine]) + len(theirs[other]), path, at[mine], at[mine + 1], theirs[other])
         yield from _of_line(path, ours[mine], theirs[other], at[mine])
     for mine, line in enumerate(ours):
         if mine not in pairs and line.strip():
-            yield Piece(1, len(line), path, at[mine], at[mine + 1], "")
+            yield PartialRevert(1, len(line), path, at[mine], at[mine + 1], "")
     place = {other: mine for mine, other in pairs.items()}
     behind = 0  # lines of ours that stand before the next of theirs
     run: list[str] = []
@@ -151,9 +151,9 @@ def _of_hunk(path: str, ours: Sequence[str], theirs: Sequence[str], offset: int)
             behind, run = place[other] + 1, []
         elif line.strip():
             run.append(line)
-            yield Piece(1, len(line), path, at[behind], at[behind], line)
+            yield PartialRevert(1, len(line), path, at[behind], at[behind], line)
             if 1 < len(run) <= PAIRED:
-                yield Piece(len(run), sum(map(len, run)), path, at[behind], at[behind], "".join(run))
+                yield PartialRevert(len(run), sum(map(len, run)), path, at[behind], at[behind], "".join(run))
 
 
 def _pairs(ours: Sequence[str], theirs: Sequence[str]) -> dict[int, int]:
@@ -183,7 +183,7 @@ def _similarity(one: str, other: str) -> float:
     )
 
 
-def _of_line(path: str, ours: str, theirs: str, offset: int) -> Iterator[Piece]:
+def _of_line(path: str, ours: str, theirs: str, offset: int) -> Iterator[PartialRevert]:
     """The tokens in which an edited line differs, separately."""
     if max(len(ours), len(theirs)) > LONG:
         return
@@ -193,4 +193,4 @@ def _of_line(path: str, ours: str, theirs: str, offset: int) -> Iterator[Piece]:
     if len(codes) > 1:
         for _, i, end, j, to in codes:
             text = "".join(other[j:to])
-            yield Piece(2, at[end] - at[i] + len(text), path, at[i], at[end], text)
+            yield PartialRevert(2, at[end] - at[i] + len(text), path, at[i], at[end], text)

@@ -17,7 +17,7 @@ from agent.contract.proposal import Candidate, Edits, FileChange, Span
 from agent.edits.changes import changed_lines, changed_ranges, digest, edited_lines, lines
 from agent.proposer import Proposal, Situation
 from agent.proposers.history.minimizing import smallest
-from agent.proposers.history.pieces import Piece, hunks, joined, pieces, whole_lines, with_moved
+from agent.proposers.history.pieces import PartialRevert, hunks, joined, pieces, whole_lines, with_moved
 from agent.proposers.patterns.generate import Change
 from agent.proposers.patterns.proposer import hits_of, is_searchable, search
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, Unreadable
@@ -156,7 +156,7 @@ class _Hunt:
         """The fewest hunks that must be taken back, then the fewest of their lines, by one run of the tests each."""
         parts = [(edit, hunk) for edit in self.regression.reversal for hunk in hunks(edit)]
 
-        async def has_effect(tried: Sequence[tuple[FileChange, Piece]]) -> bool | None:
+        async def has_effect(tried: Sequence[tuple[FileChange, PartialRevert]]) -> bool | None:
             return None if self.trials.seconds_left < 1 else await self._turns(_taken(tried))
 
         kept = await smallest(parts, has_effect)
@@ -208,7 +208,7 @@ class _Hunt:
         return sorted({id_ for name, run in runs.items() for id_ in situation.oracle.must_stay[name] - run.green})
 
 
-def _taken(parts: Sequence[tuple[FileChange, Piece]]) -> Edits:
+def _taken(parts: Sequence[tuple[FileChange, PartialRevert]]) -> Edits:
     """These pieces taken back."""
     edits = []
     for edit in dict.fromkeys(edit for edit, _ in parts):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from agent.contract.proposal import Candidate, Edits
 from agent.proposers.tools import imports, manifests
-from agent.proposers.tools.missing import Known, Missing
+from agent.proposers.tools.missing import KnownNames, Missing
 from agent.proposers.trials import Trials
 from agent.source.distributions import distribution_of, named
 from agent.source.test_files import is_test
@@ -36,7 +36,7 @@ _OUTDATED = (
 
 
 async def name_dependencies(
-    trials: Trials, left: Sequence[Missing], known: Known, on: Edits
+    trials: Trials, left: Sequence[Missing], known: KnownNames, on: Edits
 ) -> tuple[list[Candidate], list[str]]:
     """Candidates that declare the missing distributions, in the likeliest lists first, and notes. Raises `SandboxError`."""
     wanted = await _wanted(trials, left, known)
@@ -69,7 +69,7 @@ async def name_dependencies(
     return made, notes
 
 
-async def _wanted(trials: Trials, left: Sequence[Missing], known: Known) -> dict[str, bool]:
+async def _wanted(trials: Trials, left: Sequence[Missing], known: KnownNames) -> dict[str, bool]:
     """Missing distributions that the repository's files import; the value is True if only tests import one."""
     wanted: dict[str, bool] = {}
     for one in left:
@@ -85,7 +85,7 @@ async def _wanted(trials: Trials, left: Sequence[Missing], known: Known) -> dict
     return wanted
 
 
-def _is_misspelt(top: str, distribution: str, known: Known) -> bool:
+def _is_misspelt(top: str, distribution: str, known: KnownNames) -> bool:
     """Is it a misspelt module? Never install one: typosquatters register such names."""
     if distribution != distribution_of(top, {}) or named(distribution) != named(top):
         return False  # a known distribution with a different name is no typo

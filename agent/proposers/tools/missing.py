@@ -86,7 +86,7 @@ def read_missing(failures: Iterable[Failure]) -> tuple[Missing, ...]:
     return tuple(found.values())
 
 
-class Known(msgspec.Struct):
+class KnownNames(msgspec.Struct):
     """The answer of the guest's `names`."""
 
     imports: dict[str, list[tuple[int, str]]] = {}  # name → (count, import statement)
@@ -115,12 +115,12 @@ class Option:
     text: str
 
 
-def read_known(output: bytes) -> Known:
+def read_known(output: bytes) -> KnownNames:
     """Empty if the output is no valid answer."""
     try:
-        return msgspec.json.decode(output, type=Known)
+        return msgspec.json.decode(output, type=KnownNames)
     except (ValueError, msgspec.ValidationError, RecursionError):
-        return Known()
+        return KnownNames()
 
 
 def question(missing: Iterable[Missing], texts: Mapping[str, str]) -> dict[str, object]:
@@ -141,7 +141,7 @@ def question(missing: Iterable[Missing], texts: Mapping[str, str]) -> dict[str, 
     return {"names": list(names), "uses": names, "modules": list(dict.fromkeys(modules))}
 
 
-def options(one: Missing, known: Known, texts: Mapping[str, str], *, tests_too: bool) -> list[Option]:
+def options(one: Missing, known: KnownNames, texts: Mapping[str, str], *, tests_too: bool) -> list[Option]:
     """Changes that could restore a missing thing. `texts` also holds the repository's modules that could re-export it."""
     made = {"name": _for_name, "import": _for_import, "attribute": _for_attribute, "module": _for_module}[one.kind]
     found: dict[tuple[str, str], Option] = {}
@@ -151,12 +151,12 @@ def options(one: Missing, known: Known, texts: Mapping[str, str], *, tests_too: 
     return list(found.values())[:MOST]
 
 
-def reexports(one: Missing, known: Known) -> str | None:
+def reexports(one: Missing, known: KnownNames) -> str | None:
     """The repository's file that could re-export the name."""
     return known.paths.get(one.module) if one.kind in ("import", "attribute") else None
 
 
-def _for_name(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterator[Option]:
+def _for_name(one: Missing, known: KnownNames, texts: Mapping[str, str]) -> Iterator[Option]:
     source = texts.get(one.path, "")
     here = known.module_of(one.path)
     wanted = [made for _, text in known.imports.get(one.name, []) if (made := read_import(text)) is not None]
@@ -174,7 +174,7 @@ def _for_name(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterator[
             yield Option(f"imports `{one.name}`{how} in {one.path}", one.path, text)
 
 
-def _for_import(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterator[Option]:
+def _for_import(one: Missing, known: KnownNames, texts: Mapping[str, str]) -> Iterator[Option]:
     source, here = texts.get(one.path, ""), known.module_of(one.path)
     if one.circular:
         text = imports.make_local(source, one.line, one.module, one.name)
@@ -189,7 +189,7 @@ def _for_import(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterato
     yield from _reexported(one, known, texts, homes)
 
 
-def _for_attribute(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterator[Option]:
+def _for_attribute(one: Missing, known: KnownNames, texts: Mapping[str, str]) -> Iterator[Option]:
     source = texts.get(one.path, "")
     for module in _submodules(source, one):
         if known.modules.get(module) and (text := imports.add(source, Import(module), known.own)) is not None:
@@ -201,7 +201,7 @@ def _for_attribute(one: Missing, known: Known, texts: Mapping[str, str]) -> Iter
     yield from _reexported(one, known, texts, homes)
 
 
-def _for_module(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterator[Option]:
+def _for_module(one: Missing, known: KnownNames, texts: Mapping[str, str]) -> Iterator[Option]:
     source, here = texts.get(one.path, ""), known.module_of(one.path)
     last = one.module.rpartition(".")[2]
     moved = [module for module, path in known.paths.items() if module.rpartition(".")[2] == last and not is_test(path)]
@@ -216,7 +216,7 @@ def _for_module(one: Missing, known: Known, texts: Mapping[str, str]) -> Iterato
             yield Option(f"imports `{module}` instead of `{one.module}` in {one.path}", one.path, text)
 
 
-def _homes(one: Missing, known: Known) -> list[str]:
+def _homes(one: Missing, known: KnownNames) -> list[str]:
     """Modules that define the name: the repository's own or the installed ones; those of the same top-level package first."""
     top = one.module.partition(".")[0]
     if top in known.own:
@@ -227,7 +227,7 @@ def _homes(one: Missing, known: Known) -> list[str]:
     return [m for m in dict.fromkeys([*family, *found]) if m != one.module and _DOTTED.fullmatch(m)]
 
 
-def _reexported(one: Missing, known: Known, texts: Mapping[str, str], homes: list[str]) -> Iterator[Option]:
+def _reexported(one: Missing, known: KnownNames, texts: Mapping[str, str], homes: list[str]) -> Iterator[Option]:
     """Re-exports the name from the module that had it, for code that still imports it from there."""
     path = reexports(one, known)
     if path is None or path not in texts:
@@ -260,6 +260,6 @@ def _nearest(module: str, others: list[str]) -> list[str]:
     return sorted(others, key=lambda other: (-len(set(parts) & set(other.split("."))), len(other), other))[:MOST]
 
 
-def _is_tests(made: Import, known: Known) -> bool:
+def _is_tests(made: Import, known: KnownNames) -> bool:
     path = known.paths.get(made.module, "")
     return bool(path) and is_test(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agent.contract.proposal import Candidate, Edits
-from agent.proposers.tools.missing import Known, Missing, Option, options, question, read_known, read_missing, reexports
+from agent.proposers.tools.missing import KnownNames, Missing, Option, options, question, read_known, read_missing, reexports
 from agent.proposers.trials import Runs, Trials
 from agent.source.test_files import is_test
 
@@ -21,7 +21,7 @@ class Restored:
     candidates: list[Candidate] = field(default_factory=list)
     edits: Edits = ()
     left: list[Missing] = field(default_factory=list)
-    known: Known = field(default_factory=Known)
+    known: KnownNames = field(default_factory=KnownNames)
     notes: list[str] = field(default_factory=list)
 
 

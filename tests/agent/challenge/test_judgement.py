@@ -2,10 +2,10 @@
 
 from typing import Literal
 
-from agent.challenge.exercise import CallResult, Example, Observations, ObservedCall, Variant
+from agent.challenge.exercise import CallResult, ExampleResult, Observations, ObservedCall, Variant
 from agent.challenge.judgement import Challenged, alike, judge, with_neighbours
 
-KEPT, BROKEN = Example("f", "f(1)", "kept", "1"), Example("f", "f(2)", "broken", "3")
+KEPT, BROKEN = ExampleResult("f", "f(1)", "kept", "1"), ExampleResult("f", "f(2)", "broken", "3")
 CALLS = [ObservedCall(0, f"({n})", passing=True, mild=n > 0) for n in range(10)]
 
 
@@ -18,7 +18,7 @@ def played(base: Variant, winner: Variant, *rivals: Variant) -> Observations:
 
 
 def test_an_example_that_held_before_counts() -> None:
-    found = judge(played(Variant([Example("f", "f(2)", "kept", "2")]), Variant([BROKEN])))
+    found = judge(played(Variant([ExampleResult("f", "f(2)", "kept", "2")]), Variant([BROKEN])))
     assert found.objection == "the docstring of `f` has the example `f(2)`, which gives `3`"
 
 
@@ -27,7 +27,7 @@ def test_a_plain_value_that_never_held_counts() -> None:
 
 
 def test_what_may_be_a_matter_of_writing_counts_only_beside_an_example_that_holds() -> None:
-    unlike = Example("f", "f(2)", "unlike", "<object>")
+    unlike = ExampleResult("f", "f(2)", "unlike", "<object>")
     assert judge(played(Variant([KEPT, unlike]), Variant([KEPT, unlike]))).objection
     found = judge(played(Variant([unlike]), Variant([unlike])))
     assert not found.objection
@@ -35,21 +35,21 @@ def test_what_may_be_a_matter_of_writing_counts_only_beside_an_example_that_hold
 
 
 def test_what_held_before_counts_however_it_is_written() -> None:
-    unlike = Example("f", "f(2)", "unlike", "ValueError")
-    assert judge(played(Variant([Example("f", "f(2)", "kept", "2")]), Variant([unlike]))).objection
+    unlike = ExampleResult("f", "f(2)", "unlike", "ValueError")
+    assert judge(played(Variant([ExampleResult("f", "f(2)", "kept", "2")]), Variant([unlike]))).objection
 
 
 def test_an_example_that_the_change_takes_away_is_a_doubt_and_counts_where_it_held_before() -> None:
-    gone = Example("f", "f(2)", "broken", "3", withdrawn=True)
+    gone = ExampleResult("f", "f(2)", "broken", "3", withdrawn=True)
     found = judge(played(Variant([BROKEN]), Variant([gone])))
     assert (found.objection, found.doubts) == ("", ("it removes or rewrites the example `f(2)` in the docstring of `f`",))
-    assert judge(played(Variant([Example("f", "f(2)", "kept", "2")]), Variant([gone]))).objection
-    overruled = Example("f", "f(2)", "overruled", "3", withdrawn=True)
+    assert judge(played(Variant([ExampleResult("f", "f(2)", "kept", "2")]), Variant([gone]))).objection
+    overruled = ExampleResult("f", "f(2)", "overruled", "3", withdrawn=True)
     assert judge(played(Variant([BROKEN]), Variant([overruled]))).doubts == (), "a test says so"
 
 
 def test_what_is_impossible_says_nothing() -> None:
-    assert judge(played(Variant([KEPT]), Variant([KEPT, Example("f", "g(1)", "impossible", "NameError")]))).doubts == ()
+    assert judge(played(Variant([KEPT]), Variant([KEPT, ExampleResult("f", "g(1)", "impossible", "NameError")]))).doubts == ()
 
 
 def test_examples_that_hold_are_counted() -> None:
@@ -110,18 +110,18 @@ def test_nonsense_from_inside_is_survived() -> None:
 
 
 def test_what_comes_from_inside_is_cleaned_before_people_see_it() -> None:
-    nasty = Example("f", "f(2)\x1b[2J\u202e", "broken", "`3`" * 100)
+    nasty = ExampleResult("f", "f(2)\x1b[2J\u202e", "broken", "`3`" * 100)
     told = judge(played(Variant([KEPT]), Variant([KEPT, nasty]))).objection
     assert told.isprintable()
     assert len(told) < 400
 
 
 def test_a_docstring_that_tests_contradict_is_only_a_doubt() -> None:
-    overruled = Example("f", "f(1)", "overruled", "7")
+    overruled = ExampleResult("f", "f(1)", "overruled", "7")
     found = judge(played(Variant([KEPT, BROKEN]), Variant([overruled, BROKEN])))
     assert not found.objection
     assert "`f(1)`" in found.doubts[0]
-    assert judge(played(Variant([KEPT, BROKEN]), Variant([overruled, Example("g", "g(1)", "broken", "0")]))).objection
+    assert judge(played(Variant([KEPT, BROKEN]), Variant([overruled, ExampleResult("g", "g(1)", "broken", "0")]))).objection
 
 
 def beside(*texts: str, titles: tuple[str, ...] = ("`1` becomes `2`", "`<` becomes `<=`"), tried: int = 7) -> Challenged:
