@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from agent.checks.services import available_services
 from agent.ci.expressions.hash_files import MatchedFiles
-from agent.ci.job.choice import Kind, choose_job, shortened, title_of
+from agent.ci.job.choice import JobKind, choose_job, shortened, title_of
 from agent.ci.job.leg import FailingStep, Leg, StepOutcome, TraversalResult
 from agent.ci.job.refusals import needs_services, unreadable_workflow
 from agent.ci.job.replay import Replayer
@@ -212,7 +212,7 @@ class _Planner:
     async def _add_any_job(self, asked: AnyJob, root: str, image: str | None) -> None:
         choice = await asyncio.to_thread(choose_job, asked, self.project, self.files, root, until=self.until)
         chosen = next(iter(choice.jobs), None)
-        if chosen is not None and chosen.kind >= Kind.OTHER_TESTS and (asked.refused or self._detects_tests()):
+        if chosen is not None and chosen.kind >= JobKind.OTHER_TESTS and (asked.refused or self._detects_tests()):
             chosen = None
         self.notes += [f"skipped an unreadable workflow: {problem}" for problem in choice.unreadable]
         self.notes += [note] if (note := choice.note(chosen)) else []

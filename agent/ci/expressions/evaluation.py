@@ -24,10 +24,10 @@ from agent.ci.expressions.values import (
     ExpressionError,
     Filtered,
     Known,
-    Meter,
     Scope,
     Unknown,
     Value,
+    WorkMeter,
     compare,
     equal,
     is_primitive,
@@ -136,7 +136,7 @@ class Evaluator:
     """Evaluates expressions in one scope, with one meter for their work."""
 
     def __init__(self, scope: Scope) -> None:
-        self._scope, self._meter = scope, Meter()
+        self._scope, self._meter = scope, WorkMeter()
         self._contexts = {name.lower(): value for name, value in scope.contexts.items()}
         # The keys of objects in lower case; the object is kept so that its id stays unique.
         self._keys: dict[int, tuple[Mapping[str, Value], dict[str, str]]] = {}

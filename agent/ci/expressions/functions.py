@@ -12,10 +12,10 @@ from agent.ci.expressions.values import (
     NESTING_LIMIT,
     ExpressionError,
     Known,
-    Meter,
     Scope,
     Unknown,
     Value,
+    WorkMeter,
     equal,
     exact,
     is_primitive,
@@ -53,7 +53,7 @@ def refusal(name: str, count: int) -> str | None:
     return None
 
 
-def call(name: str, arguments: Arguments, scope: Scope, meter: Meter) -> Value:
+def call(name: str, arguments: Arguments, scope: Scope, meter: WorkMeter) -> Value:
     """Call the function `name`. Raises `ExpressionError` without a position."""
     meter.spend(sum(len(a) for a in arguments if isinstance(a, Sequence)))
     value = _FUNCTIONS[name].call(arguments, scope)

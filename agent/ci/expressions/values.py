@@ -44,7 +44,7 @@ def _around(text: str, position: int) -> str:
     return repr(("…" if start else "") + shown + ("…" if start + _SHOWN < len(text) else ""))
 
 
-class Meter:
+class WorkMeter:
     """Counts the work of one evaluation or of one template."""
 
     def __init__(self) -> None:

@@ -50,7 +50,7 @@ _VARIANT = re.compile(
 _PYTHON = re.compile(r"(?<![\d.])(?:py(?:thon)?-?)?3\.?(\d{1,2})(?![\d.]*\d)")
 
 
-class Kind(IntEnum):
+class JobKind(IntEnum):
     """What a job is for, the best first."""
 
     TESTS = 0  # its steps run tests
@@ -65,7 +65,7 @@ class ReadJob:
 
     leg: Leg
     result: TraversalResult
-    kind: Kind
+    kind: JobKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +93,10 @@ class Choice:
 
 
 _REASONS = {
-    Kind.TESTS: "another job with tests comes first",
-    Kind.TESTS_BY_NAME: "another job with tests comes first",
-    Kind.OTHER_TESTS: "its name says that it is not about the tests",
-    Kind.NO_TESTS: "it runs no tests",
+    JobKind.TESTS: "another job with tests comes first",
+    JobKind.TESTS_BY_NAME: "another job with tests comes first",
+    JobKind.OTHER_TESTS: "its name says that it is not about the tests",
+    JobKind.NO_TESTS: "it runs no tests",
 }
 
 
@@ -167,15 +167,15 @@ def _guessed(job: Job) -> MatrixLeg | None:
     return MatrixLeg(values, tuple(leaves(values)))
 
 
-def _kind(leg: Leg, result: TraversalResult) -> Kind:
+def _kind(leg: Leg, result: TraversalResult) -> JobKind:
     checks = [*result.checks, *([result.check] if result.check is not None else [])]
     named = any(check.reader == "exit" and names_tests(check.command) for check in checks)
     if not named and not any(check.runs_tests for check in checks):
-        return Kind.NO_TESTS
+        return JobKind.NO_TESTS
     names, title = _names(leg), f"{PurePosixPath(leg.path).stem} {_names(leg)}"
     if _OTHER.search(title) and (_OTHER.search(leg.job.id) or not _TESTS.search(names)):
-        return Kind.OTHER_TESTS
-    return Kind.TESTS if any(check.runs_tests for check in checks) else Kind.TESTS_BY_NAME
+        return JobKind.OTHER_TESTS
+    return JobKind.TESTS if any(check.runs_tests for check in checks) else JobKind.TESTS_BY_NAME
 
 
 def _names(leg: Leg) -> str:

@@ -16,7 +16,7 @@ from agent.ci.runners import manifest
 from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed
 from agent.ci.runners.manifest import Manifest
 from agent.ci.runners.named_scripts import NamedScripts
-from agent.ci.runners.options import Options, separate_options, split_options
+from agent.ci.runners.options import CommandOptions, separate_options, split_options
 from sandbox.base import Packages
 
 _PDM_VALUED = (
@@ -66,7 +66,7 @@ def _pdm_run(command: list[str], scripts: Table, context: ShellContext, again: A
     return again(shlex.join(["python", *command] if command[0].endswith(".py") else command), inside)
 
 
-def _pdm_packages(options: Options, context: ShellContext) -> tuple[Packages, tuple[str, ...]]:
+def _pdm_packages(options: CommandOptions, context: ShellContext) -> tuple[Packages, tuple[str, ...]]:
     found = manifest.read(context)
     old = found.table("tool", "pdm", "dev-dependencies")
     dev = [*old, *(name for name in found.groups if name not in old)]
@@ -156,7 +156,7 @@ def poetry(words: Sequence[str], context: ShellContext, again: Again) -> Followe
     return None
 
 
-def _poetry_packages(options: Options, context: ShellContext) -> tuple[Packages, tuple[str, ...]]:
+def _poetry_packages(options: CommandOptions, context: ShellContext) -> tuple[Packages, tuple[str, ...]]:
     found = manifest.read(context)
     groups = found.table("tool", "poetry", "group")
     tables: dict[str, Table] = {name: as_table(as_table(group).get("dependencies")) for name, group in groups.items()}

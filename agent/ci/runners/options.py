@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class CommandOptions:
     """Options as they are written (`--group`, `-G`), each with its values; one without a value has ""."""
 
     given: dict[str, list[str]] = field(default_factory=dict)
@@ -26,11 +26,11 @@ class Options:
         """The values, split at commas and spaces."""
         return split_names(self.values(*names))
 
-    def merged(self, other: Options) -> Options:
-        return Options({name: [*self.values(name), *other.values(name)] for name in {*self.given, *other.given}})
+    def merged(self, other: CommandOptions) -> CommandOptions:
+        return CommandOptions({name: [*self.values(name), *other.values(name)] for name in {*self.given, *other.given}})
 
 
-def split_options(arguments: Sequence[str], valued: Collection[str]) -> tuple[Options, list[str]]:
+def split_options(arguments: Sequence[str], valued: Collection[str]) -> tuple[CommandOptions, list[str]]:
     """The options before a command, and the command: `--group a pytest -x` → ({"--group": ["a"]}, ["pytest", "-x"])."""
     options: dict[str, list[str]] = {}
     rest = list(arguments)
@@ -44,15 +44,15 @@ def split_options(arguments: Sequence[str], valued: Collection[str]) -> tuple[Op
         elif not equals and not word.startswith("--") and len(word) > 2 and word[:2] in valued:
             option, value = word[:2], word[2:]
         options.setdefault(option, []).append(value)
-    return Options(options), rest
+    return CommandOptions(options), rest
 
 
-def separate_options(arguments: Sequence[str], valued: Collection[str]) -> tuple[Options, list[str]]:
+def separate_options(arguments: Sequence[str], valued: Collection[str]) -> tuple[CommandOptions, list[str]]:
     """The options at any position, and the plain words between them."""
     options, rest = split_options(arguments, valued)
     plain: list[str] = []
     while rest:
-        more, rest = split_options(rest, valued) if rest[0].startswith("-") else (Options(), rest)
+        more, rest = split_options(rest, valued) if rest[0].startswith("-") else (CommandOptions(), rest)
         options = options.merged(more)
         plain += rest[:1]
         rest = rest[1:]

@@ -13,7 +13,7 @@ from agent.ci.project.tables import strings
 from agent.ci.runners import manifest
 from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed
 from agent.ci.runners.manifest import Manifest
-from agent.ci.runners.options import Options, split_options
+from agent.ci.runners.options import CommandOptions, split_options
 from sandbox.base import Packages
 
 _VALUED = (
@@ -59,7 +59,7 @@ def pipx(words: Sequence[str], context: ShellContext, again: Again) -> Followed 
     return _tool(command, options.value("--spec"), options.names("--with"), context, again)
 
 
-def _run(options: Options, command: list[str], context: ShellContext, again: Again) -> Followed:
+def _run(options: CommandOptions, command: list[str], context: ShellContext, again: Again) -> Followed:
     packages, notes, inside = _packages(options, context)
     if options.has("-m", "--module"):
         command = ["python", "-m", *[name for name in options.values("-m", "--module") if name], *command]
@@ -74,7 +74,7 @@ def _run(options: Options, command: list[str], context: ShellContext, again: Aga
     return replace(inner, packages=together, python=inner.python or packages.python, notes=(*notes, *inner.notes))
 
 
-def _packages(options: Options, context: ShellContext) -> tuple[Packages, tuple[str, ...], ShellContext]:
+def _packages(options: CommandOptions, context: ShellContext) -> tuple[Packages, tuple[str, ...], ShellContext]:
     """The packages of the environment, notes, and the context in which the command runs."""
     context = context.moved(options.value("--directory", default="."))
     home = context.moved(options.value("--project", default="."))
@@ -103,7 +103,7 @@ def _packages(options: Options, context: ShellContext) -> tuple[Packages, tuple[
     return replace(packages, python=python), notes, context
 
 
-def _of_project(options: Options, found: Manifest, python: str | None) -> tuple[Packages, tuple[str, ...]]:
+def _of_project(options: CommandOptions, found: Manifest, python: str | None) -> tuple[Packages, tuple[str, ...]]:
     extras = found.extras if options.has("--all-extras") else options.names("--extra")
     extras = [extra for extra in extras if extra not in options.values("--no-extra")]
     groups = _groups(options, found)
@@ -123,7 +123,7 @@ def _of_project(options: Options, found: Manifest, python: str | None) -> tuple[
     return merge(pins, packages), notes
 
 
-def _groups(options: Options, found: Manifest) -> list[str]:
+def _groups(options: CommandOptions, found: Manifest) -> list[str]:
     if only := options.values("--only-group"):
         return only
     if options.has("--only-dev"):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from agent.ci.project.install_commands import installs, merge
 from agent.ci.project.tables import read_toml, strings, table_at
 from agent.ci.runners.context import Again, Followed, ShellContext, Unfollowed, one_of_each
-from agent.ci.runners.options import Options, separate_options
+from agent.ci.runners.options import CommandOptions, separate_options
 from agent.ci.runners.subshells import joined
 from agent.ci.runners.tox.config import ROOT, Config, Environment, Line, python_of
 from agent.ci.runners.tox.ini import IniConfig
@@ -87,7 +87,7 @@ def read_config(context: ShellContext, file: str = "", posargs: tuple[str, ...] 
     return None
 
 
-def _options(arguments: Sequence[str]) -> tuple[Options, list[str]]:
+def _options(arguments: Sequence[str]) -> tuple[CommandOptions, list[str]]:
     words = [
         word
         for before, word in itertools.pairwise(["", *arguments])
@@ -96,7 +96,7 @@ def _options(arguments: Sequence[str]) -> tuple[Options, list[str]]:
     return separate_options(words, _VALUED)
 
 
-def _select(config: Config, options: Options, context: ShellContext) -> tuple[list[str], list[str]]:
+def _select(config: Config, options: CommandOptions, context: ShellContext) -> tuple[list[str], list[str]]:
     """The environments to run, and notes on those that are left out."""
     wanted = [name for value in options.values("-e") for name in names(value)]
     labels, factors = options.values("-m"), {factor for value in options.values("-f") for factor in value.split("-")}
@@ -158,7 +158,7 @@ def _colon_table(text: object, separators: str = ":") -> dict[str, str]:
     return found
 
 
-def _environment(environment: Environment, options: Options, home: ShellContext, again: Again) -> Followed:
+def _environment(environment: Environment, options: CommandOptions, home: ShellContext, again: Again) -> Followed:
     """Follow one environment; `home` is the folder of the configuration."""
     cwd = _relative(environment.change_dir, "")
     inside = home.moved(cwd)
@@ -203,7 +203,7 @@ def _relative(path: str, otherwise: str) -> str:
     return posixpath.relpath(path, ROOT) if path == ROOT or path.startswith(f"{ROOT}/") else otherwise or "."
 
 
-def _packages(environment: Environment, home: ShellContext, options: Options) -> Packages:
+def _packages(environment: Environment, home: ShellContext, options: CommandOptions) -> Packages:
     found = Packages(groups=environment.groups)
     for line in environment.deps:
         line = _relative_value(line, ".", environment.name)

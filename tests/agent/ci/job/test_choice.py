@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 
 from agent.ci.expressions.values import no_files
-from agent.ci.job.choice import Choice, Kind, choose_job
+from agent.ci.job.choice import Choice, JobKind, choose_job
 from agent.ci.job.selection import AnyJob
 from agent.ci.project.detection import Project
 
@@ -34,7 +34,7 @@ def first(choice: Choice) -> str:
 def test_a_job_for_something_else_comes_last_although_its_file_is_first(other: str) -> None:
     choice = choose(**{f"a_{other}": job("pytest"), "test": job("pytest")})
     assert first(choice) == "test.yml: job"
-    assert [one.kind for one in choice.jobs] == [Kind.TESTS, Kind.OTHER_TESTS]
+    assert [one.kind for one in choice.jobs] == [JobKind.TESTS, JobKind.OTHER_TESTS]
 
 
 def test_what_the_steps_run_counts_more_than_names() -> None:
@@ -45,7 +45,7 @@ def test_what_the_steps_run_counts_more_than_names() -> None:
 
 def test_a_command_that_no_reader_knows_tests_by_its_name() -> None:
     choice = choose(a=job("cargo build"), b=job("make richtest"))
-    assert (first(choice), choice.jobs[0].kind) == ("b.yml: job", Kind.TESTS_BY_NAME)
+    assert (first(choice), choice.jobs[0].kind) == ("b.yml: job", JobKind.TESTS_BY_NAME)
 
 
 @pytest.mark.parametrize(
