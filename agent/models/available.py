@@ -27,7 +27,7 @@ HOSTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ModelSource:
     """A place with models. `problem` is a clause if it cannot be used."""
 
     kind: str  # "ollama", "server", "hosted", "snapshot", "extension", "scripted"
@@ -49,18 +49,18 @@ class PullFailed(Exception):
     """The model cannot be pulled; the message says why and what to do."""
 
 
-async def ollama(base: str, suffix: str = "") -> Source:
+async def ollama(base: str, suffix: str = "") -> ModelSource:
     """`suffix` follows each name, such as "@http://gpu:11434" for a server that must be named."""
     try:
         async with httpx.AsyncClient(timeout=SECONDS) as client:
             found = (await client.get(f"{base.rstrip('/')}/api/tags")).raise_for_status().json()
         names = tuple(f"ollama_chat/{model['name']}{suffix}" for model in found["models"])
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
-        return Source("ollama", base, problem=f"no Ollama answers ({type(error).__name__}); start it with `ollama serve`")
-    return Source("ollama", base, names, "" if names else "no model is installed; `selfheal models pull qwen2.5-coder:7b`")
+        return ModelSource("ollama", base, problem=f"no Ollama answers ({type(error).__name__}); start it with `ollama serve`")
+    return ModelSource("ollama", base, names, "" if names else "no model is installed; `selfheal models pull qwen2.5-coder:7b`")
 
 
-async def server(base: str, key: str | None, provider: str = "openai", suffix: str = "") -> Source:
+async def server(base: str, key: str | None, provider: str = "openai", suffix: str = "") -> ModelSource:
     """An OpenAI-compatible server. `suffix` as for `ollama`."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
@@ -68,15 +68,15 @@ async def server(base: str, key: str | None, provider: str = "openai", suffix: s
             found = (await client.get(f"{base.rstrip('/')}/models")).raise_for_status().json()
         names = tuple(f"{provider}/{model['id']}{suffix}" for model in found["data"])
     except httpx.HTTPStatusError as error:
-        return Source("server", base, problem=f"it answers {error.response.status_code}; check the address and the key")
+        return ModelSource("server", base, problem=f"it answers {error.response.status_code}; check the address and the key")
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
-        return Source("server", base, problem=f"no server with a list of models answers ({type(error).__name__})")
-    return Source("server", base, names)
+        return ModelSource("server", base, problem=f"no server with a list of models answers ({type(error).__name__})")
+    return ModelSource("server", base, names)
 
 
-def hosted(environment: Mapping[str, str] = os.environ) -> tuple[Source, ...]:
+def hosted(environment: Mapping[str, str] = os.environ) -> tuple[ModelSource, ...]:
     """The providers whose key is set. That the key works is not tried here: it would cost money (`selfheal doctor` does)."""
-    return tuple(Source("hosted", variable, (example,)) for _, variable, example in HOSTED if environment.get(variable))
+    return tuple(ModelSource("hosted", variable, (example,)) for _, variable, example in HOSTED if environment.get(variable))
 
 
 async def pull(name: str, base: str) -> AsyncIterator[Pulling]:

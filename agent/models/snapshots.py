@@ -25,7 +25,7 @@ _HEADER_LIMIT = 100_000_000  # bytes, as safetensors itself
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ModelSnapshot:
     """A folder. `problems` are sentences; without any, the model can be loaded."""
 
     name: str  # OWNER/NAME, or a path
@@ -43,11 +43,11 @@ def folder_of(name: str) -> Path:
     return path if path.is_absolute() or name.startswith((".", "~")) else root() / name
 
 
-def listed(under: Path | None = None) -> list[Snapshot]:
+def listed(under: Path | None = None) -> list[ModelSnapshot]:
     """The snapshots one or two levels below a folder."""
     top = under or root()
     found = {each.parent for pattern in ("*/config.json", "*/*/config.json") for each in top.glob(pattern)}
-    return [Snapshot(folder.relative_to(top).as_posix(), folder, problems(folder)) for folder in sorted(found)]
+    return [ModelSnapshot(folder.relative_to(top).as_posix(), folder, problems(folder)) for folder in sorted(found)]
 
 
 def problems(folder: Path) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ from agent.solving.options import UserOptions
 from agent.solving.output import formed
 from agent.solving.rungs import Counted, Signed
 from agent.solving.specification import Example, Specification, is_said
-from agent.solving.writer import Known, Writer, Writing, edits_of
+from agent.solving.writer import KnownAnswer, Writer, Writing, edits_of
 from agent.source.archive import File, packed
 
 TESTS_SECONDS = 30.0  # one run of all tests; code may never return
@@ -166,9 +166,9 @@ class _Run:
 
     async def to_the_end(self, answer: Files | None = None) -> Solution:
         """An `answer` of an earlier run is judged and repaired in place of a first one."""
-        writer: Writer | Known = Writer(self.models, self.spec, self.draft, self._writing())
+        writer: Writer | KnownAnswer = Writer(self.models, self.spec, self.draft, self._writing())
         if answer is not None:
-            writer = Known(f"model:{self.models.name}", edits_of(self.draft.files, answer), "the earlier answer")
+            writer = KnownAnswer(f"model:{self.models.name}", edits_of(self.draft.files, answer), "the earlier answer")
         found, best = await self._first_answers(writer)
         first_passed = isinstance(found, Repair)
         if not first_passed and best:
@@ -198,7 +198,7 @@ class _Run:
             return False
         return found.confidence <= ASKED if isinstance(found, Repair) else found.outcome is Outcome.GAVE_UP
 
-    async def _first_answers(self, writer: Writer | Known) -> tuple[Repair | NoRepair, Files]:
+    async def _first_answers(self, writer: Writer | KnownAnswer) -> tuple[Repair | NoRepair, Files]:
         """Written, judged, and the files of the best: the accepted one, else the one that fails least."""
         left: dict[str, int] = {}
 
@@ -228,7 +228,7 @@ class _Run:
         if failing is None:
             return before, files
         if not failing:  # the tests were wrong, or a rule or a second opinion refused it: then the model is told why
-            known = Known(f"model:{self.models.name}", edits_of(self.draft.files, files), "the first answer")
+            known = KnownAnswer(f"model:{self.models.name}", edits_of(self.draft.files, files), "the first answer")
             again = await self._phase(self.draft.files, (known, *model_rungs(self.models)), self.emit)
             return again, _with(self.draft.files, again.edits) if isinstance(again, Repair) else files
         self.failing = tuple(failing)
@@ -367,7 +367,7 @@ class _Run:
 
     def _kept(self, rung: Proposer) -> Proposer:
         """The rung with the signature kept, and a model's rounds counted."""
-        if isinstance(rung, Writer | Known):
+        if isinstance(rung, Writer | KnownAnswer):
             return rung
         return (
             Counted(rung, self.draft, self._bound, self._asked) if isinstance(rung, ModelProposer) else Signed(rung, self.draft)

@@ -119,7 +119,7 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownAnswer:
     """Proposes one answer that is known already, so that it is judged by other tests than before."""
 
     rung: str

@@ -17,7 +17,7 @@ import typer
 from app.cli.command import Json, end, load_settings, run
 
 if TYPE_CHECKING:
-    from agent.models.available import Source
+    from agent.models.available import ModelSource
     from agent.models.router import Models
     from agent.models.values import ModelSettings
     from app.settings import Settings
@@ -131,22 +131,22 @@ async def _pulled(name: str, settings: Settings) -> None:
     typer.echo(f"ollama_chat/{name} can be used.")
 
 
-async def _found(settings: Settings) -> tuple[list[Source], dict[str, Any]]:
+async def _found(settings: Settings) -> tuple[list[ModelSource], dict[str, Any]]:
     import asyncio
 
     from agent.models import available, registered, snapshots
-    from agent.models.available import Source
+    from agent.models.available import ModelSource
     from app.assembly import models_of
 
     chosen = await models_of(settings)
     found = list(await asyncio.gather(*_servers(settings, chosen)))
     found += available.hosted()
     found += [
-        Source("snapshot", str(each.folder), (f"transformers:{each.name}",), " ".join(each.problems))
+        ModelSource("snapshot", str(each.folder), (f"transformers:{each.name}",), " ".join(each.problems))
         for each in snapshots.listed()
     ]
-    found += [Source("extension", "", (name,)) for name in registered.names()]
-    found.append(Source("scripted", "", ("scripted",)))
+    found += [ModelSource("extension", "", (name,)) for name in registered.names()]
+    found.append(ModelSource("scripted", "", ("scripted",)))
     return found, _configured(chosen)
 
 
@@ -158,7 +158,7 @@ def _asked(settings: Settings, chosen: Models | None) -> list[ModelSettings]:
     return [*known, *(models_named(settings, name).settings("repair") for name in ("ollama_chat/", "openai/"))]
 
 
-def _servers(settings: Settings, chosen: Models | None) -> Iterator[Coroutine[Any, Any, Source]]:
+def _servers(settings: Settings, chosen: Models | None) -> Iterator[Coroutine[Any, Any, ModelSource]]:
     """Each server once."""
     from agent.models import available
     from app.assembly import models_named

@@ -114,7 +114,7 @@ class _Solution:
 
 
 @dataclass
-class Solving:
+class Solutions:
     """The solutions of this process. `close` cancels those that run."""
 
     settings: Settings
@@ -245,13 +245,13 @@ class _LocalRoute(APIRoute):
         return guarded
 
 
-def router(solving: Solving) -> APIRouter:
+def router(solutions: Solutions) -> APIRouter:
     routes = APIRouter(prefix=f"{API}/solve", default_response_class=Answer, route_class=_LocalRoute, responses=refusals(403))
 
     @routes.post("", status_code=202, response_model=SolveOut, responses={**_EVENTS, **refusals(413, 415, 422, 429)})
     async def solve(request: Request, wanted: SolveIn) -> Any:
         """Write code from a specification. With `Accept: text/event-stream`, the answer is the event stream itself."""
-        made = solving.start(wanted)
+        made = solutions.start(wanted)
         if "text/event-stream" in request.headers.get("accept", ""):
             return _stream(made, 0)
         return Answer(_out(made), 202, {"location": f"{API}/solve/{made.id}"})
@@ -259,17 +259,17 @@ def router(solving: Solving) -> APIRouter:
     @routes.get("/{solution_id}", response_model=SolveOut, responses=refusals(404, 422))
     async def show(solution_id: str) -> Any:
         """One solution, finished or not."""
-        return Answer(_out(solving.find(solution_id)))
+        return Answer(_out(solutions.find(solution_id)))
 
     @routes.get("/{solution_id}/events", response_class=StreamingResponse, responses={**_EVENTS, **refusals(404, 422)})
     async def events(request: Request, solution_id: str, after: Annotated[int, Field(ge=0, le=2**53)] = 0) -> Response:
         """The events, and a last message `result`. Resumes after `Last-Event-ID`."""
-        return _stream(solving.find(solution_id), position_of(request, after).after)
+        return _stream(solutions.find(solution_id), position_of(request, after).after)
 
     @routes.delete("/{solution_id}", status_code=204, responses=refusals(404, 422))
     async def cancel(solution_id: str) -> Response:
         """Stop it. What is finished stays."""
-        solving.cancel(solving.find(solution_id))
+        solutions.cancel(solutions.find(solution_id))
         return Response(status_code=204)
 
     return routes

@@ -33,7 +33,7 @@ from app.queue.redis import open_redis
 from app.service.health import Health
 from app.service.http import Http
 from app.service.intake import StoreIntake
-from app.service.solving import Solving, sweep
+from app.service.solving import Solutions, sweep
 from app.service.solving import router as solving_routes
 from app.settings import PREFIX, Settings, SettingsError
 from app.store.store import Store, open_store
@@ -189,8 +189,8 @@ async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[
             await asyncio.to_thread(sweep)
             known = state or {}
             feed: Feed = known["feed"]
-            solving = Solving(settings, Sanitizer(settings.secrets))
-            pages_app = create_pages(settings, solving_routes(solving))
+            solutions = Solutions(settings, Sanitizer(settings.secrets))
+            pages_app = create_pages(settings, solving_routes(solutions))
             servers = {
                 # No proxy headers: a webhook's scheme and origin do not matter.
                 _server(
@@ -203,7 +203,7 @@ async def serve(settings: Settings, stop: asyncio.Event, on_listening: Callable[
             try:
                 await asyncio.wait({*serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                await solving.close()
+                await solutions.close()
                 await feed.close()  # the servers would wait for open streams
                 for server in servers:
                     server.should_exit = True
