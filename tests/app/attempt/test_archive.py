@@ -15,7 +15,7 @@ from app.github.client import GitHub
 from app.github.repository import Repository
 from app.github.types import READING
 from tests.standins.github import GitHub as StandIn
-from tests.standins.github.git import ENVIRONMENT
+from tests.standins.github.git.plumbing import ENVIRONMENT
 from webhooks.intake import RepositoryRef
 
 NAME = "acme/sample"

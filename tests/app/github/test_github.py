@@ -23,7 +23,7 @@ from app.github.types import PUBLISHING, READING, CheckOutput, CheckReport, Perm
 from tests.standins.github import GitHub as StandIn
 from tests.standins.github.auth import private_pem
 from tests.standins.github.faults import Fault
-from tests.standins.github.git import Signature
+from tests.standins.github.git.plumbing import Signature
 from tests.standins.github.limits import LIMITS
 from tests.standins.github.routing import Refusal
 from webhooks.intake import RepositoryRef

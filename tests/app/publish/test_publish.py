@@ -24,7 +24,7 @@ from app.publish.messages import Publication
 from app.publish.publish import Published
 from tests.standins.github import GitHub as StandIn
 from tests.standins.github.faults import ConnectionReset
-from tests.standins.github.git import Signature
+from tests.standins.github.git.plumbing import Signature
 from tests.standins.github.state import PullRequest, Ruleset
 from tests.tiers import long_but
 from webhooks.intake import RepositoryRef

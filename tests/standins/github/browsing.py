@@ -22,7 +22,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from tests.standins.github.git import Commit
+from tests.standins.github.git.plumbing import Commit
 from tests.standins.github.routing import Actor
 from tests.standins.github.state import CheckRun, Issue, PullRequest, Repository, WorkflowRun
 from tests.standins.github.world import World

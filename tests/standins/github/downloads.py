@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from tests.standins.github.git import git
+from tests.standins.github.git.plumbing import git
 from tests.standins.github.state import Repository
 from tests.standins.github.world import World
 

@@ -21,12 +21,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from tests.standins.github import actions, apps, checks, git_data, issues, pulls, repositories
+from tests.standins.github import actions, apps, checks, issues, pulls, repositories
 from tests.standins.github.auth import Tokens, private_pem
 from tests.standins.github.deliveries import Attempt, Deliveries
 from tests.standins.github.downloads import Downloads
 from tests.standins.github.faults import Faults
-from tests.standins.github.git import BareRepository, Commit, Signature, git
+from tests.standins.github.git import objects
+from tests.standins.github.git.plumbing import BareRepository, Commit, Signature, git
 from tests.standins.github.limits import WriteLimits
 from tests.standins.github.routing import Call, Routes
 from tests.standins.github.runner import Runner
@@ -98,7 +99,7 @@ class GitHub:
         for part in (
             apps.routes(show, self.tokens, self._deliveries),
             repositories.routes(show, self.downloads),
-            git_data.routes(show),
+            objects.routes(show),
             issues.routes(self._issues),
             pulls.routes(self._pulls),
             checks.routes(self._checks),

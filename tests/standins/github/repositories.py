@@ -6,7 +6,7 @@ import base64
 from urllib.parse import quote
 
 from tests.standins.github.downloads import Downloads
-from tests.standins.github.git import Entry
+from tests.standins.github.git.plumbing import Entry
 from tests.standins.github.routing import Answer, Call, Refusal, Routes, not_found
 from tests.standins.github.serialise import Serialiser, node_id
 from tests.standins.github.state import Json, Repository

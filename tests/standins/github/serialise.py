@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from tests.standins.github.git import Change, Commit, Entry
+from tests.standins.github.git.plumbing import Change, Commit, Entry
 from tests.standins.github.state import Account, App, Installation, Json, Repository
 from tests.standins.github.world import World
 

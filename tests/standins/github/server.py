@@ -12,8 +12,8 @@ from tests.standins.github.auth import Tokens
 from tests.standins.github.browsing import Browsing
 from tests.standins.github.downloads import DOWNLOADS, Downloads
 from tests.standins.github.faults import ConnectionReset, Faults
-from tests.standins.github.git_http import GitOverHttp
-from tests.standins.github.lfs import LargeFiles
+from tests.standins.github.git.http import GitOverHttp
+from tests.standins.github.git.lfs import LargeFiles
 from tests.standins.github.limits import WriteLimits
 from tests.standins.github.routing import Actor, Answer, Call, Refusal, Routes, parse_query, serve
 from tests.standins.github.world import World

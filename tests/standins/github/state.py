@@ -1,6 +1,6 @@
 """What the local GitHub knows: accounts, repositories and what hangs on them, as plain records.
 
-No HTTP and no JSON here; git objects live in the bare repositories (`git.py`), never in these records.
+No HTTP and no JSON here; git objects live in the bare repositories (`git/plumbing.py`), never in these records.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from tests.standins.github.git import BareRepository
+from tests.standins.github.git.plumbing import BareRepository
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from tests.standins.github.auth import Tokens
-from tests.standins.github.git import ENVIRONMENT
+from tests.standins.github.git.plumbing import ENVIRONMENT
 from tests.standins.github.routing import Actor, Refusal
 from tests.standins.github.state import Repository
 from tests.standins.github.world import Push, World

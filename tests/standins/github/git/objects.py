@@ -7,7 +7,7 @@ import binascii
 import re
 from datetime import datetime
 
-from tests.standins.github.git import GitError, Signature
+from tests.standins.github.git.plumbing import GitError, Signature
 from tests.standins.github.routing import Answer, Call, Refusal, Routes, not_found
 from tests.standins.github.serialise import Serialiser
 from tests.standins.github.state import Json, Repository, now
