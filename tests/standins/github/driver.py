@@ -21,8 +21,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from tests.standins.github import actions, apps, checks, issues, pulls, repositories
+from tests.standins.github import apps, issues, pulls, repositories
 from tests.standins.github.auth import Tokens, private_pem
+from tests.standins.github.ci import actions, checks
+from tests.standins.github.ci.runner import Runner
+from tests.standins.github.ci.runs import Runs
 from tests.standins.github.deliveries import Attempt, Deliveries
 from tests.standins.github.downloads import Downloads
 from tests.standins.github.faults import Faults
@@ -30,8 +33,6 @@ from tests.standins.github.git import objects
 from tests.standins.github.git.plumbing import BareRepository, Commit, Signature, git
 from tests.standins.github.limits import WriteLimits
 from tests.standins.github.routing import Call, Routes
-from tests.standins.github.runner import Runner
-from tests.standins.github.runs import Runs
 from tests.standins.github.serialise import Serialiser
 from tests.standins.github.server import PREFIX, Api, Enterprise, Judge
 from tests.standins.github.state import (

@@ -19,9 +19,9 @@ from typing import Any
 
 import yaml
 
-from tests.standins.github.checks import Checks
+from tests.standins.github.ci.checks import Checks
+from tests.standins.github.ci.runs import Runs
 from tests.standins.github.git.plumbing import ENVIRONMENT, git
-from tests.standins.github.runs import Runs
 from tests.standins.github.state import Account, Job, Json, PullRequest, Repository, Step, Workflow, WorkflowRun, now
 from tests.standins.github.world import Push, World
 

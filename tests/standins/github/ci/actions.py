@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from tests.standins.github.ci.runner import Runner
+from tests.standins.github.ci.runs import Runs
 from tests.standins.github.downloads import Downloads
 from tests.standins.github.routing import Answer, Call, Refusal, Routes, not_found
-from tests.standins.github.runner import Runner
-from tests.standins.github.runs import Runs
 from tests.standins.github.state import Job, Workflow, WorkflowRun
 
 
