@@ -113,7 +113,7 @@ async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit |
         return without_a_run(
             Outcome.REFUSED,
             "The pull request comes from a fork; Selfheal only repairs branches of this repository.",
-            "Push the branch to this repository, or run `selfheal fix` in a checkout of the fork.",
+            "Push the branch to this repository, open a pull request from it, then comment `/heal` there.",
         )
     return HeadCommit(pull.head.sha, pull.head.ref, pull)
 
