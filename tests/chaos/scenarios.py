@@ -113,7 +113,7 @@ OTHERS = (
         brief=True,
     ),
     Scenario("web-killed", "SIGKILL the web process with a delivery in its hands, five times", crowds.web_killed, 5),
-    Scenario("web-restarted", "SIGTERM the web process and start it again, twice", crowds.web_restarted, 2, brief=True),
+    Scenario("web-restarted", "SIGTERM the web process and start it again, twice", crowds.web_restarted, 2),
     Scenario(
         "storm",
         "1,000 different deliveries, each three times, shuffled, 32 at a time",
@@ -121,7 +121,7 @@ OTHERS = (
         12,
         alone=True,
     ),
-    Scenario("burst", "120 different deliveries, each three times, shuffled", partial(crowds.storm, 120, 3), 3, brief=True),
+    Scenario("burst", "120 different deliveries, each three times, shuffled", partial(crowds.storm, 120, 3), 3),
     Scenario(
         "workers-share",
         "the same work for one, two and four workers",

@@ -237,19 +237,28 @@ QUICK = ("no-tests", "broken-configuration", "gone", "links", "moved-on", "fork"
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The service under way with all cases."""
+    """The service under way with the cases of the selected tests; others begin when they are asked for."""
 
     story: Story
-    beginnings: Mapping[str, asyncio.Task[object]]
+    beginnings: dict[str, asyncio.Task[object]]
+
+    def begin(self, name: str) -> asyncio.Task[object]:
+        if name not in self.beginnings:
+            self.beginnings[name] = asyncio.ensure_future(CASES[name].begin(self.story, f"acme/{name}"))
+        return self.beginnings[name]
 
     async def ended(self, name: str) -> Attempt:
-        await self.beginnings[name]
+        await self.begin(name)
         return await self.story.ended(f"acme/{name}", seconds=PATIENCE)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def begun(tmp_path_factory: pytest.TempPathFactory, module_database_url: str | None) -> AsyncIterator[Begun]:
-    names = [name for name in CASES if (name in QUICK) == (module_database_url is None)]
+async def begun(
+    tmp_path_factory: pytest.TempPathFactory, module_database_url: str | None, request: pytest.FixtureRequest
+) -> AsyncIterator[Begun]:
+    calls = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+    selected = {call["name"] for call in calls if call.get("name") in CASES}
+    names = [name for name in CASES if (name in QUICK) == (module_database_url is None) and name in selected]
 
     def answer(asked: Asked) -> str | Reply:
         return next((reply for word, reply in ANSWERS.items() if f"test_{word}" in asked.prompt), "I do not know.")
@@ -264,11 +273,13 @@ async def begun(tmp_path_factory: pytest.TempPathFactory, module_database_url: s
             "SELFHEAL_MODEL_TIMEOUT": "2",
         }
         async with told(tmp_path_factory.mktemp("bad"), variables, database_url=module_database_url) as story:
-            tasks = {name: asyncio.ensure_future(CASES[name].begin(story, f"acme/{name}")) for name in names}
-            yield Begun(story, tasks)
-            for task in tasks.values():
+            begun = Begun(story, {})
+            for name in names:
+                begun.begin(name)
+            yield begun
+            for task in begun.beginnings.values():
                 task.cancel()
-            await asyncio.wait(tasks.values())
+            await asyncio.gather(*begun.beginnings.values(), return_exceptions=True)
 
 
 on_postgresql = pytest.mark.parametrize("module_database_url", ["postgresql"], indirect=True, scope="module")
