@@ -29,7 +29,7 @@ from agent.models.values import ModelError
 from agent.solving.draft import Draft
 from agent.solving.solve import Declined, Progress, Solution
 from agent.solving.specification import Specification
-from app.redaction import redact
+from app.redaction import redact, redact_values
 from sandbox.base import SandboxError
 from sandbox.host.folder_locks import is_in_use, lock_if_abandoned, try_lock
 
@@ -114,10 +114,10 @@ class Recorder:
     result: Result = field(default_factory=Result)
 
     def event(self, event: AnyEvent) -> None:
-        line = json.dumps({"at": datetime.now(UTC).isoformat(), **msgspec.to_builtins(event)})
+        told = redact_values({"at": datetime.now(UTC).isoformat(), **msgspec.to_builtins(event)})
         try:
             with (self.folder / "events.jsonl").open("a", encoding="utf-8") as stream:
-                stream.write(redact(line) + "\n")
+                stream.write(json.dumps(told) + "\n")
         except OSError:
             return
 

@@ -8,12 +8,16 @@ import pty
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
 import pytest
 
+from agent.contract.events import Reproduced, StepStarted
+from agent.solving.specification import specify
+from app.cli.solve import records
 from tests.app.cli.solve.test_solve_command import ROOT, WORDS, selfheal, solve
 from tests.standins.model import ScriptedModel, hanging
 
@@ -58,6 +62,27 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 def command(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", "app", "solve", *arguments]
+
+
+def begun(folder: Path, monkeypatch: pytest.MonkeyPatch) -> records.Recorder:
+    """A run that has started; its record is in the folder."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
+    started = datetime(2026, 11, 27, 22, 30, tzinfo=UTC)
+    asked = specify("Add.", name="add")
+    recorder = records.begin(records.Record("abc", started, asked, "scripted", {}, iterations=4, seconds=60.0))
+    assert recorder is not None
+    return recorder
+
+
+def test_an_event_is_recorded_without_secrets_and_otherwise_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = begun(tmp_path, monkeypatch)
+    for text in ('The answer has password: "hunter2" in it', "a\nb \u2028 c"):
+        recorder.event(StepStarted(text=text, step="verify"))
+    recorder.event(Reproduced(text="", red=["api_key = 'zzz-yyy-xxx'"], red_count=1, green_count=0, seconds=0.5))
+    secret, plain, ids = records.events("abc")
+    assert secret["text"] == 'The answer has password: "[redacted]" in it'
+    assert plain["text"] == "a\nb \u2028 c"
+    assert (ids["red"], ids["red_count"], ids["seconds"]) == (["api_key = '[redacted]'"], 1, 0.5)
 
 
 @pytest.mark.long
