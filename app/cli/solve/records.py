@@ -146,7 +146,7 @@ class Recorder:
         except BaseException as error:
             seconds = round(time.monotonic() - started, 3)
             self.write(
-                msgspec.structs.replace(self.result, outcome=_outcome(error).value, reason=_reason(error), seconds=seconds)
+                msgspec.structs.replace(self.result, outcome=outcome_of(error).value, reason=_reason(error), seconds=seconds)
             )
             raise
 
@@ -156,7 +156,7 @@ class Recorder:
             _write(self.folder, msgspec.structs.replace(self.record, result=result))
 
 
-def _outcome(error: BaseException) -> Outcome:
+def outcome_of(error: BaseException) -> Outcome:
     if isinstance(error, Declined | asyncio.CancelledError | KeyboardInterrupt):
         return Outcome.CANCELLED
     is_outage = isinstance(error, SandboxError) or (isinstance(error, ModelError) and error.is_outage)

@@ -120,10 +120,14 @@ def test_runs_are_listed_forked_from_a_round_and_repeated(tmp_path: Path) -> Non
 
 
 def test_a_model_that_fails_in_the_design_ends_the_run_with_the_reason(tmp_path: Path) -> None:
-    code, _, err = solve(tmp_path, "Add the numbers.", "--model", script(tmp_path, write=answer("return sum(numbers)")), *BRIEF)
+    model = script(tmp_path, write=answer("return sum(numbers)"))
+    code, out, err = solve(tmp_path, "Add the numbers.", "--model", model, "--stream", *BRIEF)
     assert code == 1, err
     (run,) = listed(tmp_path)
     assert (run["status"], run["rounds"]) == ("error", 0)
+    told = json.loads(out.splitlines()[-1])["result"]
+    assert (told["outcome"], told["next_step"]) == ("error", None)
+    assert told["reason"][1:] == f"{run['reason']}."[1:]
     assert run["reason"] in err
     assert "has no answer for the role 'design'" in selfheal(tmp_path, "runs", "show", run["id"])[1]
     code, _, err = selfheal(tmp_path, "runs", "fork", run["id"])
