@@ -85,6 +85,20 @@ def test_an_event_is_recorded_without_secrets_and_otherwise_as_it_was(tmp_path: 
     assert (ids["red"], ids["red_count"], ids["seconds"]) == (["api_key = '[redacted]'"], 1, 0.5)
 
 
+def test_times_are_local_and_say_their_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun(tmp_path, monkeypatch)
+    happened = {"at": "2026-11-27T22:30:05.5+00:00", "text": "Writing"}
+    (tmp_path / "data/selfheal/runs/abc/events.jsonl").write_text(f"{json.dumps(happened)}\n")
+    here = datetime(2026, 11, 27, 22, 30, 5, tzinfo=UTC).astimezone()
+    for arguments, said in (
+        (("list",), f"{here:%Y-%m-%d %H:%M %Z}"),
+        (("show", "abc"), f"{here:%Y-%m-%d %H:%M:%S %Z}  Writing"),
+    ):
+        code, out, err = selfheal(tmp_path, "runs", *arguments)
+        assert code == 0, err
+        assert said in out
+
+
 @pytest.mark.long
 def test_runs_are_listed_forked_from_a_round_and_repeated(tmp_path: Path) -> None:
     arguments = (WORDS, "--fn", "merge_intervals", "--model", "scripted", "--yes", "--stream", "--memory", "on", *BRIEF)
