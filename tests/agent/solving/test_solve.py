@@ -322,6 +322,7 @@ async def test_code_that_hangs_or_grabs_is_stopped(
     )
     assert not found.first_passed  # the search for a slip may find another path, or no file at all
     assert any(said in each.result.lower() for each in found.iterations), [each.result for each in found.iterations]
+    assert not any("exit code" in each for each in (found.reason, *found.failing)), "the cause is known"
 
 
 @pytest.mark.long
