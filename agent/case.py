@@ -11,6 +11,7 @@ from agent.contract.budget import Usage
 from agent.contract.last_good import History, LastGood
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome, ReflectionLog
 from agent.contract.task import Task
+from agent.contract.verdicts import CheckRun
 from sandbox.base import Installed
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Case:
     tag: str = ""  # the newest tag, if no job names it: tools derive the version from it
     good: tuple[LastGood, ...] = ()  # commits that may be the last good one, the most likely first
     history: History | None = None  # older ones
+    seen: tuple[CheckRun, ...] = ()  # what the caller saw of the same checks on the same files: it counts as their first runs
 
 
 @dataclass(frozen=True, slots=True)

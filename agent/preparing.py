@@ -183,7 +183,7 @@ def _task(case: Case, ready: _Ready, sandbox: Sandbox, policy: Policy, budget: B
         failed_in_ci=bool(failed),
         seed=next((job.seed for job in failed if job.seed is not None), None),
         clock=next((job.started for job in failed if job.started is not None), None),
-        replayed=planned.seen,
+        replayed=planned.seen or case.seen,
         heals_flakiness=case.heals_flakiness,
         good=case.good,
         history=case.history,

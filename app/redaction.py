@@ -12,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import Collection, Iterator
 from functools import lru_cache
+from typing import Any
 from urllib.parse import quote, unquote
 
 HIDDEN = "[redacted]"
@@ -101,6 +102,16 @@ def redact(text: str, secrets: Collection[str] = ()) -> str:
     text = _IN_URL.sub(rf"\1{HIDDEN}\3", text)
     text = _BEARER.sub(rf"\1{HIDDEN}", text)
     return _NAMED.sub(_hide_value, text)
+
+
+def redact_values(value: Any, secrets: Collection[str] = ()) -> Any:
+    """`value` with its texts redacted, in lists and dictionaries too. JSON is redacted before it is encoded: in its text,
+    quotes have escapes that hide a secret's name, and what is replaced may be no JSON any more."""
+    if isinstance(value, str):
+        return redact(value, secrets)
+    if isinstance(value, list | tuple):
+        return [redact_values(item, secrets) for item in value]
+    return {key: redact_values(item, secrets) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def hide_exact(text: str, secrets: Collection[str]) -> str:

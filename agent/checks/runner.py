@@ -20,6 +20,7 @@ from agent.checks import printed
 from agent.checks.findings import read_findings, read_traceback
 from agent.checks.guest_bundle import guest_bundle
 from agent.checks.oracle import MARKS_LIMIT, merge
+from agent.contract import words
 from agent.contract.verdicts import EXIT, Check, CheckRun, Conditions, Failure, Frame, Service, Step, Verdict, VerdictId
 from agent.guest.text import ID_LIMIT, RUNNING, clean, identity, one_line
 from agent.source.protected import DECIDING
@@ -280,6 +281,8 @@ def _check_run(check: Check, report: _Report, root: str, wanted: frozenset[Verdi
         durations = {_id(name): seconds for name, (_, seconds) in report.verdicts.items()}
         failures = tuple(raw.failure(name) for name, raw in report.failures.items() if verdicts.get(_id(name)) in RED)
         failures = tuple(map(_bounded, failures))
+        if out_of_memory:  # the guest sees only that the process is gone
+            failures = tuple(map(_starved, failures))
     if check.runs_tests:
         if not observed and report.ending == "finished" and report.exit_code not in UNINFORMATIVE:
             # Something before the tests failed (a linter, a build), so the tests never ran.
@@ -317,6 +320,10 @@ def _cleaned(verdicts: Mapping[VerdictId, Verdict]) -> dict[VerdictId, Verdict]:
     """Clean the ids. If two become equal, the worse verdict counts."""
     ordered = sorted(verdicts.items(), key=lambda item: item[1].red)
     return {_id(name): verdict for name, verdict in ordered[-TESTS:]}
+
+
+def _starved(failure: Failure) -> Failure:
+    return replace(failure, message=words.STARVED) if failure.message.startswith(words.DIED) else failure
 
 
 def _bounded(failure: Failure) -> Failure:

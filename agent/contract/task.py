@@ -56,7 +56,8 @@ class Task:
     failed_in_ci: bool = False  # whether CI reports a failed job
     seed: int | None = None  # random seed of the run in CI, from its log
     clock: datetime | None = None  # start of the run in CI
-    replayed: tuple[CheckRun, ...] = ()  # runs from a replay: at most one for each check; failing ones were in fresh workspaces
+    # Runs from a replay or of the caller: at most one for each check; failing ones were in fresh workspaces.
+    replayed: tuple[CheckRun, ...] = ()
     heals_flakiness: bool = False  # someone asked to repair flaky failures too
     good: tuple[LastGood, ...] = ()  # commits that may be the last good one, the most likely first; without patches
     history: History | None = None  # older ones, which are looked through if the failing checks fail at all of `good`

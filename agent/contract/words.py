@@ -21,6 +21,8 @@ _STEPS = {
     "reflect": "Recording why the patch failed",
 }
 HUNG = "did not finish in "  # starts the message of a test that ran at a timeout: the guest's words
+DIED = "the process died while this ran"  # and of one that ran when its process ended
+STARVED = "the process ran out of memory while this ran"  # the same, where the sandbox knows why
 
 
 def counted(count: int, noun: str) -> str:

@@ -162,11 +162,12 @@ class Provider:
         return ModelUnavailable(f"the model {name} is not reachable: {message}", usage)
 
     def _clean(self, text: str) -> str:
-        """The first line of an error message, without keys."""
+        """The first line of an error message as a clause, without keys and LiteLLM's own names of the error."""
         line = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
         if self.settings.api_key:
             line = line.replace(self.settings.api_key, "…")
-        return re.sub(r"\b(sk|key)-[\w-]{8,}", "…", line)[:300]
+        line = re.sub(r"litellm\.(\w+): (?:\1: )?", "", line)
+        return re.sub(r"\b(sk|key)-[\w-]{8,}", "…", line)[:300].rstrip(". ")
 
 
 @functools.cache

@@ -203,6 +203,7 @@ class _Request:
     def __init__(self, provider: Answering, prompt: Prompt, temperature: float, emit: Emit) -> None:
         self._provider, self._prompt, self._temperature, self._emit = provider, prompt, temperature, emit
         self._name = provider.settings.name
+        self._failed = ""  # why the last try failed
 
     async def within(self, deadline: float) -> Answer:
         """Raises `ModelError` with the usage of all tries. `deadline` is a time of `time.monotonic`."""
@@ -219,7 +220,7 @@ class _Request:
                 wait = _wait_before_retry(error, tries)
                 if wait is None or time.monotonic() + wait >= deadline:
                     raise
-                await self._degraded(f"{error.reason}; retrying in {wait:.1f} s", self._name)
+                await self._degraded(f"asking again in {wait:.1f} s", self._name)
                 await asyncio.sleep(wait)
             else:
                 if settings.is_local and 0 < answer.usage.tokens_in < size // 3:
@@ -247,6 +248,9 @@ class _Request:
         seconds = time.monotonic() - began
         tokens = f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out"
         how = f"failed after {words.took(seconds)}: {error}" if error else f"answered in {words.took(seconds)} ({tokens})"
+        if error and error == self._failed:
+            how = f"failed again after {words.took(seconds)}, for the same reason"
+        self._failed = error
         await self._emit(
             ModelCalled(
                 text=f"The model {words.code(self._name)} {how}",

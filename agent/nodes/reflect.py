@@ -111,7 +111,7 @@ def _advice(verification: Verification, wanted: int) -> str:
         return "The tests that broke ask for the former behaviour: find the rule that gives both."
     if 0 < (left := len(verification.still_red)) < wanted:
         return (
-            f"{wanted - left} of {words.counted(wanted, 'failing result')} now pass: keep this part, and repair what is left."
+            f"{wanted - left} of {words.counted(wanted, 'failing result')} now pass. Keep this part, and repair what is left."
         )
     if verification.still_red:
         return "The cause lies elsewhere, or the change does not go far enough."

@@ -1,7 +1,7 @@
 """Reproduces the failure before any change.
 
 Every check runs twice at the base, in fresh workspaces, and a third time if the two runs differ. If a replay of the job's steps
-found the checks, its run of them counts as the first.
+found the checks, or the caller ran them, that run counts as the first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from agent.reproduce.sandbox_limits import NETWORK, is_in_log, limit_behind
 from agent.state import BaselineOrEnd, State, Work, pack
 from sandbox.base import LimitExceeded
 
-HANG, LONGER = 60.0, 5  # a rerun of a check that hung has these seconds, or this many times those until it hung
+# A rerun of a check that hung has these seconds, or that part of its limit if it is less, or this many times the seconds until
+# it hung.
+HANG, PART, LONGER = 60.0, 1 / 3, 5
 CERTAIN = 5  # consecutive failures required if the user says that the failure is flaky
 
 
@@ -98,8 +100,7 @@ async def kept(work: Work, oracle: Oracle, base: Round) -> BaselineOrEnd:
 
 async def base_round(work: Work, first: Round = ()) -> Round:
     """Run every check without a change. A check that hung in the `first` round is not waited for as long again."""
-    limits = [max(HANG, LONGER * (run.seconds - run.hung)) if run.hung else None for run in first]
-    return tuple([await _once(work, at, limits[at] if limits else None) for at in range(len(work.task.checks))])
+    return tuple([await _once(work, at, first[at] if first else None) for at in range(len(work.task.checks))])
 
 
 def _replayed(work: Work) -> Round | None:
@@ -112,10 +113,13 @@ def _is_green(round_: Round) -> bool:
     return not any(run.red for run in round_)
 
 
-async def _once(work: Work, at: int, limit: float | None) -> CheckRun:
+async def _once(work: Work, at: int, before: CheckRun | None) -> CheckRun:
     check = work.task.checks[at]
+    limit = check.timeout
+    if before is not None and before.hung:
+        limit = max(min(HANG, PART * limit), LONGER * (before.seconds - before.hung))
     async with work.task.sandbox.candidate() as workspace:
-        return await work.runner.run(workspace, check, timeout=min(work.patience(check), limit or check.timeout))
+        return await work.runner.run(workspace, check, timeout=min(work.patience(check), limit))
 
 
 async def _not_red(work: Work, rounds: list[Round]) -> BaselineOrEnd:

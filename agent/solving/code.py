@@ -212,8 +212,9 @@ def with_imports(text: str, imports: Sequence[str]) -> str:
         if is_docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
             after = node.end_lineno or after
     lines = text.split("\n")
-    is_next = after < len(lines) and lines[after].startswith(("import ", "from "))
-    return "\n".join([*lines[:after], *([""] if after else []), *imports, *([] if is_next else [""]), *lines[after:]])
+    rest = "\n".join(lines[after:]).lstrip("\n")
+    apart = 0 if rest.startswith(("import ", "from ")) else 2 if rest.startswith(("def ", "async def ", "class ", "@")) else 1
+    return "\n".join([*lines[:after], *([""] if after else []), *imports, *[""] * apart, rest])
 
 
 def completed(text: str, stub: str) -> str:

@@ -15,11 +15,10 @@ def _value(text):
     except (ValueError, SyntaxError):
         return text
 
-
 '''
 _MAIN = """
 def _main():
-    parser = argparse.ArgumentParser(description={summary!r})
+    parser = argparse.ArgumentParser(description={summary})
 {arguments}
     given = parser.parse_args()
     print({call})
@@ -91,7 +90,7 @@ def _script(text: str, node: Function) -> str:
     converter = _VALUE if any("type=_value" in line for line in lines) else ""
     wanted = ["argparse", *(["ast"] if converter else []), *(["asyncio"] if called.startswith("asyncio.") else [])]
     known = {name for each in ast.parse(text).body if isinstance(each, ast.Import) for name in imported(each)}
-    main = _MAIN.format(summary=summary.replace("%", "%%"), arguments="\n".join(lines), call=called)
+    main = _MAIN.format(summary=_quoted(summary.replace("%", "%%")), arguments="\n".join(lines), call=called)
     text = with_imports(text.rstrip("\n"), [f"import {module}" for module in wanted if module not in known])
     return f"{text}\n\n{converter}{main}"
 
@@ -102,8 +101,18 @@ def _argument(each: ast.arg, default: ast.expr | None, dashes: str, more: str = 
     kinds = [kind for kind in _alternatives(each.annotation) if kind != "None"]
     kind = kinds[0] if len(kinds) == 1 and kinds[0] in _PLAIN else "_value"
     choices = ", choices=[False, True]" if kinds == ["bool"] else ""
-    value = f", default={ast.unparse(default)}" if default is not None else ""
+    value = f", default={_literal(default)}" if default is not None else ""
     return f"    parser.add_argument({name}, type={kind}{choices}{value}{more})"
+
+
+def _literal(node: ast.expr) -> str:
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return _quoted(ast.literal_eval(node)) if is_text else ast.unparse(node)
+
+
+def _quoted(text: str) -> str:
+    """A literal with double quotes, unless it would need more escapes."""
+    return repr(text) if '"' in text else f'"{repr(text)[1:-1]}"'
 
 
 def _alternatives(annotation: ast.expr | None) -> list[str]:

@@ -41,7 +41,7 @@ from agent.contract.events import (
 from agent.contract.memory import Memory, ProcessMemory
 from agent.contract.outcome import ConfirmedFailure, Iteration, NoRepair, Outcome, Repair
 from agent.contract.question import Autonomy, Question, Reply, Waiting
-from agent.contract.verdicts import Failure
+from agent.contract.verdicts import CheckRun, Failure
 from agent.engine import Engine
 from agent.gate.confidence import ASKED
 from agent.models.router import Models
@@ -163,6 +163,8 @@ class _Run:
     drafted: dict[str, Example] = field(default_factory=dict)  # examples that are only claims, by the paths of their tests
     is_contradictory: bool = False  # the model finds that the user's tests contradict the words
     wrong_examples: list[Example] = field(default_factory=list)
+    ran: Files = field(default_factory=dict)  # the files and tests whose failures were confirmed last
+    seen: tuple[CheckRun, ...] = ()  # how they ran: a hanging answer need not hang again before it is repaired
 
     async def to_the_end(self, answer: Files | None = None) -> Solution:
         """An `answer` of an earlier run is judged and repaired in place of a first one."""
@@ -323,6 +325,7 @@ class _Run:
         if self.meter.left().seconds <= 0:  # the end of the budget may have stopped a test
             return None
         if isinstance(result, ConfirmedFailure):
+            self.ran, self.seen = {**files, **self.tests}, result.base
             return [each for run in result.base for each in run.failures if each.id in result.failing]
         return [] if result.outcome in (Outcome.NOTHING_FAILED, Outcome.NOT_REPRODUCED) else None
 
@@ -432,6 +435,7 @@ class _Run:
             self._archive(files),
             configuration=CONFIGURATION,
             hints=(self.hint,) if self.hint else (),
+            seen=self.seen if {**files, **self.tests} == self.ran else (),
         )
 
     def _archive(self, files: Files) -> AsyncIterator[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 
 from rich.console import Console
 from rich.text import Text
@@ -22,3 +23,8 @@ def console(*, stderr: bool = False) -> Console:
 def plain(text: object, style: str = "") -> Text:
     """The text without markup or control sequences; for text from repositories, models and GitHub."""
     return Text(clean(str(text), _LONGEST), style=style)
+
+
+def moment(at: datetime, *, seconds: bool = False) -> str:
+    """The local time with its zone: "2026-11-27 23:30 CET"."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z" if seconds else "%Y-%m-%d %H:%M %Z")

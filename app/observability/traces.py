@@ -11,9 +11,10 @@ import hashlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from app.redaction import redact
+from app.redaction import redact_values
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -138,10 +139,7 @@ def redacting(exporter: SpanExporter, secrets: Sequence[str]) -> SpanExporter:
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
     from opentelemetry.trace import Status
 
-    def clean(value: Any) -> Any:
-        if isinstance(value, str):
-            return redact(value, secrets)
-        return [clean(item) for item in value] if isinstance(value, list | tuple) else value
+    clean = partial(redact_values, secrets=secrets)
 
     def all_clean(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
         return {name: clean(value) for name, value in (attributes or {}).items()}

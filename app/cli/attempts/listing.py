@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as jsonlib
 from collections import Counter
-from datetime import datetime
 from statistics import fmean
 from typing import Any
 
@@ -48,7 +47,7 @@ async def list_attempts(settings: Settings, *, repository: str | None, limit: in
             plain(_cut(attempt.head_branch or "?")),
             attempt.outcome or attempt.status,
             plain(_cut(attempt.requests[0].title if attempt.requests else "")),
-            _moment(attempt.created_at),
+            terminal.moment(attempt.created_at),
             attempt.pull_request.url if attempt.pull_request else "",
         )
     terminal.console().print(table)
@@ -81,7 +80,7 @@ async def show_attempt(settings: Settings, attempt_id: str, *, json: bool) -> bo
     console.print()
     for stored in timeline:
         if stored.event.text:
-            console.print(plain(f"{_moment(stored.at, seconds=True)}  {stored.event.text}"))
+            console.print(plain(f"{terminal.moment(stored.at, seconds=True)}  {stored.event.text}"))
     return True
 
 
@@ -143,10 +142,6 @@ def _as_json(attempt: Attempt) -> dict[str, Any]:
 
 def _cut(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-
-
-def _moment(at: datetime, *, seconds: bool = False) -> str:
-    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
 
 
 def _print_json(data: object) -> None:

@@ -29,7 +29,7 @@ from agent.models.values import ModelError
 from agent.solving.draft import Draft
 from agent.solving.solve import Declined, Progress, Solution
 from agent.solving.specification import Specification
-from app.redaction import redact
+from app.redaction import redact, redact_values
 from sandbox.base import SandboxError
 from sandbox.host.folder_locks import is_in_use, lock_if_abandoned, try_lock
 
@@ -114,10 +114,10 @@ class Recorder:
     result: Result = field(default_factory=Result)
 
     def event(self, event: AnyEvent) -> None:
-        line = json.dumps({"at": datetime.now(UTC).isoformat(), **msgspec.to_builtins(event)})
+        told = redact_values({"at": datetime.now(UTC).isoformat(), **msgspec.to_builtins(event)})
         try:
             with (self.folder / "events.jsonl").open("a", encoding="utf-8") as stream:
-                stream.write(redact(line) + "\n")
+                stream.write(json.dumps(told) + "\n")
         except OSError:
             return
 
@@ -146,7 +146,7 @@ class Recorder:
         except BaseException as error:
             seconds = round(time.monotonic() - started, 3)
             self.write(
-                msgspec.structs.replace(self.result, outcome=_outcome(error).value, reason=_reason(error), seconds=seconds)
+                msgspec.structs.replace(self.result, outcome=outcome_of(error).value, reason=_reason(error), seconds=seconds)
             )
             raise
 
@@ -156,7 +156,7 @@ class Recorder:
             _write(self.folder, msgspec.structs.replace(self.record, result=result))
 
 
-def _outcome(error: BaseException) -> Outcome:
+def outcome_of(error: BaseException) -> Outcome:
     if isinstance(error, Declined | asyncio.CancelledError | KeyboardInterrupt):
         return Outcome.CANCELLED
     is_outage = isinstance(error, SandboxError) or (isinstance(error, ModelError) and error.is_outage)

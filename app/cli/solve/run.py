@@ -26,7 +26,7 @@ from agent.contract.question import Autonomy, Question, Reply
 from agent.engine import Engine
 from agent.models.values import ModelError
 from agent.solving.code import Files
-from agent.solving.draft import Draft
+from agent.solving.draft import Draft, path_of
 from agent.solving.options import FIELDS
 from agent.solving.solve import REACH_THE_MODEL, Options, Solution, Start, solve
 from agent.solving.specification import Specification
@@ -103,17 +103,58 @@ async def run(
         async with screen.working("Writing"):
             with recorder.recording() if recorder is not None else nullcontext():
                 found = await solve(spec, engine, emit=emit, options=options, start=start, keep=keep)
-    except ModelError as error:  # without a design, there is nothing to show
-        raise ModelError(f"{error}. {REACH_THE_MODEL}") if error.is_outage else error from None
+    except ModelError as error:  # without a design, there is no code to show
+        found = _undesigned(spec, error, time.monotonic() - screen.started)
+        if wish.streams or json:
+            _answer(found, wish)
+        raise ModelError(f"{str(error).rstrip('.')}. {REACH_THE_MODEL}") if error.is_outage else error from None
     if recorder is not None:
         recorder.ended(found)
     if wish.out is not None:
         _save(wish.out, found, with_tests=wish.show_tests)
-    if wish.streams:
-        _print_line({"result": as_json(found, with_tests=wish.show_tests)})
+    if wish.streams or json:
+        _answer(found, wish)
     else:
-        show(screen, found, wish, json=json)
+        show(screen, found, wish)
     return found.solved
+
+
+def _undesigned(spec: Specification, error: ModelError, seconds: float) -> Solution:
+    """The result of a run whose model gave no design."""
+    path = path_of(spec)
+    return Solution(
+        draft=Draft({}, path, spec.name),
+        tests={},
+        iterations=(),
+        bases=(),
+        lessons=(),
+        usage=error.usage,
+        solved=False,
+        name=spec.name,
+        path=path,
+        files={},
+        answer={},
+        first={},
+        first_passed=False,
+        outcome=records.outcome_of(error),
+        reason=f"{words.capitalized(str(error)).rstrip('.')}.",
+        next_step=REACH_THE_MODEL if error.is_outage else "",
+        outage=str(error) if error.is_outage else "",
+        confidence=None,
+        doubts=(),
+        notes=(),
+        failing=(),
+        seconds=round(seconds, 3),
+    )
+
+
+def _answer(found: Solution, wish: Wish) -> None:
+    """Print the result as JSON: a line of a stream, or the command's answer."""
+    told = as_json(found, with_tests=wish.show_tests)
+    if wish.streams:
+        _print_line({"result": told})
+    else:
+        print(jsonlib.dumps(told, indent=2))  # noqa: T201 - the command's answer
 
 
 def _record(spec: Specification, model: str, settings: Settings, wish: Wish, origin: tuple[str, int, str]) -> records.Record:
@@ -207,11 +248,8 @@ def as_json(found: Solution, *, with_tests: bool) -> dict[str, Any]:
     }
 
 
-def show(screen: Screen, found: Solution, wish: Wish, *, json: bool) -> None:
+def show(screen: Screen, found: Solution, wish: Wish) -> None:
     files = found.answer
-    if json:
-        print(jsonlib.dumps(as_json(found, with_tests=wish.show_tests), indent=2))  # noqa: T201 - the command's answer
-        return
     is_piped = not sys.stdout.isatty()
     if is_piped or wish.code_only:
         if found.solved:

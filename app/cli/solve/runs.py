@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -46,7 +47,7 @@ def list_runs(
         told = record.result
         origin = f"{record.forked_from[:12]}, round {record.from_iteration}" if record.forked_from else ""
         cells = (str(told.last_round), f"{told.tokens:,}") if told is not None else ("", "")
-        started = f"{record.started_at.astimezone():%Y-%m-%d %H:%M}"
+        started = terminal.moment(record.started_at)
         what = plain((record.spec.name or record.spec.text.split("\n")[0])[:40])
         table.add_row(record.id[:12], what, record.status.replace("_", " "), *cells, plain(record.model), started, origin)
     terminal.console().print(table)
@@ -74,7 +75,8 @@ def show_run(id_: RunId, json: Json = False) -> None:
     console.print(plain(f"{record.spec.text[:2_000]}\n"))
     for each in happened:
         if each.get("text"):
-            console.print(plain(f"{str(each['at'])[11:19]}  {each['text']}"))
+            at = terminal.moment(datetime.fromisoformat(each["at"]), seconds=True)
+            console.print(plain(f"{at}  {each['text']}"))
     if record.result is not None:
         for told in record.result.rounds:
             console.print(plain(f"\nRound {told.number}: {told.title}. {told.result}", "bold"))

@@ -551,6 +551,14 @@ async def test_a_run_that_needs_too_much_memory_is_inconclusive(small_sandbox: S
     assert run.ending == "out_of_memory"
 
 
+async def test_the_test_that_needs_too_much_memory_says_so(small_sandbox: Sandbox) -> None:
+    check = Check("tests", "printf 'def test_it(): bytearray(10**9)' > test_a.py && pytest", "pytest")
+    async with small_sandbox.candidate() as workspace:
+        run = await Runner(small_sandbox).run(workspace, check, timeout=60.0)
+    assert run.ending == "out_of_memory"
+    assert [each.message for each in run.failures] == ["the process ran out of memory while this ran"]
+
+
 async def test_a_module_that_cannot_be_imported_may_stand_first(run_check: RunCheck) -> None:
     """One test in all, so that the one which must fail comes right after it."""
     run = await run_check({"test_bad.py": "import gone\n"}, "python -m unittest", "unittest")

@@ -9,6 +9,7 @@ import pytest
 from agent.contract import events
 from agent.contract.proposal import Edits, FileChange
 from agent.state import Objection, Opinion, State, Work, pack
+from app.redaction import redact
 from tests.agent.workbench import Bench, Scripted, change
 
 pytestmark = pytest.mark.usefixtures("remembered_runs")
@@ -93,6 +94,9 @@ async def test_the_change_that_fixed_most_is_shown_until_the_end(tmp_path: Path)
     )
     rounds = ["else 2", "else 3", "else 4", "else 5"]
     model = Scripted([(changed("else 1", each),) for each in rounds], rung="model:m")
-    await Bench(tmp_path).heal(model, files={**FILES, "test_signs.py": tests})
+    bench = Bench(tmp_path)
+    await bench.heal(model, files={**FILES, "test_signs.py": tests})
+    first = bench.of(events.Reflected)[0].lesson
+    assert "1 of 2 failing results now pass. Keep this part" in redact(first), "nothing in it looks like a secret"
     shown = [["else 2" in each.diff for each in now.earlier] for now in model.seen]
     assert shown == [[], [True], [True, False], [True, False]]

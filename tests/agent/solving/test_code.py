@@ -124,7 +124,7 @@ def test_helpers_hints_and_decorators_are_welcome() -> None:
 
 def test_imports_of_the_stub_that_the_answer_uses_and_forgot_are_added() -> None:
     stub = "from typing import List\nimport math\n\ndef f(x: List[int]): ...\n"
-    assert completed("def f(x: List[int]):\n    return x\n", stub).startswith("from typing import List\n\ndef f")
+    assert completed("def f(x: List[int]):\n    return x\n", stub).startswith("from typing import List\n\n\ndef f")
     assert "math" not in completed("def f(x: List[int]):\n    return x\n", stub)
     known = "from typing import List\n\ndef f(x: List[int]): ...\n"
     assert completed(known, stub) == known

@@ -49,6 +49,16 @@ def test_the_function_comes_with_what_it_needs() -> None:
     assert formed("x = 1\n\n@print\ndef f(): ...\n", "f", "function") == "@print\ndef f(): ...\n"
 
 
+@pytest.mark.parametrize("annotation", ["int", "list"])
+@pytest.mark.parametrize(
+    "before", ["", '"""Doc."""\n\n\n', "from __future__ import annotations\n\nimport re\n\n\n", "LIMIT = 3\n\n\n"]
+)
+def test_a_script_is_formatted(before: str, annotation: str) -> None:
+    script = formed(f'{before}def f(a: {annotation}, by: str = "-"):\n    return a\n', "f", "script")
+    ruff = [sys.executable, "-m", "ruff", "format", "--isolated", "-"]
+    assert subprocess.run(ruff, input=script, capture_output=True, text=True, check=True).stdout == script
+
+
 @pytest.mark.parametrize(
     ("annotation", "argument", "printed"),
     [

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from agent.checks.oracle import Round
 from agent.contract.budget import Budget
 from agent.contract.events import AnyEvent, ModelCalled
 from agent.contract.memory import ProcessMemory
@@ -21,8 +22,10 @@ from agent.engine import Engine
 from agent.gate.confidence import ASKED
 from agent.models.router import Models
 from agent.models.values import ModelSettings, Role
+from agent.nodes import reproduce
 from agent.solving.solve import CONFIGURATION, Declined, Options, Solution, Start, solve
 from agent.solving.specification import specify
+from agent.state import Work
 from sandbox.base import MIB, Limits, Sandboxes, SandboxUnavailable
 from sandbox.install.package_index import configured
 from sandbox.install.packages import PackageStore
@@ -322,6 +325,25 @@ async def test_code_that_hangs_or_grabs_is_stopped(
     )
     assert not found.first_passed  # the search for a slip may find another path, or no file at all
     assert any(said in each.result.lower() for each in found.iterations), [each.result for each in found.iterations]
+    assert not any("exit code" in each for each in (found.reason, *found.failing)), "the cause is known"
+
+
+@pytest.mark.long
+async def test_what_failed_before_a_repair_is_not_run_from_the_beginning_in_it(
+    solved: Solve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = 0
+    once = reproduce.base_round
+
+    async def counted(work: Work, first: Round = ()) -> Round:
+        nonlocal rounds
+        rounds += 1
+        return await once(work, first)
+
+    monkeypatch.setattr(reproduce, "base_round", counted)
+    found = await solved({"write": [block(FAR)], "repair": [FIX]})
+    assert found.solved, found.reason
+    assert rounds == 2 + 2 + 1, "twice without an answer, twice with it, and once more before it is repaired"
 
 
 @pytest.mark.long

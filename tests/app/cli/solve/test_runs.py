@@ -8,12 +8,16 @@ import pty
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
 import pytest
 
+from agent.contract.events import Reproduced, StepStarted
+from agent.solving.specification import specify
+from app.cli.solve import records
 from tests.app.cli.solve.test_solve_command import ROOT, WORDS, selfheal, solve
 from tests.standins.model import ScriptedModel, hanging
 
@@ -60,6 +64,41 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", "app", "solve", *arguments]
 
 
+def begun(folder: Path, monkeypatch: pytest.MonkeyPatch) -> records.Recorder:
+    """A run that has started; its record is in the folder."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
+    started = datetime(2026, 11, 27, 22, 30, tzinfo=UTC)
+    asked = specify("Add.", name="add")
+    recorder = records.begin(records.Record("abc", started, asked, "scripted", {}, iterations=4, seconds=60.0))
+    assert recorder is not None
+    return recorder
+
+
+def test_an_event_is_recorded_without_secrets_and_otherwise_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = begun(tmp_path, monkeypatch)
+    for text in ('The answer has password: "hunter2" in it', "a\nb \u2028 c"):
+        recorder.event(StepStarted(text=text, step="verify"))
+    recorder.event(Reproduced(text="", red=["api_key = 'zzz-yyy-xxx'"], red_count=1, green_count=0, seconds=0.5))
+    secret, plain, ids = records.events("abc")
+    assert secret["text"] == 'The answer has password: "[redacted]" in it'
+    assert plain["text"] == "a\nb \u2028 c"
+    assert (ids["red"], ids["red_count"], ids["seconds"]) == (["api_key = '[redacted]'"], 1, 0.5)
+
+
+def test_times_are_local_and_say_their_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun(tmp_path, monkeypatch)
+    happened = {"at": "2026-11-27T22:30:05.5+00:00", "text": "Writing"}
+    (tmp_path / "data/selfheal/runs/abc/events.jsonl").write_text(f"{json.dumps(happened)}\n")
+    here = datetime(2026, 11, 27, 22, 30, 5, tzinfo=UTC).astimezone()
+    for arguments, said in (
+        (("list",), f"{here:%Y-%m-%d %H:%M %Z}"),
+        (("show", "abc"), f"{here:%Y-%m-%d %H:%M:%S %Z}  Writing"),
+    ):
+        code, out, err = selfheal(tmp_path, "runs", *arguments)
+        assert code == 0, err
+        assert said in out
+
+
 @pytest.mark.long
 def test_runs_are_listed_forked_from_a_round_and_repeated(tmp_path: Path) -> None:
     arguments = (WORDS, "--fn", "merge_intervals", "--model", "scripted", "--yes", "--stream", "--memory", "on", *BRIEF)
@@ -95,10 +134,14 @@ def test_runs_are_listed_forked_from_a_round_and_repeated(tmp_path: Path) -> Non
 
 
 def test_a_model_that_fails_in_the_design_ends_the_run_with_the_reason(tmp_path: Path) -> None:
-    code, _, err = solve(tmp_path, "Add the numbers.", "--model", script(tmp_path, write=answer("return sum(numbers)")), *BRIEF)
+    model = script(tmp_path, write=answer("return sum(numbers)"))
+    code, out, err = solve(tmp_path, "Add the numbers.", "--model", model, "--stream", *BRIEF)
     assert code == 1, err
     (run,) = listed(tmp_path)
     assert (run["status"], run["rounds"]) == ("error", 0)
+    told = json.loads(out.splitlines()[-1])["result"]
+    assert (told["outcome"], told["next_step"]) == ("error", None)
+    assert told["reason"][1:] == f"{run['reason']}."[1:]
     assert run["reason"] in err
     assert "has no answer for the role 'design'" in selfheal(tmp_path, "runs", "show", run["id"])[1]
     code, _, err = selfheal(tmp_path, "runs", "fork", run["id"])

@@ -96,9 +96,16 @@ def test_a_model_that_cannot_be_reached_is_named_with_the_way_out(tmp_path: Path
     assert told["next_step"].startswith("Check that its server runs, and its address and key")
 
     code, out, err = solve(tmp_path, "Add.", "--fn", "add", "--json", seconds=200, **where)  # not even a design
-    assert (code, out) == (1, "")
-    assert "selfheal: the model openai/gone is not reachable: " in err
-    assert "Check that its server runs, and its address and key" in err
+    assert code == 1, err
+    undesigned = json.loads(out)
+    assert undesigned.keys() == told.keys()
+    assert {name: undesigned[name] for name in ("solved", "outcome", "reason", "next_step")} == {
+        name: told[name] for name in ("solved", "outcome", "reason", "next_step")
+    }
+    assert undesigned["usage"]["calls"] == 3
+    assert re.search(r"\nselfheal: the model openai/gone is not reachable: .*\w\. Check that its server runs", err)
+    assert err.count("OpenAIException") == 2, "when it is seen first, and at the end"
+    assert "InternalServerError" not in err, "what it is called within LiteLLM"
 
 
 @pytest.mark.long
