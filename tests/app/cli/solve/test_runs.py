@@ -98,7 +98,7 @@ def test_a_model_that_fails_in_the_design_ends_the_run_with_the_reason(tmp_path:
     code, _, err = solve(tmp_path, "Add the numbers.", "--model", script(tmp_path, write=answer("return sum(numbers)")), *BRIEF)
     assert code == 1, err
     (run,) = listed(tmp_path)
-    assert (run["status"], run["rounds"]) == ("error", 0)
+    assert (run["status"], run["rounds"]) == ("infrastructure", 0)
     assert run["reason"] in err
     assert "has no answer for the role 'design'" in selfheal(tmp_path, "runs", "show", run["id"])[1]
     code, _, err = selfheal(tmp_path, "runs", "fork", run["id"])
