@@ -16,14 +16,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
 from agent.contract.budget import Usage
-from agent.models.values import Answer, Message, ModelRefused, ModelSettings, ModelUnavailable, estimate_tokens
+from agent.models.values import Answer, Message, Misconfigured, ModelSettings, ModelUnavailable, Role, estimate_tokens
 
 NAME = "scripted"
 ANSWER_TOKENS = 4096
+TASK = 'selfheal solve "Merge overlapping intervals." --fn merge_intervals'
+"""What the built-in script knows."""
 
 
 class BadScript(Exception):
@@ -47,9 +50,10 @@ class Scripted:
     async def complete(
         self, messages: Sequence[Message], *, seconds: float, temperature: float = 0.0, role: str = ""
     ) -> Answer:
-        """Raises `ModelRefused` if no line of the script fits: the same prompt would never fit one."""
+        """Raises `Misconfigured` if no line of the script fits: the same prompt would never fit one."""
         text = "\n".join(message["content"] for message in messages)
-        lines = await asyncio.to_thread(read_script, self.settings.name.partition(":")[2])
+        file = self.settings.name.partition(":")[2]
+        lines = await asyncio.to_thread(read_script, file)
         for at, line in enumerate(lines):
             if line.role in ("", role) and all(each in text for each in line.when):
                 number = self._given.get(at, 0)
@@ -57,7 +61,10 @@ class Scripted:
                 answer = line.answers[min(number, len(line.answers) - 1)]
                 usage = Usage(estimate_tokens(text), estimate_tokens(answer), 1, 0.0)
                 return Answer(answer, usage, "stop", self.settings.name)
-        raise ModelRefused(f"the script of {self.settings.name} has no answer for the role {role!r} to this prompt")
+        who = f"the script {file}" if file else "the built-in script"
+        why = f"{who} has no answer for the role {role!r} to this prompt"
+        more = "add a line that fits" if file else f"it only knows `{TASK}`; `--model scripted:FILE` takes a script of your own"
+        raise Misconfigured(f"{why}; {more}", Usage(calls=1))
 
     async def embed(self, texts: Sequence[str], *, seconds: float) -> list[list[float]]:
         raise ModelUnavailable("a scripted model has no embeddings")
@@ -84,6 +91,9 @@ def _read(file: str, changed: int) -> tuple[_Line, ...]:
             read = msgspec.json.decode(line, type=_Line)
         except msgspec.DecodeError as error:
             raise BadScript(f"the script {file}, line {number}: {error}") from error
+        if read.role and read.role not in get_args(Role):
+            known = ", ".join(get_args(Role))
+            raise BadScript(f"the script {file}, line {number}: {read.role!r} is not a role; there are {known}")
         if not read.answers:
             raise BadScript(f"the script {file}, line {number}: it has no answers")
         lines.append(read)

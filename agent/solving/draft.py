@@ -17,7 +17,7 @@ from agent.models.router import Models
 from agent.models.values import ModelUnavailable, Truncated
 from agent.prompts import render
 from agent.solving import code
-from agent.solving.specification import BadSpecification, Example, Specification, check_agreement, specify
+from agent.solving.specification import BadSpecification, Example, Specification, check_agreement, read_examples
 
 SECONDS = 300.0  # for a draft
 BODY = "raise NotImplementedError"
@@ -87,7 +87,7 @@ def read_draft(answer: str, spec: Specification, path: str) -> Draft | EditProbl
         return problem
     files = {**files, path: code.signed(files[path], name, spec.signature)}
     try:
-        own = specify(spec.text, name=name, doctests=_docstrings(files)).examples if ">>>" in _docstrings(files) else ()
+        own = dict.fromkeys(read_examples(_docstrings(files)))
         added = tuple(each for each in own if each not in spec.examples)
         check_agreement((*spec.examples, *added))
     except BadSpecification as error:

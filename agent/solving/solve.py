@@ -44,6 +44,7 @@ from agent.contract.question import Autonomy, Question, Reply, Waiting
 from agent.contract.verdicts import CheckRun, Failure
 from agent.engine import Engine
 from agent.gate.confidence import ASKED
+from agent.models import scripted
 from agent.models.router import Models
 from agent.models.values import ModelError
 from agent.prompts import render
@@ -67,10 +68,13 @@ CONFIGURATION = Configuration(
 )
 MOST_LINES = 2_000  # that an answer may have
 HEAD_START = 2.0  # seconds of search for a small slip in an answer, before the model is asked again
-REACH_THE_MODEL = (
-    "Check that its server runs, and its address and key (`selfheal doctor` asks it), or name another one with --model."
-)
+_REACH_IT = "Check that its server runs, and its address and key (`selfheal doctor` asks it), or name another one with --model."
 UNCOUNTED = 3  # rounds of the graph in which no model is asked: an answer that is known, a search, and its result
+
+
+def reach(model: str) -> str:
+    """The next step if `model` could not be asked; a script has said itself what it lacks."""
+    return "" if model.partition(":")[0] == scripted.NAME else _REACH_IT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -354,7 +358,12 @@ class _Run:
             self.notes += [note for note in found.log.notes if note not in self.notes]
         elif found.log.outage:
             reason = f"{words.capitalized(found.log.outage).rstrip('.')}."
-            return replace(found, outcome=Outcome.INFRASTRUCTURE, reason=reason, next_step=REACH_THE_MODEL)
+            return replace(
+                found,
+                outcome=Outcome.INFRASTRUCTURE,
+                reason=reason,
+                next_step=reach(engine.models.name if engine.models else ""),
+            )
         return found
 
     def progress(self, judged: Sequence[Iteration] = (), files: Files = MappingProxyType({})) -> Progress:

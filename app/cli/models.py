@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Coroutine, Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
@@ -104,10 +105,20 @@ def check(
     else:
         for problem in found:
             typer.echo(problem)
-        is_pulled = folder.is_relative_to(snapshots.root())
-        again = f"selfheal models pull hf:{folder.relative_to(snapshots.root()).as_posix()}" if is_pulled else "the download"
-        typer.echo(f"Repeat {again if not is_pulled else f'`{again}`'}; it resumes.")
+        typer.echo(_advice(folder, snapshots.root()))
     raise typer.Exit(1 if found else 0)
+
+
+def _advice(folder: Path, root: Path) -> str:
+    """What to do about a snapshot that is not complete."""
+    if not folder.is_relative_to(root):
+        return "Repeat the download." if folder.is_dir() else "Give the path of a folder, or OWNER/NAME of a pulled snapshot."
+    name = f"hf:{folder.relative_to(root).as_posix()}"
+    if not _REPOSITORY.fullmatch(name):
+        example = "Qwen/Qwen2.5-Coder-0.5B-Instruct"
+        return f"A pulled snapshot is named OWNER/NAME, such as {example}, and another folder by a path, such as ./NAME."
+    pull = f"`selfheal models pull {name}`"
+    return f"Repeat {pull}; it resumes." if folder.is_dir() else f"Fetch it with {pull}."
 
 
 async def _pulled(name: str, settings: Settings) -> None:

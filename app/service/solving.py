@@ -33,6 +33,7 @@ from starlette.responses import Response, StreamingResponse
 
 from agent.models.values import is_loopback
 from agent.solving.options import UserOptions, arguments
+from agent.solving.specification import BadSpecification, specify
 from app.dashboard.api import PREFIX as API
 from app.dashboard.api import Answer, refusals
 from app.dashboard.safe_text import Sanitizer
@@ -251,6 +252,7 @@ def router(solutions: Solutions) -> APIRouter:
     @routes.post("", status_code=202, response_model=SolveOut, responses={**_EVENTS, **refusals(413, 415, 422, 429)})
     async def solve(request: Request, wanted: SolveIn) -> Any:
         """Write code from a specification. With `Accept: text/event-stream`, the answer is the event stream itself."""
+        await asyncio.to_thread(_check, wanted)
         made = solutions.start(wanted)
         if "text/event-stream" in request.headers.get("accept", ""):
             return _stream(made, 0)
@@ -273,6 +275,20 @@ def router(solutions: Solutions) -> APIRouter:
         return Response(status_code=204)
 
     return routes
+
+
+def _check(wanted: SolveIn) -> None:
+    """Raises `HTTPException` (422) for what no code can satisfy."""
+    try:
+        specify(
+            wanted.specification,
+            name=wanted.name,
+            signature=wanted.signature,
+            doctests=wanted.doctests,
+            tests=wanted.tests,
+        )
+    except BadSpecification as error:
+        raise HTTPException(422, str(error)) from None
 
 
 def _out(solution: _Solution) -> dict[str, Any]:

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from agent.solving.tasks import SolveBenchmark
 
 
+NOT_SAVED = (
+    "These results will only be printed: save them with --resume FILE for a rerun, `selfheal bench report` and `… compare`."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Measuring:
     """Which tasks are run, and what becomes of the results."""
@@ -177,6 +182,8 @@ def measure(load: Callable[[], Benchmark | SolveBenchmark], which: Measuring, ho
     from sandbox.base import SandboxUnavailable
 
     screen = terminal.console(stderr=True)
+    if which.resume is None:
+        screen.print(terminal.plain(NOT_SAVED, "yellow"), soft_wrap=not screen.is_terminal)
     bar, task = report.progress(screen, benchmark.name, wanted or len(ids))
 
     def done(entry: Entry) -> None:
@@ -206,7 +213,7 @@ def measure(load: Callable[[], Benchmark | SolveBenchmark], which: Measuring, ho
     if which.json:
         typer.echo(report.as_json(header.benchmark, header.options, entries, figures, complete=complete))
     else:
-        report.show(terminal.console(), entries, figures, complete=complete)
+        report.show(terminal.console(), entries, figures, complete=complete, written=solving is not None)
     posed = [entry for entry in entries if entry.skipped is None]
     if complete and wanted is not None and len(posed) < wanted:
         said = f"Only {len(posed)} of {wanted} tasks could be set up; the list above says why commits were passed over."

@@ -47,23 +47,26 @@ def as_json(
     return jsonlib.dumps(result, indent=2)
 
 
-def show(console: Console, entries: Sequence[Entry], figures: Mapping[str, Any], *, complete: bool) -> None:
-    """Print the tables. `figures` are the benchmark's own counts, and those of very sure repairs."""
+def show(console: Console, entries: Sequence[Entry], figures: Mapping[str, Any], *, complete: bool, written: bool) -> None:
+    """Print the tables, in the words for `written` code or for repairs.
+
+    `figures` are the benchmark's own counts, and those of very sure repairs.
+    """
     total = summary(entries)
     if not complete:
         console.print(plain(f"Stopped. These are the results of the {total.tasks} finished tasks.", "bold yellow"))
-    console.print(_by_group(total))
+    console.print(_by_group(total, "reported solved" if written else "plausible"))
     if figures:
         console.print(_own(figures))
     if total.reliability:
-        console.print(bands(total.reliability))
-    for line in _sentences(total):
+        console.print(bands(total.reliability, "answers" if written else "repairs"))
+    for line in _sentences(total, written=written):
         console.print(plain(line))
 
 
-def _by_group(total: Summary) -> Table:
-    found = table("", "tried", "plausible", "95 %", "held-out correct", "95 %")
-    for group, shares in total.groups.items():
+def _by_group(total: Summary, accepted: str) -> Table:
+    found = table("", "tried", accepted, "95 %", "held-out correct", "95 %")
+    for group, shares in total.groups.items() if list(total.groups) != ["all"] else ():
         _add(found, group, shares)
     found.add_section()
     _add(found, "all", total.intervals)
@@ -85,8 +88,8 @@ def _own(figures: Mapping[str, Any]) -> Table:
     return found
 
 
-def bands(reliability: Sequence[Band]) -> Table:
-    found = table("confidence", "repairs judged", "mean confidence", "held-out correct", "95 %")
+def bands(reliability: Sequence[Band], what: str = "repairs") -> Table:
+    found = table("confidence", f"{what} judged", "mean confidence", "held-out correct", "95 %")
     for band in reliability:
         right = band.correct
         cells = (
@@ -99,15 +102,19 @@ def bands(reliability: Sequence[Band]) -> Table:
     return found
 
 
-def _sentences(total: Summary) -> list[str]:
+def _sentences(total: Summary, *, written: bool) -> list[str]:
     cost = "unknown" if total.cost is None else f"${total.cost:.2f}"
     lines = [f"{total.candidates:,} candidates, {total.tokens:,} tokens, cost {cost}."]
     if total.median_s is not None:
-        lines.append(f"Time to a verified repair: median {total.median_s:.1f} s, 90th percentile {total.p90_s:.1f} s.")
+        what = "an accepted answer" if written else "a verified repair"
+        lines.append(f"Time to {what}: median {total.median_s:.1f} s, 90th percentile {total.p90_s:.1f} s.")
     if total.rungs:
         named = ", ".join(f"{rung} {count}" for rung, count in total.rungs.items())
         with_model = total.plausible - total.without_model
-        lines.append(f"Repairs by rung: {named}; {total.without_model} without a model, {with_model} with one.")
+        if written:  # each has needed a model, whatever changed it last
+            lines.append(f"Accepted answers by the rung of their last change: {named}.")
+        else:
+            lines.append(f"Repairs by rung: {named}; {total.without_model} without a model, {with_model} with one.")
     if total.skipped:
         lines.append(f"Skipped, because there is nothing to repair: {total.skipped}.")
     if total.failed:

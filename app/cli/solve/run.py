@@ -28,7 +28,7 @@ from agent.models.values import ModelError
 from agent.solving.code import Files
 from agent.solving.draft import Draft, path_of
 from agent.solving.options import FIELDS
-from agent.solving.solve import REACH_THE_MODEL, Options, Solution, Start, solve
+from agent.solving.solve import Options, Solution, Start, reach, solve
 from agent.solving.specification import Specification
 from app.assembly import budget_of, check_models, extensions_of, limits_of, models_of, policy_of, sandboxes_in
 from app.cli import terminal
@@ -104,10 +104,11 @@ async def run(
             with recorder.recording() if recorder is not None else nullcontext():
                 found = await solve(spec, engine, emit=emit, options=options, start=start, keep=keep)
     except ModelError as error:  # without a design, there is no code to show
-        found = _undesigned(spec, error, time.monotonic() - screen.started)
+        next_step = reach(engine.models.name) if error.is_outage else ""
+        found = _undesigned(spec, error, next_step, time.monotonic() - screen.started)
         if wish.streams or json:
             _answer(found, wish)
-        raise ModelError(f"{str(error).rstrip('.')}. {REACH_THE_MODEL}") if error.is_outage else error from None
+        raise ModelError(f"{str(error).rstrip('.')}. {next_step}") if next_step else error from None
     if recorder is not None:
         recorder.ended(found)
     if wish.out is not None:
@@ -119,7 +120,7 @@ async def run(
     return found.solved
 
 
-def _undesigned(spec: Specification, error: ModelError, seconds: float) -> Solution:
+def _undesigned(spec: Specification, error: ModelError, next_step: str, seconds: float) -> Solution:
     """The result of a run whose model gave no design."""
     path = path_of(spec)
     return Solution(
@@ -138,7 +139,7 @@ def _undesigned(spec: Specification, error: ModelError, seconds: float) -> Solut
         first_passed=False,
         outcome=records.outcome_of(error),
         reason=f"{words.capitalized(str(error)).rstrip('.')}.",
-        next_step=REACH_THE_MODEL if error.is_outage else "",
+        next_step=next_step,
         outage=str(error) if error.is_outage else "",
         confidence=None,
         doubts=(),

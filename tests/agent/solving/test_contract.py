@@ -52,7 +52,7 @@ def passed(tests: str, folder: Path) -> bool:
     ],
 )
 def test_an_example_passes_if_and_only_if_it_holds(doctests: str, is_right: bool, tmp_path: Path) -> None:
-    assert passed(example_tests(specify("x", name="add", doctests=doctests).examples, "solution"), tmp_path) == is_right
+    assert passed(example_tests(specify("x", doctests=doctests).examples, "solution"), tmp_path) == is_right
 
 
 def test_only_statements_are_a_test_too(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from agent.solving.specification import BadSpecification, Example, is_said, spec
         ("Add.", {"signature": "add(a, b"}, "does not parse"),
         ("Add.", {"signature": "x = 1"}, "does not parse"),
         ("Add.", {"signature": "def add(a): pass\ndef b()"}, "does not parse"),
+        ("Add.", {"signature": "add(a, a)"}, "does not parse (duplicate argument 'a'"),
         ("Add.", {"name": "2add"}, "not a Python identifier"),
         ("Add.", {"name": "class"}, "not a Python identifier"),
         ("Add.", {"name": "plus", "signature": "add(a, b)"}, "'plus' and the signature says 'add'"),
@@ -23,7 +24,14 @@ from agent.solving.specification import BadSpecification, Example, is_said, spec
         ("Add.", {"doctests": ">>> add(1,\n3"}, "not Python"),
         ("Add.", {"doctests": ">>> add(1, 2)\n3\n>>> add(1,2)\n4"}, "`add(1, 2)` gives `3` in one and `4` in the other"),
         ("Add.\n>>> add(1, 2)\n3\n", {"doctests": ">>> add(1, 2)\n4"}, "contradict"),
-        ("Add.", {"tests": "def test_a(:\n"}, "the tests are not Python, line 1"),
+        ("Add.", {"doctests": ">>> import math\n>>> add(1, 2)\n3\n>>> add(1, 2)\n4"}, "contradict"),
+        ("Add.", {"doctests": ">>> a = -1\n>>> add(a, 2)\n1\n>>> add(a, 2)\n4"}, "contradict"),
+        ("Add.", {"doctests": ">>> add(1, 2)\n3\n>>> add(1, 2)\n4\n>>> c = Counter()"}, "contradict"),
+        ("Add.", {"name": "add", "doctests": ">>> plus(1, 2)\n3"}, "no example calls `add`"),
+        ("Add.", {"signature": "add(a, b)", "doctests": ">>> add(1)\n3"}, "`add(1)` does not fit the signature"),
+        ("Add.", {"signature": "add(a, *, b=0)", "doctests": ">>> add(1, c=2)\n3"}, "(got an unexpected keyword argument 'c')"),
+        ("Add.", {"doctests": ">>> " + "-" * 100_000 + "1\n1"}, "nested too deeply"),
+        ("Add.", {"tests": "def test_a(:\n"}, "the tests are not Python, line 1: invalid syntax; give"),
         ("Add.", {"tests": "assert True"}, "no function whose name starts with `test`"),
     ],
 )
@@ -53,6 +61,64 @@ def test_equal_results_in_another_spelling_do_not_contradict() -> None:
 
 def test_a_statement_between_equal_calls_may_change_their_result() -> None:
     specify("Count.", doctests=">>> c = Counter()\n>>> c.next()\n1\n>>> c.next()\n2\n")
+
+
+@pytest.mark.parametrize(
+    "doctests",
+    [
+        ">>> n = 1\n>>> f(n)\n1\n>>> n = 2\n>>> f(n)\n2\n",
+        ">>> n = [1]\n>>> f(n)\n1\n>>> f(n)\n2\n",
+        ">>> import random\n>>> random.seed(1)\n>>> f()\n1\n>>> random.seed(2)\n>>> f()\n2\n",
+        ">>> c = Counter()\n>>> f()\n0\n>>> c.next()\n1\n>>> f()\n1\n",
+    ],
+)
+def test_what_may_change_a_result_is_no_contradiction(doctests: str) -> None:
+    specify("Count.", doctests=doctests)
+
+
+def test_examples_that_prepare_or_use_the_function_need_not_call_it_alone() -> None:
+    specify("Add.", name="add", doctests=">>> from functools import reduce\n>>> reduce(add, [1, 2, 3])\n6\n")
+    specify("Add.", signature="add(a, b, *more)", doctests=">>> add(*range(3))\n3\n>>> add(1, b=2)\n3\n")
+    specify("Add.", signature="add(a, b)", doctests=">>> add(1)\nTraceback (most recent call last):\nTypeError\n")
+
+
+@pytest.mark.parametrize(
+    ("imported", "given", "found"),
+    [
+        ("from slug import slug", "", ("slug", "slug")),
+        ("import pytest\nfrom math import pi\nfrom slug import slug", "", ("slug", "slug")),
+        ("import slug\nslug.slug('a')", "", ("slug", "slug")),
+        ("import slug\nslug.slug('a')", "slug", ("slug", "slug")),
+        ("import text.slugs as s\ns.slug('a')", "slug", ("text.slugs", "slug")),
+        ("from text import slugs\nslugs.slug('a')", "slug", ("text.slugs", "slug")),
+        ("import other\nimport slugs\nslugs.slug('a')", "slug", ("slugs", "slug")),
+        ("from slugs import slug, unslug", "", ("slugs", "")),
+        ("from slugs import *", "", ("slugs", "")),
+        ("import numpy\nslug('a')", "slug", ("solution", "slug")),
+        ("import numpy\nfrom solution import slug", "", ("solution", "slug")),
+        ("import os\nos.path.join('a')", "join", ("solution", "join")),
+    ],
+)
+def test_tests_that_import_their_own_module_name_it(imported: str, given: str, found: tuple[str, str]) -> None:
+    known = specify("Slug.", name=given, tests=f"{imported}\n\ndef test_a():\n    assert True\n")
+    assert (known.module, known.name) == found
+
+
+def test_an_import_inside_of_a_test_names_the_module_too() -> None:
+    assert specify("Slug.", tests="def test_a():\n    from slugs import slug\n    assert slug('A')\n").module == "slugs"
+
+
+def test_where_the_module_is_not_clear_the_way_out_is_named() -> None:
+    tests = "from helpers import a\nfrom slugs import slug\n\ndef test_a():\n    assert slug(a)\n"
+    with pytest.raises(BadSpecification, match=r"helpers and slugs.* --fn"):
+        specify("Slug.", tests=tests)
+    assert specify("Slug.", name="slug", tests=tests).module == "slugs"
+    with pytest.raises(BadSpecification, match="import `slugify` from"):
+        specify("Slug.", name="slugify", tests=tests)
+    with pytest.raises(BadSpecification, match="import `slugify` from"):
+        specify("Slug.", name="slugify", tests="from slugs import slug\n\ndef test_a():\n    assert slug('A')\n")
+    with pytest.raises(BadSpecification, match="relative"):
+        specify("Slug.", name="slug", tests="from .slugs import slug\n\ndef test_a():\n    assert slug('a')\n")
 
 
 def test_tests_name_the_module_and_the_function() -> None:

@@ -142,6 +142,22 @@ def test_a_snapshot_is_fetched_checked_listed_and_mended(tmp_path: Path) -> None
         assert weights.read_bytes() == WEIGHTS
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("nope", "A pulled snapshot is named OWNER/NAME, such as Qwen/Qwen2.5-Coder-0.5B-Instruct"),
+        ("octo/nope", "Fetch it with `selfheal models pull hf:octo/nope`."),
+        ("./nope", "Give the path of a folder, or OWNER/NAME of a pulled snapshot."),
+    ],
+)
+def test_the_advice_about_a_snapshot_that_is_not_there_can_be_followed(name: str, advice: str, tmp_path: Path) -> None:
+    code, out, err = models(tmp_path, "check", name, XDG_DATA_HOME=str(tmp_path / "data"))
+    assert code == 1, err
+    assert "is not a folder." in out
+    assert advice in out
+    assert "resumes" not in out
+
+
 @pytest.mark.long
 def test_a_snapshot_that_cannot_be_had_is_said(tmp_path: Path) -> None:
     with hub.serving() as server:

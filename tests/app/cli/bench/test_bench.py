@@ -144,6 +144,7 @@ def test_tasks_are_healed_scored_kept_and_not_done_twice(cache: Path, tmp_path: 
     assert (hopeless["outcome"], hopeless["plausible"], hopeless["error"]) == ("gave_up", False, None)
     assert hopeless["reason"]
     assert "T/1: healed, held-out correct" in said
+    assert "only be printed" not in said
 
     # Cut off in the middle of a line: that task is done again, the others are not.
     lines = state.read_text().splitlines(keepends=True)
@@ -274,6 +275,7 @@ def test_people_get_a_table(cache: Path, tmp_path: Path) -> None:
     assert any(row[:2] == ["confidence", "repairs"] for row in rows)
     assert "Repairs by rung: patterns 1; 1 without a model, 0 with one." in out
     assert "\x1b" not in out + said
+    assert said.startswith("These results will only be printed: save them with --resume FILE"), "before hours have passed"
 
 
 @pytest.mark.long

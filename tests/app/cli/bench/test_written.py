@@ -167,6 +167,22 @@ async def test_a_task_whose_model_cannot_be_asked_is_an_error_and_is_tried_again
 
 
 @pytest.mark.long
+def test_a_task_that_the_script_does_not_know_is_an_error(tmp_path: Path) -> None:
+    if shutil.which("bwrap") is None:
+        pytest.skip("needs bubblewrap (apt-get install bubblewrap)")
+    test = f"def check(candidate):\n    assert {CHECKS['top']}\n"
+    task = {"task_id": "T/0", "prompt": 'def top(a, b):\n    """The larger."""\n', "test": test, "entry_point": "top"}
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(task))
+    (tmp_path / "script.jsonl").write_text('{"role": "write", "when": ["def bottom"], "answers": ["x"]}')
+    command = ("bench", "humaneval", "--data", "tasks.jsonl", "--model", "scripted:script.jsonl", "--oracle", "given", "--json")
+    code, out, err = selfheal(tmp_path, *command)
+    assert code == 1, err
+    summary = json.loads(out)["summary"]
+    assert (summary["error"], summary["tried"], summary["unresolved"]) == (1, 0, 0)
+    assert "has no answer for the role 'write' to this prompt; add a line that fits" in err
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("store", ["file:runs", "http://127.0.0.1:9"])
 def test_a_store_of_mlflow_that_cannot_be_used_is_refused_before_the_run_starts(measured: Path, store: str) -> None:
     pytest.importorskip("mlflow")

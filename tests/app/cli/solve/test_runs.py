@@ -138,9 +138,9 @@ def test_a_model_that_fails_in_the_design_ends_the_run_with_the_reason(tmp_path:
     code, out, err = solve(tmp_path, "Add the numbers.", "--model", model, "--stream", *BRIEF)
     assert code == 1, err
     (run,) = listed(tmp_path)
-    assert (run["status"], run["rounds"]) == ("error", 0)
+    assert (run["status"], run["rounds"]) == ("infrastructure", 0)
     told = json.loads(out.splitlines()[-1])["result"]
-    assert (told["outcome"], told["next_step"]) == ("error", None)
+    assert (told["outcome"], told["next_step"] or "") == ("infrastructure", "")
     assert told["reason"][1:] == f"{run['reason']}."[1:]
     assert run["reason"] in err
     assert "has no answer for the role 'design'" in selfheal(tmp_path, "runs", "show", run["id"])[1]
