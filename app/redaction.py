@@ -105,13 +105,21 @@ def redact(text: str, secrets: Collection[str] = ()) -> str:
 
 
 def redact_values(value: Any, secrets: Collection[str] = ()) -> Any:
-    """`value` with its texts redacted, in lists and dictionaries too. JSON is redacted before it is encoded: in its text,
-    quotes have escapes that hide a secret's name, and what is replaced may be no JSON any more."""
+    """`value` with its texts redacted, in lists and dictionaries too, and whole where a key names a secret.
+
+    JSON is redacted before it is encoded: in its text, quotes have escapes that hide a secret's name, and what is replaced
+    may be no JSON any more.
+    """
     if isinstance(value, str):
         return redact(value, secrets)
     if isinstance(value, list | tuple):
         return [redact_values(item, secrets) for item in value]
-    return {key: redact_values(item, secrets) for key, item in value.items()} if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        return {
+            key: HIDDEN if isinstance(item, str) and is_secret_name(str(key)) else redact_values(item, secrets)
+            for key, item in value.items()
+        }
+    return value
 
 
 def hide_exact(text: str, secrets: Collection[str]) -> str:

@@ -220,7 +220,7 @@ class _Request:
                 wait = _wait_before_retry(error, tries)
                 if wait is None or time.monotonic() + wait >= deadline:
                     raise
-                await self._degraded(f"asking again in {wait:.1f} s", self._name)
+                await self._degraded(error.reason, f"{self._name}: asking again in {wait:.1f} s")  # the call's event said why
                 await asyncio.sleep(wait)
             else:
                 if settings.is_local and 0 < answer.usage.tokens_in < size // 3:
@@ -265,8 +265,8 @@ class _Request:
             )
         )
 
-    async def _degraded(self, why: str, who: str = "") -> None:
-        await self._emit(Degraded(text=f"{who}: {why}" if who else why, step=self._prompt.role, why=why))
+    async def _degraded(self, why: str, text: str = "") -> None:
+        await self._emit(Degraded(text=text or why, step=self._prompt.role, why=why))
 
 
 async def find_local_model(base: str | None = None) -> str | None:

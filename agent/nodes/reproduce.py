@@ -22,9 +22,7 @@ from agent.reproduce.sandbox_limits import NETWORK, is_in_log, limit_behind
 from agent.state import BaselineOrEnd, State, Work, pack
 from sandbox.base import LimitExceeded
 
-# A rerun of a check that hung has these seconds, or that part of its limit if it is less, or this many times the seconds until
-# it hung.
-HANG, PART, LONGER = 60.0, 1 / 3, 5
+HANG, LONGER = 60.0, 5  # a rerun of a check that hung has these seconds, or this many times those until it hung
 CERTAIN = 5  # consecutive failures required if the user says that the failure is flaky
 
 
@@ -100,26 +98,24 @@ async def kept(work: Work, oracle: Oracle, base: Round) -> BaselineOrEnd:
 
 async def base_round(work: Work, first: Round = ()) -> Round:
     """Run every check without a change. A check that hung in the `first` round is not waited for as long again."""
-    return tuple([await _once(work, at, first[at] if first else None) for at in range(len(work.task.checks))])
+    limits = [max(HANG, LONGER * (run.seconds - run.hung)) if run.hung else None for run in first]
+    return tuple([await _once(work, at, limits[at] if limits else None) for at in range(len(work.task.checks))])
 
 
 def _replayed(work: Work) -> Round | None:
     """The replay as a round, if it ran every check."""
     seen = {run.check: run for run in work.task.replayed}
-    return tuple(seen[check.name] for check in work.task.checks) if len(seen) == len(work.task.checks) else None
+    return tuple(seen[check.name] for check in work.task.checks) if seen.keys() == {c.name for c in work.task.checks} else None
 
 
 def _is_green(round_: Round) -> bool:
     return not any(run.red for run in round_)
 
 
-async def _once(work: Work, at: int, before: CheckRun | None) -> CheckRun:
+async def _once(work: Work, at: int, limit: float | None) -> CheckRun:
     check = work.task.checks[at]
-    limit = check.timeout
-    if before is not None and before.hung:
-        limit = max(min(HANG, PART * limit), LONGER * (before.seconds - before.hung))
     async with work.task.sandbox.candidate() as workspace:
-        return await work.runner.run(workspace, check, timeout=min(work.patience(check), limit))
+        return await work.runner.run(workspace, check, timeout=min(work.patience(check), limit or check.timeout))
 
 
 async def _not_red(work: Work, rounds: list[Round]) -> BaselineOrEnd:

@@ -44,9 +44,8 @@ from agent.contract.question import Autonomy, Question, Reply, Waiting
 from agent.contract.verdicts import CheckRun, Failure
 from agent.engine import Engine
 from agent.gate.confidence import ASKED
-from agent.models import scripted
 from agent.models.router import Models
-from agent.models.values import ModelError
+from agent.models.values import ModelError, ModelSettings
 from agent.prompts import render
 from agent.proposer import Proposer, Situation
 from agent.proposers.ladder import built_in_ladder
@@ -74,7 +73,7 @@ UNCOUNTED = 3  # rounds of the graph in which no model is asked: an answer that 
 
 def reach(model: str) -> str:
     """The next step if `model` could not be asked; a script has said itself what it lacks."""
-    return "" if model.partition(":")[0] == scripted.NAME else _REACH_IT
+    return "" if ModelSettings(model).is_scripted else _REACH_IT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,7 +328,8 @@ class _Run:
         if self.meter.left().seconds <= 0:  # the end of the budget may have stopped a test
             return None
         if isinstance(result, ConfirmedFailure):
-            self.ran, self.seen = {**files, **self.tests}, result.base
+            is_steady = {id_ for run in result.base for id_ in run.red} <= set(result.failing)  # nothing came and went
+            self.ran, self.seen = {**files, **self.tests}, result.base if is_steady else ()
             return [each for run in result.base for each in run.failures if each.id in result.failing]
         return [] if result.outcome in (Outcome.NOTHING_FAILED, Outcome.NOT_REPRODUCED) else None
 

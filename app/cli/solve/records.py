@@ -130,7 +130,7 @@ class Recorder:
                 _result(found),
                 solved=found.solved,
                 outcome=found.outcome.value,
-                reason=found.reason,
+                reason=redact(found.reason),
                 confidence=found.confidence,
                 files=dict(found.files),
                 seconds=found.seconds,

@@ -38,6 +38,7 @@ from app.cli.solve.lessons import FileMemory
 from app.cli.solve.wish import Wish
 from app.cli.terminal import plain
 from app.publish.proof import spent
+from app.redaction import redact, redact_values
 from app.settings import Settings, SettingsError
 
 AUTONOMY: dict[str, Autonomy] = {"full": "full", "review-repairs": "review_repairs", "review-all": "review_all"}
@@ -93,7 +94,7 @@ async def run(
         if recorder is not None:
             recorder.event(event)
         if wish.streams:
-            _print_line({"event": msgspec.to_builtins(event)})
+            _print_line({"event": redact_values(msgspec.to_builtins(event))})
         await screen.emit(event)
 
     if wish.streams:
@@ -106,6 +107,8 @@ async def run(
     except ModelError as error:  # without a design, there is no code to show
         next_step = reach(engine.models.name) if error.is_outage else ""
         found = _undesigned(spec, error, next_step, time.monotonic() - screen.started)
+        if wish.out is not None:
+            _save(wish.out, found, with_tests=wish.show_tests)
         if wish.streams or json:
             _answer(found, wish)
         raise ModelError(f"{str(error).rstrip('.')}. {next_step}") if next_step else error from None
@@ -236,7 +239,7 @@ def as_json(found: Solution, *, with_tests: bool) -> dict[str, Any]:
         "files": dict(found.answer),
         "tests": dict(found.tests) if with_tests else {},
         "first_passed": found.first_passed,
-        "reason": found.reason or None,
+        "reason": redact(found.reason) or None,
         "next_step": found.next_step or None,
         "failing": list(found.failing),
         "confidence": found.confidence,
@@ -287,7 +290,7 @@ def _show(console: Console, found: Solution, files: Files, wish: Wish) -> None:
     console.print(plain(f"{words.took(found.seconds)}. Cost: {spent(found.usage)}.", "dim"))
     if wish.out is not None:
         console.print(plain(f"Written to {wish.out}.", "bold"))
-    if not found.solved:
+    if found.next_step and not found.solved:
         console.print(plain(f"Next: {found.next_step}", "bold"))
 
 

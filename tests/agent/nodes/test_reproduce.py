@@ -81,15 +81,3 @@ async def test_a_suite_that_hung_once_is_not_waited_for_as_long_again(tmp_path: 
     assert time.monotonic() - began < 60, "the second run took the whole limit"
     (note,) = [note for note in result.notes if "was stopped" in note]
     assert f"was stopped after 8 min while `{hanging}` ran. If it needs longer, raise the limit: `timeout:`" in note
-
-
-@pytest.mark.long
-async def test_nor_is_a_suite_whose_limit_is_short(tmp_path: Path) -> None:
-    hanging = VerdictId("test_a.py::test_b")
-    failure = Failure(hanging, "did not finish in 30 s")
-    seen = CheckRun("tests", "timeout", {hanging: Verdict.ERROR}, (failure,), 30.0, hung=29.9)
-    case = Case(tmp_path, {"test_a.py": "import time\ndef test_b(): time.sleep(300)\n"})
-    result = await case.seen(checks=(replace(PYTEST, timeout=30),), replayed=(seen,))
-    assert isinstance(result, ConfirmedFailure), result
-    (told,) = (event for event in case.events if isinstance(event, Reproduced))
-    assert told.seconds < 30 + 20, "the second run took the whole limit"
