@@ -11,10 +11,11 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from agent.contract.budget import Usage
 from agent.contract.events import Emit
 from agent.edits.changes import EditProblem
 from agent.models.router import Models
-from agent.models.values import ModelUnavailable, Truncated
+from agent.models.values import ModelError, Truncated
 from agent.prompts import render
 from agent.solving import code
 from agent.solving.specification import BadSpecification, Example, Specification, check_agreement, read_examples
@@ -48,7 +49,10 @@ def without_model(spec: Specification) -> Draft:
 
 
 async def designed(spec: Specification, models: Models, emit: Emit, *, seconds: float = SECONDS) -> Draft:
-    """The model's draft. One more answer is asked for if the first is unusable. Raises `ModelError`."""
+    """The model's draft. One more answer is asked for if the first is unusable.
+
+    Raises `ModelError` with the usage of both requests; if neither answer is usable, it is no outage.
+    """
     path = path_of(spec)
     prompt = render(
         "design",
@@ -59,21 +63,26 @@ async def designed(spec: Specification, models: Models, emit: Emit, *, seconds: 
         tests=spec.tests,
         path=path,
     )
-    problem = ""
+    problem, usage = "", Usage()
     for _ in range(2):
         try:
             answer = await models.ask(prompt, seconds=seconds / 2, emit=emit)
-        except Truncated:
+        except Truncated as error:
+            usage += error.usage
             problem = "your answer was cut off: it was too long"
             prompt = prompt.then("(an answer that was too long)", "Your answer was cut off. Draft less, and no explanations.")
             continue
+        except ModelError as error:
+            error.usage = usage + error.usage
+            raise
+        usage += answer.usage
         found = read_draft(answer.text, spec, path)
         if isinstance(found, Draft):
             return found
         found, less = (code.CUT, "Draft less, and no explanations. ") if code.is_open(answer.text) else (found, "")
         problem = found.sentence
         prompt = prompt.then(answer.text[:20_000] or "(nothing)", f"{problem} {less}Answer again, in the described form.")
-    raise ModelUnavailable(f"its design could not be used: {problem}")
+    raise ModelError(f"the model's design could not be used: {problem}", usage)
 
 
 def read_draft(answer: str, spec: Specification, path: str) -> Draft | EditProblem:
