@@ -18,7 +18,7 @@ from agent.models.router import Models
 from agent.models.values import ModelError, Truncated
 from agent.prompts import render
 from agent.solving import code
-from agent.solving.specification import BadSpecification, Example, Specification, check_agreement, read_examples
+from agent.solving.specification import BadSpecification, Example, Specification, check_agreement, further, read_examples
 
 SECONDS = 300.0  # for a draft
 BODY = "raise NotImplementedError"
@@ -86,6 +86,13 @@ async def designed(spec: Specification, models: Models, emit: Emit, *, seconds: 
 
 
 def read_draft(answer: str, spec: Specification, path: str) -> Draft | EditProblem:
+    try:
+        return _draft(answer, spec, path)
+    except (RecursionError, MemoryError):
+        return EditProblem("Your code is nested too deeply; write it in simpler parts.")
+
+
+def _draft(answer: str, spec: Specification, path: str) -> Draft | EditProblem:
     files = code.files_in(answer, path)
     if isinstance(files, EditProblem):
         return files
@@ -96,13 +103,12 @@ def read_draft(answer: str, spec: Specification, path: str) -> Draft | EditProbl
         return problem
     files = {**files, path: code.signed(files[path], name, spec.signature)}
     try:
-        own = dict.fromkeys(read_examples(_docstrings(files)))
-        added = tuple(each for each in own if each not in spec.examples)
-        check_agreement((*spec.examples, *added))
+        own = read_examples(_docstrings(files))
+        check_agreement(spec.examples, own)
     except BadSpecification as error:
         return EditProblem(f"In your docstrings, {error}.")
     head = spec.signature or _head(files[path], name)
-    return Draft(files, path, name, head, added)
+    return Draft(files, path, name, head, further(own, spec.examples))
 
 
 def without_example(files: Mapping[str, str], example: Example) -> dict[str, str]:

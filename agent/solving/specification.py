@@ -13,6 +13,7 @@ import keyword
 import re
 import symtable
 import sys
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,9 @@ LONGEST = 20_000  # characters of the specification
 LONGEST_TESTS = 200_000  # characters of the user's tests
 MODULE = "solution"
 THERE = sys.stdlib_module_names | {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"}
-"""What tests can import besides the code: all that the sandbox has."""
+"""What tests can import besides the code: the standard library of this process's Python, whose version may differ from the
+sandbox's, and pytest."""
+_TOO_DEEP = "is nested too deeply; write it in simpler parts"
 _QUOTES = re.compile(r"(?:\"\"\"|''')\s*\Z")
 
 
@@ -44,6 +47,11 @@ class Example:
             return False
         return True
 
+    @property
+    def is_checked(self) -> bool:
+        """An expression with a result."""
+        return bool(self.want) and self.is_call
+
 
 @dataclass(frozen=True, slots=True)
 class Specification:
@@ -62,24 +70,26 @@ def specify(text: str, *, name: str = "", signature: str = "", doctests: str = "
     try:
         return _specified(text, name, signature, doctests, tests)
     except (RecursionError, MemoryError):
-        raise BadSpecification("the signature, an example or a test is nested too deeply; write it in simpler parts") from None
+        raise BadSpecification(f"the signature, an example or a test {_TOO_DEEP}") from None
 
 
 def _specified(text: str, name: str, signature: str, doctests: str, tests: str) -> Specification:
     _check_text(text)
     signature, named = read_signature(signature) if signature.strip() else ("", "")
     if name and not (name.isidentifier() and not keyword.iskeyword(name)):
-        raise BadSpecification(f"the function's name {name!r} is not a Python identifier; for example --fn merge_intervals")
+        raise BadSpecification(f"the function's name {name!r} is not a Python identifier; take one like merge_intervals")
     if name and named and name != named:
-        raise BadSpecification(f"--fn says {name!r} and the signature says {named!r}; give one of the two, or the same name")
+        raise BadSpecification(
+            f"the function's name is {name!r} and the signature says {named!r}; give one of the two, or the same name"
+        )
     own, given = read_examples(text, strict=False), read_examples(doctests)
     if doctests.strip() and not given:
         raise BadSpecification("the doctests have no example; an example is a line `>>> slug('A b')`, and its result below")
-    examples = tuple(dict.fromkeys((*given, *own)))
-    check_agreement(examples)
+    check_agreement(given, own)
+    examples = (*given, *further(own, given))
     name = name or named
-    if name and given and not any(_names(example, name) for example in given):
-        raise BadSpecification(f"no example calls `{name}`; correct the doctests, or the name in --fn or --signature")
+    if name and given and not any(_mentions(ast.parse(each.source), name) for each in given):
+        raise BadSpecification(f"no example names `{name}`; correct the doctests, or the function's name")
     if signature:
         _check_calls(examples, name, signature)
     module = MODULE
@@ -133,13 +143,38 @@ def read_examples(text: str, *, strict: bool = True) -> tuple[Example, ...]:
         source = each.source.strip()
         try:
             ast.parse(source)
-        except (SyntaxError, ValueError):
-            if strict:
-                raise BadSpecification(f"the example {source[:100]!r} is not Python; write a call after `>>>`") from None
-            continue
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            if not strict:
+                continue
+            if isinstance(error, RecursionError | MemoryError):
+                raise BadSpecification(f"the example `{source[:40]}` {_TOO_DEEP}") from None
+            raise BadSpecification(f"the example {source[:100]!r} is not Python; write a call after `>>>`") from None
         want = _QUOTES.sub("", each.want).strip()  # a docstring that was pasted with its end
         examples.append(Example(source, want or ("True" if _is_comparison(source) else "")))
     return tuple(examples)
+
+
+def further(examples: Sequence[Example], known: Sequence[Example]) -> tuple[Example, ...]:
+    """The examples that are not known. Only calls whose result and preparing statements are the same as those of a known one
+    are left out, and known statements at the end, which prepare nothing."""
+    had = set(_prepared(known))
+    found = [
+        example
+        for example, prepared in zip(examples, _prepared(examples), strict=True)
+        if not example.is_checked or prepared not in had
+    ]
+    while found and not found[-1].is_checked and found[-1] in known:
+        found.pop()
+    return tuple(found)
+
+
+def _prepared(examples: Sequence[Example]) -> Iterator[tuple[int, Example]]:
+    """Each example, and a number for the statements before it."""
+    before = 0
+    for example in examples:
+        yield before, example
+        if not example.is_checked:
+            before = hash((before, example))
 
 
 def _is_comparison(source: str) -> bool:
@@ -148,35 +183,86 @@ def _is_comparison(source: str) -> bool:
     return len(body) == 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Compare)
 
 
-def check_agreement(examples: Sequence[Example]) -> None:
-    """Raises `BadSpecification` if two examples demand different results of the same call.
+def check_agreement(*sources: Sequence[Example]) -> None:
+    """Raises `BadSpecification` if two examples demand different results of the same call, in the same source or in two.
 
-    An import changes no result, and neither does a name for a constant, if the constant is the same. After any other statement,
-    results may be others, and those of calls with a name that it bound may be others each time.
+    An import changes no result unless it gives a name another meaning, and neither does a name for a constant, if the constant
+    is the same. After any other statement of a source, results may be others, and so they may after a call without arguments,
+    as of a counter, or of another function. The results of calls without arguments, and with a name that a statement bound,
+    may be others each time.
     """
-    known: dict[tuple[str, ...], Example] = {}
-    constants: dict[str, str] = {}
-    changing: set[str] = set()
-    for example in examples:
-        tree = ast.parse(example.source)
-        if all(isinstance(node, ast.Import | ast.ImportFrom) for node in tree.body):
-            continue
-        if (bound := _constants(tree)) is not None:
-            constants |= bound
-            changing -= bound.keys()
-            continue
-        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        if not example.is_call or not example.want or names & changing:
-            known.clear()
-            changing |= _bound_in(tree)
-            continue
-        call = ast.unparse(tree)
-        first = known.setdefault((call, *(f"{name} = {constants[name]}" for name in sorted(names & constants.keys()))), example)
-        if _meaning(first.want) != _meaning(example.want):
-            raise BadSpecification(
-                f"two examples contradict each other: `{call}` gives `{first.want}` in one and `{example.want}` in the other; "
-                "remove the wrong one"
-            )
+    known: dict[tuple[object, ...], Example] = {}
+    origins: dict[str, str] = {}  # by name: where its first import found it; "" if it was used before
+    for examples in sources:
+        meanings = dict[str, str]()  # of the names that do not mean what they do in other examples
+        changing, used = set[str](), set[str]()
+        functions: set[str] | None = None  # of the last call
+        before = 0  # a number for what may have changed results
+        for example in examples:
+            tree = ast.parse(example.source)
+            if (imported := _imported(tree)) is not None:
+                for name, origin in imported.items():
+                    if origins.setdefault(name, "" if name in used else origin) == origin:
+                        meanings.pop(name, None)
+                    else:
+                        meanings[name] = origin
+                changing -= imported.keys()
+                continue
+            if (bound := _constants(tree)) is not None:
+                meanings |= bound
+                changing -= bound.keys()
+                continue
+            names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+            used |= names
+            called = [(_function(node), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+            is_stateful = any(function and not (node.args or node.keywords) for function, node in called)
+            if not example.is_checked or names & changing or is_stateful:
+                before = hash((before, example.source))
+                changing |= _bound_in(tree)
+                continue
+            before_it, functions = functions, {function for function, _ in called if function}
+            if before_it not in (None, functions):
+                before = hash((before, *sorted(functions)))
+            call = _plain(tree, example.source)
+            meant = [(name, meanings[name]) for name in sorted(meanings.keys() & (names | {"*"}))]
+            first = known.setdefault((call, *meant, before), example)
+            if _meaning(first.want) != _meaning(example.want):
+                raise BadSpecification(
+                    f"two examples contradict each other: `{call}` gives `{first.want}` in one and `{example.want}` in the "
+                    "other; remove the wrong one"
+                )
+
+
+def _plain(tree: ast.AST, source: str) -> str:
+    """The source in one spelling."""
+    try:
+        return ast.unparse(tree)
+    except RecursionError:  # nested too deeply for this, though not for Python
+        return source
+
+
+def _imported(tree: ast.Module) -> dict[str, str] | None:
+    """By name, what imports bind it to; None if there is any other statement."""
+    found: dict[str, str] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            found |= {each.asname or each.name: f"{'.' * node.level}{node.module or ''}.{each.name}" for each in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {each.asname or each.name.partition(".")[0]: each.name for each in node.names}
+        else:
+            return None
+    return found
+
+
+def _function(call: ast.Call) -> str:
+    """What is called, such as "slug" or "shop.total"; "" if it is built in or has no name."""
+    node, parts = call.func, list[str]()
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        parts.append(node.attr if isinstance(node, ast.Attribute) else "[]")
+        node = node.value
+    if not isinstance(node, ast.Name) or hasattr(builtins, node.id):
+        return ""
+    return ".".join((node.id, *reversed(parts)))
 
 
 def _constants(tree: ast.Module) -> dict[str, str] | None:
@@ -187,9 +273,10 @@ def _constants(tree: ast.Module) -> dict[str, str] | None:
             return None
         try:
             hash(ast.literal_eval(node.value))
-        except (ValueError, TypeError):
+            value = ast.unparse(node.value)
+        except (ValueError, TypeError, RecursionError, MemoryError):
             return None
-        found |= {target.id: ast.unparse(node.value) for target in node.targets if isinstance(target, ast.Name)}
+        found |= {target.id: value for target in node.targets if isinstance(target, ast.Name)}
     return found
 
 
@@ -198,18 +285,27 @@ def _bound_in(tree: ast.Module) -> set[str]:
     return defined | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
-def _names(example: Example, name: str) -> bool:
-    nodes = ast.walk(ast.parse(example.source))
-    return any(name in (getattr(node, "id", ""), getattr(node, "attr", "")) for node in nodes)
+def _mentions(tree: ast.AST, name: str) -> bool:
+    """Whether the name is used, imported or defined, or a string has it."""
+    for node in ast.walk(tree):
+        if name in (getattr(node, "id", ""), getattr(node, "attr", "")):
+            return True
+        said = node.value if isinstance(node, ast.Constant) else getattr(node, "name", "")
+        if isinstance(said, str) and name in said.split("."):
+            return True
+    return False
 
 
 def _check_calls(examples: Sequence[Example], name: str, signature: str) -> None:
     """Raises `BadSpecification` if an example expects a value of a call that the signature does not allow."""
     parameters = _parameters(signature)
     for example in examples:
-        if not example.is_call or not example.want or example.want.startswith("Traceback"):
+        tree = ast.parse(example.source)
+        if name in _bound_in(tree) or (_imported(tree) or {}).get(name, name).rpartition(".")[2] != name:
+            return  # from here on, it is something else
+        if not example.is_checked or example.want.startswith("Traceback"):
             continue
-        for node in ast.walk(ast.parse(example.source, mode="eval")):
+        for node in _walk_now(tree):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name):
                 continue
             if any(isinstance(each, ast.Starred) for each in node.args) or not all(each.arg for each in node.keywords):
@@ -221,6 +317,15 @@ def _check_calls(examples: Sequence[Example], name: str, signature: str) -> None
                     f"the example `{ast.unparse(node)[:100]}` does not fit the signature `{signature.removeprefix('def ')}` "
                     f"({error}); correct one of the two"
                 ) from None
+
+
+def _walk_now(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that are evaluated at once: not those of a `lambda`, which may be never called, or to see it fail."""
+    left = deque([tree])
+    while left:
+        node = left.popleft()
+        yield node
+        left.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.Lambda))
 
 
 def _parameters(signature: str) -> inspect.Signature:
@@ -345,10 +450,19 @@ def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
 
 
 def _called(examples: Sequence[Example]) -> str:
-    """The one function that all examples call, or ""."""
-    names = set()
+    """The one function that all examples call, or "". What they define themselves is none, and neither are classes."""
+    names, origins, bound = set[str](), dict[str, str](), set[str]()
     for example in examples:
-        calls = [node.func for node in ast.walk(ast.parse(example.source)) if isinstance(node, ast.Call)]
+        tree = ast.parse(example.source)
+        calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
         names |= {call.id for call in calls[:1] if isinstance(call, ast.Name)}
-    own = {name for name in names if not hasattr(builtins, name)}
+        origins |= _imported(tree) or {}
+        bound |= _bound_in(tree)
+    found = [origins.get(name, name).rpartition(".") for name in names - bound if not hasattr(builtins, name)]
+    own = {name for module, _, name in found if _is_own(module) and not _is_class(name)}
     return own.pop() if len(own) == 1 else ""
+
+
+def _is_class(name: str) -> bool:
+    """By the usual spelling."""
+    return name.lstrip("_")[:1].isupper()

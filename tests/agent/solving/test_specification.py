@@ -27,8 +27,13 @@ from agent.solving.specification import BadSpecification, Example, is_said, spec
         ("Add.", {"doctests": ">>> import math\n>>> add(1, 2)\n3\n>>> add(1, 2)\n4"}, "contradict"),
         ("Add.", {"doctests": ">>> a = -1\n>>> add(a, 2)\n1\n>>> add(a, 2)\n4"}, "contradict"),
         ("Add.", {"doctests": ">>> add(1, 2)\n3\n>>> add(1, 2)\n4\n>>> c = Counter()"}, "contradict"),
-        ("Add.", {"name": "add", "doctests": ">>> plus(1, 2)\n3"}, "no example calls `add`"),
+        ("Add.", {"doctests": ">>> add(1, 2)\n3\n>>> add(2, 2)\n4\n>>> add(1, 2)\n4"}, "contradict"),
+        ("Add.", {"doctests": ">>> add([], dict())\n3\n>>> add([], dict())\n4"}, "contradict"),
+        ("Add.\n>>> add(1, 2)\n3\n", {"doctests": ">>> from solution import add\n>>> add(1, 2)\n4"}, "contradict"),
+        ("Add.\n>>> n = 1\n>>> add(n, 2)\n3\n", {"doctests": ">>> n = 1\n>>> add(n, 2)\n4"}, "contradict"),
+        ("Add.", {"name": "add", "doctests": ">>> plus(1, 2)\n3"}, "no example names `add`"),
         ("Add.", {"signature": "add(a, b)", "doctests": ">>> add(1)\n3"}, "`add(1)` does not fit the signature"),
+        ("Add.", {"signature": "add(a, b)", "doctests": ">>> from solution import add\n>>> add(1)\n3"}, "does not fit"),
         ("Add.", {"signature": "add(a, *, b=0)", "doctests": ">>> add(1, c=2)\n3"}, "(got an unexpected keyword argument 'c')"),
         ("Add.", {"doctests": ">>> " + "-" * 100_000 + "1\n1"}, "nested too deeply"),
         ("Add.", {"tests": "def test_a(:\n"}, "the tests are not Python, line 1: invalid syntax; give"),
@@ -70,16 +75,72 @@ def test_a_statement_between_equal_calls_may_change_their_result() -> None:
         ">>> n = [1]\n>>> f(n)\n1\n>>> f(n)\n2\n",
         ">>> import random\n>>> random.seed(1)\n>>> f()\n1\n>>> random.seed(2)\n>>> f()\n2\n",
         ">>> c = Counter()\n>>> f()\n0\n>>> c.next()\n1\n>>> f()\n1\n",
+        ">>> n = 1\n>>> f(n)\n1\n>>> n = 2\n>>> f(n)\n2\n>>> h(n)\n20\n>>> n = 1\n>>> h(n)\n10\n",
+        ">>> from ids import next_id\n>>> next_id()\n1\n>>> next_id()\n2\n",
+        ">>> import ids\n>>> ids.next_id()\n1\n>>> ids.next_id()\n2\n",
+        ">>> Counter().next()\n1\n>>> Counter().next()\n2\n",
+        ">>> size('a')\n0\n>>> push('a')\n1\n>>> size('a')\n1\n",
+        ">>> size('a')\n0\n>>> reset()\n1\n>>> size('a')\n1\n",
+        ">>> from v1 import f\n>>> f(1)\n1\n>>> from v2 import f\n>>> f(1)\n2\n",
+        ">>> from v1 import *\n>>> f(1)\n1\n>>> from v2 import *\n>>> f(1)\n2\n",
+        ">>> f(n)\n1\n>>> from limits import n\n>>> f(n)\n2\n",
     ],
 )
 def test_what_may_change_a_result_is_no_contradiction(doctests: str) -> None:
     specify("Count.", doctests=doctests)
 
 
+def test_the_words_and_the_doctests_prepare_their_examples_apart() -> None:
+    words, doctests = ">>> f(1)\n1\n>>> use(2)\n>>> f(1)\n2\n", ">>> use(3)\n>>> f(1)\n3\n"
+    assert len(specify(f"Count.\n\n{words}", doctests=doctests).examples) == 5
+    with pytest.raises(BadSpecification, match="contradict"):
+        specify(f"Count.\n\n{words}", doctests=doctests.replace("3", "2", 1))
+
+
+def test_no_statement_is_taken_from_the_calls_that_it_prepares() -> None:
+    doctests = ">>> n = 1\n>>> f(n)\n1\n>>> n = 2\n>>> f(n)\n2\n>>> n = 1\n>>> h(n)\n10\n"
+    sources = [each.source for each in specify("Count.", doctests=doctests).examples]
+    assert sources == ["n = 1", "f(n)", "n = 2", "f(n)", "n = 1", "h(n)"]
+    assert [each.source for each in specify(f"Count.\n\n{doctests}", doctests=doctests).examples] == sources
+    more = specify(f"Count.\n\n{doctests}", doctests=">>> n = 2\n>>> f(n)\n2\n").examples
+    assert [each.source for each in more] == ["n = 2", "f(n)", *sources]
+
+
+def test_an_example_in_the_words_that_is_nested_too_deeply_is_skipped() -> None:
+    assert specify("Add.\n\n>>> " + "-" * 15_000 + "1\n1\n", name="add").examples == ()
+
+
+def test_deep_values_are_examples_like_others() -> None:
+    deep = "[" * 80 + "]" * 80
+    nested = "f(" * 85 + "1" + ")" * 85
+    assert len(specify("Nest.", doctests=f">>> a = {deep}\n>>> f({deep})\n1\n>>> {nested}\n1\n").examples) == 3
+
+
 def test_examples_that_prepare_or_use_the_function_need_not_call_it_alone() -> None:
     specify("Add.", name="add", doctests=">>> from functools import reduce\n>>> reduce(add, [1, 2, 3])\n6\n")
     specify("Add.", signature="add(a, b, *more)", doctests=">>> add(*range(3))\n3\n>>> add(1, b=2)\n3\n")
     specify("Add.", signature="add(a, b)", doctests=">>> add(1)\nTraceback (most recent call last):\nTypeError\n")
+    specify("Add.", signature="add(a, b)", doctests=">>> raises(TypeError, lambda: add(1))\nTrue\n")
+    specify("Add.", signature="add(a, b)", doctests=">>> add = partial(add, 1)\n>>> add(2)\n3\n")
+    specify("Slug.", name="slug", doctests=">>> from solution import slug as s\n>>> s('A b')\n'a-b'\n")
+    specify("Slug.", name="slug", doctests=">>> import slugs\n>>> getattr(slugs, 'slug')('A b')\n'a-b'\n")
+
+
+@pytest.mark.parametrize(
+    ("doctests", "name"),
+    [
+        (">>> slug('A')\n'a'\n", "slug"),
+        (">>> from solution import slug as s\n>>> s('A')\n'a'\n", "slug"),
+        (">>> from functools import reduce\n>>> reduce(add, [1, 2])\n3\n", ""),
+        (">>> from functools import reduce\n>>> reduce(add, [1, 2])\n3\n>>> add(1, 2)\n3\n", "add"),
+        (">>> Cart(1)\nCart(1)\n", ""),
+        (">>> c = Counter()\n>>> c.next()\n1\n", ""),
+        (">>> def twice(x): return f(f(x))\n>>> twice(1)\n3\n", "f"),
+        (">>> f(1)\n2\n>>> g(1)\n3\n", ""),
+    ],
+)
+def test_examples_name_the_function_only_if_it_is_one_and_not_foreign(doctests: str, name: str) -> None:
+    assert specify("Write it.", doctests=doctests).name == name
 
 
 @pytest.mark.parametrize(
