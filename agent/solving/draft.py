@@ -38,7 +38,9 @@ class Draft:
 def without_model(spec: Specification) -> Draft:
     """The user's words as a docstring, under the user's signature. Raises `BadSpecification` without a name."""
     if not spec.name:
-        raise BadSpecification("the function has no name; give --fn NAME or --signature, or let the design choose one")
+        raise BadSpecification(
+            "the function has no name; give one (`--fn`, or `name` over HTTP) or a signature, or let the design choose one"
+        )
     head = spec.signature or f"def {spec.name}(*args, **kwargs)"
     path = path_of(spec)
     given = [line for each in spec.examples if each.source not in spec.text for line in _shown(each)]

@@ -14,7 +14,7 @@ import re
 import symtable
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 LONGEST = 20_000  # characters of the specification
@@ -189,15 +189,17 @@ def check_agreement(*sources: Sequence[Example]) -> None:
     An import changes no result unless it gives a name another meaning, and neither does a name for a constant, if the constant
     is the same. After any other statement of a source, results may be others, and so they may after a call without arguments,
     as of a counter, or of another function. The results of calls without arguments, and with a name that a statement bound,
-    may be others each time.
+    may be others each time. Whether the statements of one source also prepare the examples of the next one is left open.
     """
+    changing = set[str]()  # names of what has a state
+    before = [0, 0]  # numbers for what may have changed results: in all sources so far, and in this one
     known: dict[tuple[object, ...], Example] = {}
     origins: dict[str, str] = {}  # by name: where its first import found it; "" if it was used before
     for examples in sources:
         meanings = dict[str, str]()  # of the names that do not mean what they do in other examples
-        changing, used = set[str](), set[str]()
+        used = set[str]()
         functions: set[str] | None = None  # of the last call
-        before = 0  # a number for what may have changed results
+        before = [before[0], 0]
         for example in examples:
             tree = ast.parse(example.source)
             if (imported := _imported(tree)) is not None:
@@ -217,15 +219,15 @@ def check_agreement(*sources: Sequence[Example]) -> None:
             called = [(_function(node), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
             is_stateful = any(function and not (node.args or node.keywords) for function, node in called)
             if not example.is_checked or names & changing or is_stateful:
-                before = hash((before, example.source))
+                before = [hash((each, example.source)) for each in before]
                 changing |= _bound_in(tree)
                 continue
             before_it, functions = functions, {function for function, _ in called if function}
             if before_it not in (None, functions):
-                before = hash((before, *sorted(functions)))
+                before = [hash((each, *sorted(functions))) for each in before]
             call = _plain(tree, example.source)
             meant = [(name, meanings[name]) for name in sorted(meanings.keys() & (names | {"*"}))]
-            first = known.setdefault((call, *meant, before), example)
+            first = known.setdefault((call, *meant, *before), example)
             if _meaning(first.want) != _meaning(example.want):
                 raise BadSpecification(
                     f"two examples contradict each other: `{call}` gives `{first.want}` in one and `{example.want}` in the "
@@ -373,61 +375,166 @@ def _home(tests: str, name: str) -> tuple[str, str]:
         at = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         why = error.msg if isinstance(error, SyntaxError) else str(error)
         raise BadSpecification(f"the tests are not Python{at}: {why}; give a file of pytest functions") from None
-    if not any(isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name.lower().startswith("test") for node in tree.body):
+    if not any(name.lower().startswith("test") for node in ast.walk(tree) for name in _bound_by(node)):
         raise BadSpecification("the tests have no function whose name starts with `test`; give a file of pytest functions")
-    imported, used = _imports(tree)
+    uses = _uses(tree)
+    own = uses.own
     if name:
-        for module, names in (*imported.items(), *((module, used[module]) for module in used if _is_own(module))):
-            if name in names:
-                return module, name
-    own = {module: {*names, *used.get(module, ())} for module, names in imported.items() if _is_own(module)}
-    if MODULE in own:
-        return MODULE, _only(own[MODULE])
-    takes_all = any("*" in names for names in own.values())
-    if not own or (not takes_all and (name in unbound if name else unbound)):
-        return MODULE, ""  # a function that is used without an import is imported from there
-    if len(own) == 1 and (takes_all or not name):
-        (only,) = own
-        return only, _only(own[only])
-    from_ = f"the tests import from {' and '.join(sorted(own))}"
-    if name:
+        if (module := _home_of(name, uses, unbound, is_mentioned=_mentions(tree, name))) is not None:
+            return module, name
         raise BadSpecification(
-            f"{from_} and never use the function `{name}`; import `{name}` from the module that is to be written"
+            f"the tests import from {' and '.join(sorted(own))}, and `{name}` is not used as a function of one of them; "
+            f"import `{name}` from the module that is to be written"
         )
-    raise BadSpecification(f"{from_}, and it is not clear which of them is to be written; name the function with --fn")
+    if MODULE in own:
+        return uses.home(MODULE)
+    if not own or (unbound and not uses.stars):
+        return MODULE, ""  # a function that is used without an import is imported from there
+    if len(own) == 1:
+        return uses.home(*own)
+    raise BadSpecification(
+        f"the tests import from {' and '.join(sorted(own))}, and it is not clear which of them is to be written; "
+        "give the function's name (`--fn`, or `name` over HTTP)"
+    )
+
+
+def _home_of(name: str, uses: _Uses, unbound: Set[str], *, is_mentioned: bool) -> str | None:
+    """The module from which the tests take the function, by the best sign of it; None if there is no sign."""
+    own, whole = uses.own, [module for module in dict.fromkeys(uses.whole.values()) if _is_own(module)]
+    taken = sorted((each for each in uses.taken if each.name == name), key=lambda each: each.bound != name)
+    inner = [module for bound, module in uses.inner.items() if name in uses.attributes[bound]]
+    signs = (
+        *(each.module for each in taken if _is_own(each.module)),
+        *(module for bound, module in uses.whole.items() if _is_own(module) and name in uses.attributes.get(bound, ())),
+        *(module for module in inner if module.startswith(f"{MODULE}.")),
+        *(module for module in own if module == MODULE),
+        *(reversed(uses.stars) if name in unbound else ()),
+        *([MODULE] if name in unbound else ()),  # it is imported from there
+        *inner,
+        *(whole if len(whole) == 1 and (is_mentioned or len(own) == 1) else ()),  # reached by `getattr`, a fixture, …
+        *(own if len(own) == 1 and (is_mentioned or uses.stars) else ()),
+        *(each.module for each in taken if each.bound == name),
+    )
+    return next(iter(signs), MODULE if taken or not own else None)
 
 
 def _is_own(module: str) -> bool:
     return module.partition(".")[0] not in THERE
 
 
-def _only(names: set[str]) -> str:
-    return next(iter(names)) if len(names) == 1 and "*" not in names else ""
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """`from module import name as bound`."""
+
+    module: str
+    name: str
+    bound: str
 
 
-def _imports(tree: ast.Module) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
-    """By module: the names that are imported from it, and those that are used as its attributes. Raises `BadSpecification`."""
-    imported: dict[str, list[str]] = {}
-    spelled: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            if node.level or node.module is None:
-                raise BadSpecification(
-                    "the tests have a relative import, and they are no package; import from the module's name, without dots"
-                )
-            imported.setdefault(node.module, []).extend(alias.name for alias in node.names)
-            spelled |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                imported.setdefault(alias.name, [])
-                spelled[alias.asname or alias.name] = alias.name
-    used: dict[str, list[str]] = {}
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name | ast.Attribute):
-            continue
-        if (module := spelled.get(ast.unparse(node.value))) is not None:
-            used.setdefault(module, []).append(node.attr)
-    return imported, used
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """How tests use what they import. What is bound or used is spelled as in the tests: "slug", "slugs.slug"."""
+
+    taken: tuple[_Taken, ...]
+    whole: Mapping[str, str]  # by spelling: modules of `import` statements
+    attributes: Mapping[str, Set[str]]  # by the spelling of what has them
+    called: Set[str]
+    objects: Set[str]  # what is called, indexed, compared or iterated, so that it is no module
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The modules that are imported and not there without the code."""
+        modules = (*self.whole.values(), *(each.module for each in self.taken))
+        return tuple(dict.fromkeys(module for module in modules if _is_own(module)))
+
+    @property
+    def stars(self) -> tuple[str, ...]:
+        """The own modules from which everything is imported."""
+        return tuple(each.module for each in self.taken if each.name == "*" and _is_own(each.module))
+
+    @property
+    def inner(self) -> Mapping[str, str]:
+        """By spelling: own modules that are imported from their package. Only their attributes are used."""
+        return {
+            each.bound: f"{each.module}.{each.name}"
+            for each in self.taken
+            if _is_own(each.module)
+            and each.bound in self.attributes
+            and each.bound not in self.objects
+            and not _is_class(each.name)
+        }
+
+    def home(self, module: str) -> tuple[str, str]:
+        """The module, or the only one that is imported from this package; and its function, if the tests call nothing else."""
+        names = {each.name: each.bound for each in self.taken if each.module == module}
+        bounds = [bound for bound, known in self.whole.items() if known == module]
+        if len(names) == 1 and not bounds and (inner := self.inner.get(*names.values())) is not None:
+            names, bounds, module = {}, [*names.values()], inner
+        names |= {name: f"{bound}.{name}" for bound in bounds for name in self.attributes.get(bound, ())}
+        if len(names) != 1:
+            return module, ""
+        ((name, spelling),) = names.items()
+        return module, name if spelling in self.called and not _is_class(name) else ""
+
+
+def _uses(tree: ast.Module) -> _Uses:
+    """Raises `BadSpecification`."""
+    taken, whole = list[_Taken](), dict[str, str]()
+    for node in _walk_imports(tree):
+        if isinstance(node, ast.Import):
+            whole |= {alias.asname or alias.name: alias.name for alias in node.names}
+        elif node.module and not node.level:
+            taken += [_Taken(node.module, alias.name, alias.asname or alias.name) for alias in node.names]
+        elif node in tree.body:  # elsewhere, it may never run
+            raise BadSpecification(
+                "the tests have a relative import, and they are no package; import from the module's name, without dots"
+            )
+    attributes, called, objects = dict[str, set[str]](), set[str](), set[str]()
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Attribute):
+            attributes.setdefault(_spelled(each.value), set()).add(each.attr)
+        elif isinstance(each, ast.Call):
+            called.add(_spelled(each.func))
+        elif isinstance(each, ast.Subscript):
+            objects.add(_spelled(each.value))
+        elif isinstance(each, ast.Compare):
+            objects |= {_spelled(operand) for operand in (each.left, *each.comparators)}
+        elif isinstance(each, ast.For | ast.AsyncFor | ast.comprehension):
+            objects.add(_spelled(each.iter))
+        elif isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            called |= {_spelled(decorator) for decorator in each.decorator_list}
+    return _Uses(tuple(taken), whole, attributes, called, objects | called)
+
+
+def _walk_imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The imports, without those that only replace others which fail: `except ImportError: from old import slug`."""
+    left = deque([tree])
+    while left:
+        node = left.popleft()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        is_tried = isinstance(node, ast.Try) and any(
+            isinstance(each, ast.Import) or (isinstance(each, ast.ImportFrom) and not each.level) for each in node.body
+        )
+        left.extend(child for child in ast.iter_child_nodes(node) if not (is_tried and isinstance(child, ast.ExceptHandler)))
+
+
+def _spelled(node: ast.expr) -> str:
+    """ "slugs.slug" for a name or an attribute of one; else ""."""
+    parts = list[str]()
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join((node.id, *reversed(parts))) if isinstance(node, ast.Name) else ""
+
+
+def _bound_by(node: ast.AST) -> Sequence[str]:
+    """The names that a definition, an import or an assignment binds."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return (node.name,)
+    if isinstance(node, ast.ImportFrom):
+        return [alias.asname or alias.name for alias in node.names]
+    return (node.id,) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else ()
 
 
 def _unbound(tests: str) -> set[str]:

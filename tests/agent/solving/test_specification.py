@@ -6,6 +6,9 @@ import pytest
 
 from agent.solving.specification import BadSpecification, Example, is_said, specify
 
+FRESH = "import pytest\n@pytest.fixture\ndef fresh(): return importlib.reload(slugs)\ndef test_b(fresh): fresh.slug('A b')"
+ELSE = "except ImportError:\n   "
+
 
 @pytest.mark.parametrize(
     ("text", "given", "named"),
@@ -90,11 +93,12 @@ def test_what_may_change_a_result_is_no_contradiction(doctests: str) -> None:
     specify("Count.", doctests=doctests)
 
 
-def test_the_words_and_the_doctests_prepare_their_examples_apart() -> None:
-    words, doctests = ">>> f(1)\n1\n>>> use(2)\n>>> f(1)\n2\n", ">>> use(3)\n>>> f(1)\n3\n"
-    assert len(specify(f"Count.\n\n{words}", doctests=doctests).examples) == 5
+def test_the_words_and_the_doctests_may_prepare_their_examples_apart_or_not() -> None:
+    words = "Count.\n\n>>> f(1)\n1\n>>> use(2)\n>>> f(1)\n2\n"
+    assert len(specify(words, doctests=">>> use(3)\n>>> f(1)\n3\n").examples) == 5
+    assert len(specify(words, doctests=">>> f(1)\n3\n>>> use(1)\n").examples) == 5
     with pytest.raises(BadSpecification, match="contradict"):
-        specify(f"Count.\n\n{words}", doctests=doctests.replace("3", "2", 1))
+        specify(words, doctests=">>> f(1)\n3\n")
 
 
 def test_no_statement_is_taken_from_the_calls_that_it_prepares() -> None:
@@ -146,8 +150,8 @@ def test_examples_name_the_function_only_if_it_is_one_and_not_foreign(doctests: 
 @pytest.mark.parametrize(
     ("imported", "given", "found"),
     [
-        ("from slug import slug", "", ("slug", "slug")),
-        ("import pytest\nfrom math import pi\nfrom slug import slug", "", ("slug", "slug")),
+        ("from slug import slug\nslug('a')", "", ("slug", "slug")),
+        ("import pytest\nfrom math import pi\nfrom slug import slug\nslug('a')", "", ("slug", "slug")),
         ("import slug\nslug.slug('a')", "", ("slug", "slug")),
         ("import slug\nslug.slug('a')", "slug", ("slug", "slug")),
         ("import text.slugs as s\ns.slug('a')", "slug", ("text.slugs", "slug")),
@@ -156,13 +160,105 @@ def test_examples_name_the_function_only_if_it_is_one_and_not_foreign(doctests: 
         ("from slugs import slug, unslug", "", ("slugs", "")),
         ("from slugs import *", "", ("slugs", "")),
         ("import numpy\nslug('a')", "slug", ("solution", "slug")),
-        ("import numpy\nfrom solution import slug", "", ("solution", "slug")),
+        ("import numpy\nfrom solution import slug\nslug('a')", "", ("solution", "slug")),
         ("import os\nos.path.join('a')", "join", ("solution", "join")),
+        # reached indirectly
+        (f"import importlib, slugs\n{FRESH}", "slug", ("slugs", "slug")),
+        (f"import importlib, slugs\n{FRESH}", "", ("slugs", "")),
+        (f"import importlib, slugs\nfrom helpers import words\n{FRESH}", "slug", ("slugs", "slug")),
+        ("import slugs\ngetattr(slugs, 'slug')('a')", "slug", ("slugs", "slug")),
+        ("import slugs\nS = slugs\nS.slug('a')", "slug", ("slugs", "slug")),
+        ("import cli\ncli.main(['a'])", "slug", ("cli", "slug")),
+        ("from helpers import loaded\nloaded().slug('a')", "slug", ("helpers", "slug")),
+        # a module in a package, or an object of a module
+        ("from text import slugs\nslugs.slug('a')", "", ("text.slugs", "slug")),
+        ("from text import slugs as s\ns.slug('a')\ns.unslug('a')", "", ("text.slugs", "")),
+        ("from text import slugs, words\nslugs.slug('a')\nwords.count('a')", "", ("text", "")),
+        ("from text import slugs, words\nslugs.slug('a')\nwords.count('a')", "slug", ("text.slugs", "slug")),
+        ("from text import slugs\nsetattr(slugs, 'MOST', 1)\nslugs.slug('a')", "slug", ("text.slugs", "slug")),
+        ("from solution import slugs\nslugs.slug('a')", "slug", ("solution.slugs", "slug")),
+        ("from helpers import table\nget(1) == table.get(1)", "get", ("solution", "get")),
+        ("from helpers import table\nfrom solution import *\nget(1) == table.get(1)", "get", ("solution", "get")),
+        ("import store\nfrom helpers import table\ntable.get(1) == store.get(1)", "get", ("store", "get")),
+        ("from helpers import table\nfrom solution import found\nfound(table.get(1))", "get", ("solution", "get")),
+        ("from helpers import table\ntable['a'] = 1\ntable.get('a')", "get", ("helpers", "get")),
+        # no functions
+        ("from shop import Cart\nCart(1)", "", ("shop", "")),
+        ("from shop import Cart\nCart.load('a')", "", ("shop", "")),
+        ("import shop\nshop.Cart(1)", "", ("shop", "")),
+        ("from limits import most\nmost == 3", "", ("limits", "")),
+        ("from limits import most\nmost['a']", "", ("limits", "")),
+        ("from slugs import slug\nslug('a')\nslug.cache_clear()", "", ("slugs", "slug")),
+        ("from slugs import slug as s\ns('a')", "", ("slugs", "slug")),
+        ("from tries import retry\n@retry\ndef f(): pass", "", ("tries", "retry")),
+        # other modules with the same name
+        ("from math import gcd as expected\nfrom solution import gcd", "gcd", ("solution", "gcd")),
+        ("from math import gcd as expected\nfrom numbers_ import gcd", "gcd", ("numbers_", "gcd")),
+        ("from math import gcd as expected\nfrom numbers_ import *\ngcd(4, 6)", "gcd", ("numbers_", "gcd")),
+        ("from math import gcd as expected\ngcd(4, 6) == expected(4, 6)", "gcd", ("solution", "gcd")),
+        ("from reference import gcd as expected\nfrom numbers_ import gcd", "gcd", ("numbers_", "gcd")),
+        ("from helpers import *\nfrom slugs import *\nslug('a')", "slug", ("slugs", "slug")),
+        ("from statistics import slug", "slug", ("statistics", "slug")),
+        ("from math import gcd as f\nfrom a import b\nfrom c import d", "gcd", ("solution", "gcd")),
+        # imports that never run
+        (f"try:\n    from slugs import slug\n{ELSE} from .slugs import slug\nslug('a')", "", ("slugs", "slug")),
+        (f"try:\n    from .slugs import slug\n{ELSE} from slugs import slug\nslug('a')", "", ("slugs", "slug")),
+        (f"try:\n    from slugs import slug\n{ELSE} from src.slugs import slug\nslug('a')", "", ("slugs", "slug")),
+        ("if __package__:\n    from .slugs import slug\nelse:\n    from slugs import slug", "slug", ("slugs", "slug")),
     ],
 )
 def test_tests_that_import_their_own_module_name_it(imported: str, given: str, found: tuple[str, str]) -> None:
     known = specify("Slug.", name=given, tests=f"{imported}\n\ndef test_a():\n    assert True\n")
     assert (known.module, known.name) == found
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "import unittest\nfrom slugs import slug\nclass Slugs(unittest.TestCase):\n    def test_a(self): assert slug('A')",
+        "from slugs import slug\nif True:\n    def test_a(): assert slug('A') == 'a'",
+        "from slugs import slug\nasync def test_a(): assert slug('A') == 'a'",
+        "from slugs import slug\ntest_a = made(slug)",
+        "from slugs import slug\nfrom shared import test_slugs",
+    ],
+)
+def test_tests_are_found_where_pytest_may_find_them(tests: str) -> None:
+    assert specify("Slug.", name="slug", tests=tests).tests == tests
+
+
+@pytest.mark.parametrize(
+    ("given", "neutral"),
+    [
+        ({"name": "2add"}, "merge_intervals"),
+        ({"name": "plus", "signature": "add(a, b)"}, "the function's name is 'plus'"),
+        ({"name": "add", "doctests": ">>> plus(1, 2)\n3"}, "the function's name"),
+        ({"tests": "import a, b\ndef test_a(): a.f(b)"}, "(`--fn`, or `name` over HTTP)"),
+    ],
+)
+def test_refusals_speak_to_the_command_line_and_to_http(given: dict[str, str], neutral: str) -> None:
+    with pytest.raises(BadSpecification) as refused:
+        specify("Add.", **given)
+    assert neutral in str(refused.value)
+    assert ("--" in str(refused.value)) == ("HTTP" in str(refused.value))
+
+
+@pytest.mark.parametrize(
+    ("tests", "name"),
+    [
+        ("from slugs import slug", ""),
+        ("from slugs import slug\nlist(map(slug, ['a']))", ""),
+        ("from slugs import slug\nlist(map(slug, ['a']))", "slug"),
+        ("from shop import Cart, total\ntotal(Cart())", ""),
+        ("from shop import Cart", "Cart"),
+        ("from math import gcd\ngcd(4, 6)", "gcd"),
+        ("from math import gcd\nfrom slugs import slug", "gcd"),
+        ("import slugs.words as w\nw.count('a')", "count"),
+        ("slug('a')\nunslug('a')", ""),
+        ("import slugs\nslug('a')", "slug"),
+    ],
+)
+def test_what_was_never_in_doubt_is_accepted(tests: str, name: str) -> None:
+    assert specify("Slug.", name=name, tests=f"{tests}\n\ndef test_a(): pass").name in (name, "")
 
 
 def test_an_import_inside_of_a_test_names_the_module_too() -> None:
@@ -171,7 +267,7 @@ def test_an_import_inside_of_a_test_names_the_module_too() -> None:
 
 def test_where_the_module_is_not_clear_the_way_out_is_named() -> None:
     tests = "from helpers import a\nfrom slugs import slug\n\ndef test_a():\n    assert slug(a)\n"
-    with pytest.raises(BadSpecification, match=r"helpers and slugs.* --fn"):
+    with pytest.raises(BadSpecification, match=r"helpers and slugs.*--fn"):
         specify("Slug.", tests=tests)
     assert specify("Slug.", name="slug", tests=tests).module == "slugs"
     with pytest.raises(BadSpecification, match="import `slugify` from"):
