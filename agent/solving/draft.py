@@ -11,13 +11,14 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from agent.contract.budget import Usage
 from agent.contract.events import Emit
 from agent.edits.changes import EditProblem
 from agent.models.router import Models
-from agent.models.values import ModelUnavailable, Truncated
+from agent.models.values import ModelError, Truncated
 from agent.prompts import render
 from agent.solving import code
-from agent.solving.specification import BadSpecification, Example, Specification, check_agreement, read_examples
+from agent.solving.specification import BadSpecification, Example, Specification, check_agreement, further, read_examples
 
 SECONDS = 300.0  # for a draft
 BODY = "raise NotImplementedError"
@@ -37,7 +38,9 @@ class Draft:
 def without_model(spec: Specification) -> Draft:
     """The user's words as a docstring, under the user's signature. Raises `BadSpecification` without a name."""
     if not spec.name:
-        raise BadSpecification("the function has no name; give --fn NAME or --signature, or let the design choose one")
+        raise BadSpecification(
+            "the function has no name; give one (`--fn`, or `name` over HTTP) or a signature, or let the design choose one"
+        )
     head = spec.signature or f"def {spec.name}(*args, **kwargs)"
     path = path_of(spec)
     given = [line for each in spec.examples if each.source not in spec.text for line in _shown(each)]
@@ -48,7 +51,10 @@ def without_model(spec: Specification) -> Draft:
 
 
 async def designed(spec: Specification, models: Models, emit: Emit, *, seconds: float = SECONDS) -> Draft:
-    """The model's draft. One more answer is asked for if the first is unusable. Raises `ModelError`."""
+    """The model's draft. One more answer is asked for if the first is unusable.
+
+    Raises `ModelError` with the usage of both requests; if neither answer is usable, it is no outage.
+    """
     path = path_of(spec)
     prompt = render(
         "design",
@@ -59,24 +65,36 @@ async def designed(spec: Specification, models: Models, emit: Emit, *, seconds: 
         tests=spec.tests,
         path=path,
     )
-    problem = ""
+    problem, usage = "", Usage()
     for _ in range(2):
         try:
             answer = await models.ask(prompt, seconds=seconds / 2, emit=emit)
-        except Truncated:
+        except Truncated as error:
+            usage += error.usage
             problem = "your answer was cut off: it was too long"
             prompt = prompt.then("(an answer that was too long)", "Your answer was cut off. Draft less, and no explanations.")
             continue
+        except ModelError as error:
+            error.usage = usage + error.usage
+            raise
+        usage += answer.usage
         found = read_draft(answer.text, spec, path)
         if isinstance(found, Draft):
             return found
         found, less = (code.CUT, "Draft less, and no explanations. ") if code.is_open(answer.text) else (found, "")
         problem = found.sentence
         prompt = prompt.then(answer.text[:20_000] or "(nothing)", f"{problem} {less}Answer again, in the described form.")
-    raise ModelUnavailable(f"its design could not be used: {problem}")
+    raise ModelError(f"the model's design could not be used: {problem}", usage)
 
 
 def read_draft(answer: str, spec: Specification, path: str) -> Draft | EditProblem:
+    try:
+        return _draft(answer, spec, path)
+    except (RecursionError, MemoryError):
+        return EditProblem("Your code is nested too deeply; write it in simpler parts.")
+
+
+def _draft(answer: str, spec: Specification, path: str) -> Draft | EditProblem:
     files = code.files_in(answer, path)
     if isinstance(files, EditProblem):
         return files
@@ -87,13 +105,12 @@ def read_draft(answer: str, spec: Specification, path: str) -> Draft | EditProbl
         return problem
     files = {**files, path: code.signed(files[path], name, spec.signature)}
     try:
-        own = dict.fromkeys(read_examples(_docstrings(files)))
-        added = tuple(each for each in own if each not in spec.examples)
-        check_agreement((*spec.examples, *added))
+        own = read_examples(_docstrings(files))
+        check_agreement(spec.examples, own)
     except BadSpecification as error:
         return EditProblem(f"In your docstrings, {error}.")
     head = spec.signature or _head(files[path], name)
-    return Draft(files, path, name, head, added)
+    return Draft(files, path, name, head, further(own, spec.examples))
 
 
 def without_example(files: Mapping[str, str], example: Example) -> dict[str, str]:

@@ -6,6 +6,9 @@ import pytest
 
 from agent.solving.specification import BadSpecification, Example, is_said, specify
 
+FRESH = "import pytest\n@pytest.fixture\ndef fresh(): return importlib.reload(slugs)\ndef test_b(fresh): fresh.slug('A b')"
+ELSE = "except ImportError:\n   "
+
 
 @pytest.mark.parametrize(
     ("text", "given", "named"),
@@ -27,8 +30,13 @@ from agent.solving.specification import BadSpecification, Example, is_said, spec
         ("Add.", {"doctests": ">>> import math\n>>> add(1, 2)\n3\n>>> add(1, 2)\n4"}, "contradict"),
         ("Add.", {"doctests": ">>> a = -1\n>>> add(a, 2)\n1\n>>> add(a, 2)\n4"}, "contradict"),
         ("Add.", {"doctests": ">>> add(1, 2)\n3\n>>> add(1, 2)\n4\n>>> c = Counter()"}, "contradict"),
-        ("Add.", {"name": "add", "doctests": ">>> plus(1, 2)\n3"}, "no example calls `add`"),
+        ("Add.", {"doctests": ">>> add(1, 2)\n3\n>>> add(2, 2)\n4\n>>> add(1, 2)\n4"}, "contradict"),
+        ("Add.", {"doctests": ">>> add([], dict())\n3\n>>> add([], dict())\n4"}, "contradict"),
+        ("Add.\n>>> add(1, 2)\n3\n", {"doctests": ">>> from solution import add\n>>> add(1, 2)\n4"}, "contradict"),
+        ("Add.\n>>> n = 1\n>>> add(n, 2)\n3\n", {"doctests": ">>> n = 1\n>>> add(n, 2)\n4"}, "contradict"),
+        ("Add.", {"name": "add", "doctests": ">>> plus(1, 2)\n3"}, "no example names `add`"),
         ("Add.", {"signature": "add(a, b)", "doctests": ">>> add(1)\n3"}, "`add(1)` does not fit the signature"),
+        ("Add.", {"signature": "add(a, b)", "doctests": ">>> from solution import add\n>>> add(1)\n3"}, "does not fit"),
         ("Add.", {"signature": "add(a, *, b=0)", "doctests": ">>> add(1, c=2)\n3"}, "(got an unexpected keyword argument 'c')"),
         ("Add.", {"doctests": ">>> " + "-" * 100_000 + "1\n1"}, "nested too deeply"),
         ("Add.", {"tests": "def test_a(:\n"}, "the tests are not Python, line 1: invalid syntax; give"),
@@ -70,23 +78,80 @@ def test_a_statement_between_equal_calls_may_change_their_result() -> None:
         ">>> n = [1]\n>>> f(n)\n1\n>>> f(n)\n2\n",
         ">>> import random\n>>> random.seed(1)\n>>> f()\n1\n>>> random.seed(2)\n>>> f()\n2\n",
         ">>> c = Counter()\n>>> f()\n0\n>>> c.next()\n1\n>>> f()\n1\n",
+        ">>> n = 1\n>>> f(n)\n1\n>>> n = 2\n>>> f(n)\n2\n>>> h(n)\n20\n>>> n = 1\n>>> h(n)\n10\n",
+        ">>> from ids import next_id\n>>> next_id()\n1\n>>> next_id()\n2\n",
+        ">>> import ids\n>>> ids.next_id()\n1\n>>> ids.next_id()\n2\n",
+        ">>> Counter().next()\n1\n>>> Counter().next()\n2\n",
+        ">>> size('a')\n0\n>>> push('a')\n1\n>>> size('a')\n1\n",
+        ">>> size('a')\n0\n>>> reset()\n1\n>>> size('a')\n1\n",
+        ">>> from v1 import f\n>>> f(1)\n1\n>>> from v2 import f\n>>> f(1)\n2\n",
+        ">>> from v1 import *\n>>> f(1)\n1\n>>> from v2 import *\n>>> f(1)\n2\n",
+        ">>> f(n)\n1\n>>> from limits import n\n>>> f(n)\n2\n",
     ],
 )
 def test_what_may_change_a_result_is_no_contradiction(doctests: str) -> None:
     specify("Count.", doctests=doctests)
 
 
+def test_the_words_and_the_doctests_may_prepare_their_examples_apart_or_not() -> None:
+    words = "Count.\n\n>>> f(1)\n1\n>>> use(2)\n>>> f(1)\n2\n"
+    assert len(specify(words, doctests=">>> use(3)\n>>> f(1)\n3\n").examples) == 5
+    assert len(specify(words, doctests=">>> f(1)\n3\n>>> use(1)\n").examples) == 5
+    with pytest.raises(BadSpecification, match="contradict"):
+        specify(words, doctests=">>> f(1)\n3\n")
+
+
+def test_no_statement_is_taken_from_the_calls_that_it_prepares() -> None:
+    doctests = ">>> n = 1\n>>> f(n)\n1\n>>> n = 2\n>>> f(n)\n2\n>>> n = 1\n>>> h(n)\n10\n"
+    sources = [each.source for each in specify("Count.", doctests=doctests).examples]
+    assert sources == ["n = 1", "f(n)", "n = 2", "f(n)", "n = 1", "h(n)"]
+    assert [each.source for each in specify(f"Count.\n\n{doctests}", doctests=doctests).examples] == sources
+    more = specify(f"Count.\n\n{doctests}", doctests=">>> n = 2\n>>> f(n)\n2\n").examples
+    assert [each.source for each in more] == ["n = 2", "f(n)", *sources]
+
+
+def test_an_example_in_the_words_that_is_nested_too_deeply_is_skipped() -> None:
+    assert specify("Add.\n\n>>> " + "-" * 15_000 + "1\n1\n", name="add").examples == ()
+
+
+def test_deep_values_are_examples_like_others() -> None:
+    deep = "[" * 80 + "]" * 80
+    nested = "f(" * 85 + "1" + ")" * 85
+    assert len(specify("Nest.", doctests=f">>> a = {deep}\n>>> f({deep})\n1\n>>> {nested}\n1\n").examples) == 3
+
+
 def test_examples_that_prepare_or_use_the_function_need_not_call_it_alone() -> None:
     specify("Add.", name="add", doctests=">>> from functools import reduce\n>>> reduce(add, [1, 2, 3])\n6\n")
     specify("Add.", signature="add(a, b, *more)", doctests=">>> add(*range(3))\n3\n>>> add(1, b=2)\n3\n")
     specify("Add.", signature="add(a, b)", doctests=">>> add(1)\nTraceback (most recent call last):\nTypeError\n")
+    specify("Add.", signature="add(a, b)", doctests=">>> raises(TypeError, lambda: add(1))\nTrue\n")
+    specify("Add.", signature="add(a, b)", doctests=">>> add = partial(add, 1)\n>>> add(2)\n3\n")
+    specify("Slug.", name="slug", doctests=">>> from solution import slug as s\n>>> s('A b')\n'a-b'\n")
+    specify("Slug.", name="slug", doctests=">>> import slugs\n>>> getattr(slugs, 'slug')('A b')\n'a-b'\n")
+
+
+@pytest.mark.parametrize(
+    ("doctests", "name"),
+    [
+        (">>> slug('A')\n'a'\n", "slug"),
+        (">>> from solution import slug as s\n>>> s('A')\n'a'\n", "slug"),
+        (">>> from functools import reduce\n>>> reduce(add, [1, 2])\n3\n", ""),
+        (">>> from functools import reduce\n>>> reduce(add, [1, 2])\n3\n>>> add(1, 2)\n3\n", "add"),
+        (">>> Cart(1)\nCart(1)\n", ""),
+        (">>> c = Counter()\n>>> c.next()\n1\n", ""),
+        (">>> def twice(x): return f(f(x))\n>>> twice(1)\n3\n", "f"),
+        (">>> f(1)\n2\n>>> g(1)\n3\n", ""),
+    ],
+)
+def test_examples_name_the_function_only_if_it_is_one_and_not_foreign(doctests: str, name: str) -> None:
+    assert specify("Write it.", doctests=doctests).name == name
 
 
 @pytest.mark.parametrize(
     ("imported", "given", "found"),
     [
-        ("from slug import slug", "", ("slug", "slug")),
-        ("import pytest\nfrom math import pi\nfrom slug import slug", "", ("slug", "slug")),
+        ("from slug import slug\nslug('a')", "", ("slug", "slug")),
+        ("import pytest\nfrom math import pi\nfrom slug import slug\nslug('a')", "", ("slug", "slug")),
         ("import slug\nslug.slug('a')", "", ("slug", "slug")),
         ("import slug\nslug.slug('a')", "slug", ("slug", "slug")),
         ("import text.slugs as s\ns.slug('a')", "slug", ("text.slugs", "slug")),
@@ -95,13 +160,105 @@ def test_examples_that_prepare_or_use_the_function_need_not_call_it_alone() -> N
         ("from slugs import slug, unslug", "", ("slugs", "")),
         ("from slugs import *", "", ("slugs", "")),
         ("import numpy\nslug('a')", "slug", ("solution", "slug")),
-        ("import numpy\nfrom solution import slug", "", ("solution", "slug")),
+        ("import numpy\nfrom solution import slug\nslug('a')", "", ("solution", "slug")),
         ("import os\nos.path.join('a')", "join", ("solution", "join")),
+        # reached indirectly
+        (f"import importlib, slugs\n{FRESH}", "slug", ("slugs", "slug")),
+        (f"import importlib, slugs\n{FRESH}", "", ("slugs", "")),
+        (f"import importlib, slugs\nfrom helpers import words\n{FRESH}", "slug", ("slugs", "slug")),
+        ("import slugs\ngetattr(slugs, 'slug')('a')", "slug", ("slugs", "slug")),
+        ("import slugs\nS = slugs\nS.slug('a')", "slug", ("slugs", "slug")),
+        ("import cli\ncli.main(['a'])", "slug", ("cli", "slug")),
+        ("from helpers import loaded\nloaded().slug('a')", "slug", ("helpers", "slug")),
+        # a module in a package, or an object of a module
+        ("from text import slugs\nslugs.slug('a')", "", ("text.slugs", "slug")),
+        ("from text import slugs as s\ns.slug('a')\ns.unslug('a')", "", ("text.slugs", "")),
+        ("from text import slugs, words\nslugs.slug('a')\nwords.count('a')", "", ("text", "")),
+        ("from text import slugs, words\nslugs.slug('a')\nwords.count('a')", "slug", ("text.slugs", "slug")),
+        ("from text import slugs\nsetattr(slugs, 'MOST', 1)\nslugs.slug('a')", "slug", ("text.slugs", "slug")),
+        ("from solution import slugs\nslugs.slug('a')", "slug", ("solution.slugs", "slug")),
+        ("from helpers import table\nget(1) == table.get(1)", "get", ("solution", "get")),
+        ("from helpers import table\nfrom solution import *\nget(1) == table.get(1)", "get", ("solution", "get")),
+        ("import store\nfrom helpers import table\ntable.get(1) == store.get(1)", "get", ("store", "get")),
+        ("from helpers import table\nfrom solution import found\nfound(table.get(1))", "get", ("solution", "get")),
+        ("from helpers import table\ntable['a'] = 1\ntable.get('a')", "get", ("helpers", "get")),
+        # no functions
+        ("from shop import Cart\nCart(1)", "", ("shop", "")),
+        ("from shop import Cart\nCart.load('a')", "", ("shop", "")),
+        ("import shop\nshop.Cart(1)", "", ("shop", "")),
+        ("from limits import most\nmost == 3", "", ("limits", "")),
+        ("from limits import most\nmost['a']", "", ("limits", "")),
+        ("from slugs import slug\nslug('a')\nslug.cache_clear()", "", ("slugs", "slug")),
+        ("from slugs import slug as s\ns('a')", "", ("slugs", "slug")),
+        ("from tries import retry\n@retry\ndef f(): pass", "", ("tries", "retry")),
+        # other modules with the same name
+        ("from math import gcd as expected\nfrom solution import gcd", "gcd", ("solution", "gcd")),
+        ("from math import gcd as expected\nfrom numbers_ import gcd", "gcd", ("numbers_", "gcd")),
+        ("from math import gcd as expected\nfrom numbers_ import *\ngcd(4, 6)", "gcd", ("numbers_", "gcd")),
+        ("from math import gcd as expected\ngcd(4, 6) == expected(4, 6)", "gcd", ("solution", "gcd")),
+        ("from reference import gcd as expected\nfrom numbers_ import gcd", "gcd", ("numbers_", "gcd")),
+        ("from helpers import *\nfrom slugs import *\nslug('a')", "slug", ("slugs", "slug")),
+        ("from statistics import slug", "slug", ("statistics", "slug")),
+        ("from math import gcd as f\nfrom a import b\nfrom c import d", "gcd", ("solution", "gcd")),
+        # imports that never run
+        (f"try:\n    from slugs import slug\n{ELSE} from .slugs import slug\nslug('a')", "", ("slugs", "slug")),
+        (f"try:\n    from .slugs import slug\n{ELSE} from slugs import slug\nslug('a')", "", ("slugs", "slug")),
+        (f"try:\n    from slugs import slug\n{ELSE} from src.slugs import slug\nslug('a')", "", ("slugs", "slug")),
+        ("if __package__:\n    from .slugs import slug\nelse:\n    from slugs import slug", "slug", ("slugs", "slug")),
     ],
 )
 def test_tests_that_import_their_own_module_name_it(imported: str, given: str, found: tuple[str, str]) -> None:
     known = specify("Slug.", name=given, tests=f"{imported}\n\ndef test_a():\n    assert True\n")
     assert (known.module, known.name) == found
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "import unittest\nfrom slugs import slug\nclass Slugs(unittest.TestCase):\n    def test_a(self): assert slug('A')",
+        "from slugs import slug\nif True:\n    def test_a(): assert slug('A') == 'a'",
+        "from slugs import slug\nasync def test_a(): assert slug('A') == 'a'",
+        "from slugs import slug\ntest_a = made(slug)",
+        "from slugs import slug\nfrom shared import test_slugs",
+    ],
+)
+def test_tests_are_found_where_pytest_may_find_them(tests: str) -> None:
+    assert specify("Slug.", name="slug", tests=tests).tests == tests
+
+
+@pytest.mark.parametrize(
+    ("given", "neutral"),
+    [
+        ({"name": "2add"}, "merge_intervals"),
+        ({"name": "plus", "signature": "add(a, b)"}, "the function's name is 'plus'"),
+        ({"name": "add", "doctests": ">>> plus(1, 2)\n3"}, "the function's name"),
+        ({"tests": "import a, b\ndef test_a(): a.f(b)"}, "(`--fn`, or `name` over HTTP)"),
+    ],
+)
+def test_refusals_speak_to_the_command_line_and_to_http(given: dict[str, str], neutral: str) -> None:
+    with pytest.raises(BadSpecification) as refused:
+        specify("Add.", **given)
+    assert neutral in str(refused.value)
+    assert ("--" in str(refused.value)) == ("HTTP" in str(refused.value))
+
+
+@pytest.mark.parametrize(
+    ("tests", "name"),
+    [
+        ("from slugs import slug", ""),
+        ("from slugs import slug\nlist(map(slug, ['a']))", ""),
+        ("from slugs import slug\nlist(map(slug, ['a']))", "slug"),
+        ("from shop import Cart, total\ntotal(Cart())", ""),
+        ("from shop import Cart", "Cart"),
+        ("from math import gcd\ngcd(4, 6)", "gcd"),
+        ("from math import gcd\nfrom slugs import slug", "gcd"),
+        ("import slugs.words as w\nw.count('a')", "count"),
+        ("slug('a')\nunslug('a')", ""),
+        ("import slugs\nslug('a')", "slug"),
+    ],
+)
+def test_what_was_never_in_doubt_is_accepted(tests: str, name: str) -> None:
+    assert specify("Slug.", name=name, tests=f"{tests}\n\ndef test_a(): pass").name in (name, "")
 
 
 def test_an_import_inside_of_a_test_names_the_module_too() -> None:
@@ -110,7 +267,7 @@ def test_an_import_inside_of_a_test_names_the_module_too() -> None:
 
 def test_where_the_module_is_not_clear_the_way_out_is_named() -> None:
     tests = "from helpers import a\nfrom slugs import slug\n\ndef test_a():\n    assert slug(a)\n"
-    with pytest.raises(BadSpecification, match=r"helpers and slugs.* --fn"):
+    with pytest.raises(BadSpecification, match=r"helpers and slugs.*--fn"):
         specify("Slug.", tests=tests)
     assert specify("Slug.", name="slug", tests=tests).module == "slugs"
     with pytest.raises(BadSpecification, match="import `slugify` from"):
