@@ -248,7 +248,7 @@ print("both")
 """
         ran = await run(sandbox, {}, python(script, *services))
         assert (ran.exit_code, ran.output) == (0, "both"), ran.output
-        late = await run(sandbox, {}, replace(EXIT, command="sleep 60", services=services), timeout=3.0)
+        late = await run(sandbox, {}, replace(EXIT, command="sleep 60", services=services), timeout=8.0)
         assert (late.ending, late.stopped_at) == ("timeout", "")
     assert not [line for line in listed().splitlines() if any(str(port) in line for port in ports)]
 
