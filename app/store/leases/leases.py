@@ -88,7 +88,7 @@ class Lease(RowLease):
         and names of other services' failures.
 
         From then on, another failure starts a further attempt. False if one has joined this attempt since the last look; then
-        nothing is recorded. Without any failure there is nothing to do: unless `reserve` follows, quotas do not count the attempt.
+        nothing is recorded. Without any failure, quotas do not count the attempt unless `reserve` follows.
         """
         return await self._patiently(lambda: self._gathered(runs, others))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -162,6 +163,32 @@ async def test_a_check_run_that_passed_since_on_the_old_commit_has_to_pass_on_th
     assert await looked(plant) == 0
     plant.github.set_check(NAME, green, "buildkite", "success")
     assert await looked(plant) == 1
+
+
+@pytest.mark.parametrize("merged", long_but([True, False], True))
+async def test_it_is_closed_when_the_broken_pull_request_was_merged_and_its_branch_is_gone(
+    plant: Plant, repair: PullRequest, merged: bool
+) -> None:
+    broken = await plant.github.open_pull(NAME, "topic")
+    await plant.github.close_pull(NAME, broken.number, merged=merged)
+    assert await looked(plant) == 0, "the branch is still there"
+    await plant.github.repository(NAME).git.run("update-ref", "-d", "refs/heads/topic")
+    repair.base_branch = "main"  # as GitHub does
+    assert await close_needless(plant.deps.github, plant.store) == merged
+    assert (repair.state == "closed") == merged
+    if merged:
+        said = f"**Closed:** #{broken.number}, which this repairs, was merged, and its branch was deleted."
+        assert repair.body.startswith(said)
+
+
+async def test_what_was_merged_before_is_of_another_branch_of_this_name(plant: Plant, repair: PullRequest) -> None:
+    broken = await plant.github.open_pull(NAME, "topic")
+    await plant.github.close_pull(NAME, broken.number, merged=True)
+    assert broken.merged is not None
+    broken.merged -= timedelta(days=1)
+    await plant.github.repository(NAME).git.run("update-ref", "-d", "refs/heads/topic")
+    assert await close_needless(plant.deps.github, plant.store) == 0
+    assert repair.state == "open"
 
 
 async def test_what_people_pushed_to_its_branch_is_theirs(plant: Plant, repair: PullRequest) -> None:
