@@ -166,8 +166,9 @@ class _Reports:
     @property
     def is_red(self) -> bool:
         """Whether something failed, or still runs."""
-        failing = any(each.is_pending or each.conclusion in FAILING for each in (*self.runs, *self.checks))
-        return failing or any(status.state != "success" for status in self.statuses)
+        is_red = any(run.is_pending or run.conclusion in FAILING for run in self.runs)
+        is_red = is_red or any(status.state != "success" for status in self.statuses)
+        return is_red or any(check.is_pending or check.is_failing for check in self.checks)
 
     def passed(self) -> set[_Part]:
         runs: set[_Part] = {run.workflow_id for run in self.runs if run.conclusion == "success"}
