@@ -345,7 +345,8 @@ async def _configuration(attempt: Attempt, head: HeadCommit, repository: Reposit
     if not configuration.enabled and not attempt.by_command:
         return _not_wanted(Outcome.REFUSED, f"{CONFIGURATION} disables Selfheal.", "Set `enabled: true` there to enable it.")
     if not configuration.wants_branch(head.branch) and not attempt.by_command:
-        return _not_wanted(Outcome.REFUSED, f"{CONFIGURATION} excludes the branch {head.branch}.", "Nothing to do.")
+        why = f"{CONFIGURATION} excludes the branch {head.branch}."
+        return _not_wanted(Outcome.REFUSED, why, f"To change that, edit `branches` in {CONFIGURATION}.")
     return configuration
 
 

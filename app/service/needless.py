@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
 from random import uniform
 
@@ -16,13 +16,13 @@ from app.attempt.progress import publication_of
 from app.github.client import GitHub
 from app.github.errors import GitHubError, RateLimited
 from app.github.repository import Repository
-from app.github.types import PUBLISHING, READING
+from app.github.types import PUBLISHING, READING, CheckRun, CommitStatus, WorkflowRun
 from app.publish import messages, publish
 from app.publish.messages import Publication
 from app.store.store import Store
 from app.store.values import Attempt
-from webhooks.intake import RepositoryRef
-from webhooks.triggers import FAILING
+from webhooks.intake import RepairRequest, RepositoryRef
+from webhooks.triggers import FAILING, one_line
 
 _PAUSE = (540.0, 660.0)  # seconds between two looks; workers that start together spread out
 _MOST_WAITING = 200  # attempts; the newest are looked at
@@ -34,6 +34,9 @@ Tidy = Callable[[Attempt, Repository, Repository], Awaitable[bool]]
 
 Known = dict[tuple[int, RepositoryRef], tuple[Repository, Repository]]
 """Repositories of earlier looks, by installation: their tokens and ETags are used again, so that reads cost no limit."""
+
+_Part = int | str | tuple[str, str]
+"""A part of CI that runs anew for each commit: a workflow's id, a status's name, or a check run's App and name."""
 
 log = structlog.get_logger()
 
@@ -93,14 +96,31 @@ async def _close_if_needless(attempt: Attempt, reading: Repository, writing: Rep
         return False
     if await publish.attempt_of(pull, reading) is None:
         return False
-    head = await reading.branch_head(attempt.head_branch)
-    if head is None or not await _is_green(attempt, head, reading):
+    why = await _why_needless(attempt, attempt.head_branch, reading)
+    if why is None:
         return False
-    await publish.close(pull, attempt.id, messages.needless(publication_of(attempt, ()), head), writing)
+    await publish.close(pull, attempt.id, why, writing)
     await store.record_pull_request_state(attempt.repository.id, pull.number, "closed")
     log.info("needless pull request closed", attempt=attempt.id, repository=attempt.repository.full_name, number=pull.number)
     await _update_if_outdated(attempt, reading, writing, store)
     return True
+
+
+async def _why_needless(attempt: Attempt, branch: str, repository: Repository) -> str | None:
+    """Why nobody needs the open pull request for `branch` any more, as a sentence; None if somebody may.
+
+    Once the branch is merged and deleted, GitHub points our pull request at the branch's base, which it was not made for.
+    """
+    head = await repository.branch_head(branch)
+    if head is not None:
+        return messages.needless(publication_of(attempt, ()), head) if await _is_green(attempt, head, repository) else None
+    broken = await repository.find_pull(branch)
+    if broken is None or broken.merged_at is None:
+        return None
+    # GitHub tells whole seconds. One that was merged before is of an earlier branch of this name.
+    if datetime.fromisoformat(broken.merged_at) < attempt.created_at.replace(microsecond=0):
+        return None
+    return f"#{broken.number}, which this repairs, was merged, and its branch was deleted."
 
 
 async def _update_if_outdated(attempt: Attempt, reading: Repository, writing: Repository, store: Store) -> bool:
@@ -132,25 +152,57 @@ async def _why_outdated(attempt: Attempt, repository: Repository) -> str | None:
     head = await repository.branch_head(attempt.head_branch)
     if head != attempt.head_sha:
         return messages.moved_on(attempt.head_sha, head)
-    # For check runs of another CI service, it is not known which of them has to pass.
-    is_known = any(request.run_id is not None or request.source == "status" for request in attempt.requests)
-    return messages.green_now(head) if is_known and await _is_green(attempt, head, repository) else None
+    return messages.green_now(head) if await _is_green(attempt, head, repository) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reports:
+    """What CI says about a commit."""
+
+    runs: tuple[WorkflowRun, ...]
+    statuses: tuple[CommitStatus, ...]
+    checks: tuple[CheckRun, ...]  # of other services
+
+    @property
+    def is_red(self) -> bool:
+        """Whether something failed, or still runs."""
+        is_red = any(run.is_pending or run.conclusion in FAILING for run in self.runs)
+        is_red = is_red or any(status.state != "success" for status in self.statuses)
+        return is_red or any(check.is_pending or check.is_failing for check in self.checks)
+
+    def passed(self) -> set[_Part]:
+        runs: set[_Part] = {run.workflow_id for run in self.runs if run.conclusion == "success"}
+        statuses = {status.name for status in self.statuses if status.state == "success"}
+        return runs | statuses | {_named(check) for check in self.checks if check.conclusion == "success"}
+
+    def failed(self, requests: tuple[RepairRequest, ...]) -> set[_Part]:
+        """Also what has passed since, but failed when it was the reason for one of the requests."""
+        seen = {request.run_id for request in requests}
+        titles = {(request.source, request.title) for request in requests}
+        runs: set[_Part] = {run.workflow_id for run in self.runs if run.conclusion in FAILING or run.id in seen}
+        statuses = {each.name for each in self.statuses if each.is_failing or ("status", one_line(each.name)) in titles}
+        checks = {_named(each) for each in self.checks if each.is_failing or ("check_run", one_line(each.name)) in titles}
+        return runs | statuses | checks
+
+
+def _named(check: CheckRun) -> _Part:
+    return check.service, check.name
 
 
 async def _is_green(attempt: Attempt, head: str, repository: Repository) -> bool:
-    """Whether all CI passed at the branch's newest commit, and all that failed at the attempt's is a part of it."""
-    runs, statuses = await repository.runs(head), await repository.statuses(head) or ()
-    seen = {request.run_id for request in attempt.requests}
-    earlier = runs if head == attempt.head_sha else await repository.runs(attempt.head_sha or "")
-    failed: set[int | str] = {run.workflow_id for run in earlier if run.conclusion in FAILING or run.id in seen}
-    if head != attempt.head_sha:
-        failed |= {status.name for status in await repository.statuses(attempt.head_sha or "") or () if status.is_failing}
-    passed: set[int | str] = {run.workflow_id for run in runs if run.conclusion == "success"}
-    passed |= {status.name for status in statuses if status.state == "success"}
-    is_red = any(run.is_pending or run.conclusion in FAILING for run in runs)
-    is_red = is_red or any(status.state != "success" for status in statuses)
-    is_red = is_red or any(check.is_pending or check.is_failing for check in await repository.other_checks(head))
-    return bool(passed) and not is_red and not failed - passed
+    """Whether all CI passed at the branch's newest commit, and all that failed at the attempt's is a part of it.
+
+    Not if it is unknown what failed there.
+    """
+    newest = await _reports(head, repository)
+    earlier = newest if head == attempt.head_sha else await _reports(attempt.head_sha or "", repository)
+    failed = earlier.failed(attempt.requests)
+    return bool(failed) and failed <= newest.passed() and not newest.is_red
+
+
+async def _reports(sha: str, repository: Repository) -> _Reports:
+    runs, statuses = await repository.runs(sha), await repository.statuses(sha) or ()
+    return _Reports(runs, statuses, await repository.other_checks(sha))
 
 
 async def _publication(attempt: Attempt, repository: Repository) -> Publication:

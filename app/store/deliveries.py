@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
+import structlog
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -30,6 +31,8 @@ from webhooks.intake import (
     RepairRequest,
     RepositoryRef,
 )
+
+log = structlog.get_logger(__name__)
 
 _INSTALLATION_STATES = {"deleted": "removed", "suspend": "suspended"}
 
@@ -273,6 +276,15 @@ def _attempts(connection: Connection, requests: Sequence[RepairRequest], now: da
             earlier = automatic.pop(head)
             connection.execute(update(AttemptRow).where(AttemptRow.id == earlier).values(automatic_sha=None))
             heads[head] = request
+        else:
+            log.warning(
+                "failure starts no attempt: its commit has had the most already",
+                attempt=automatic[head],
+                repository=request.repository.full_name,
+                commit=request.head_sha,
+                title=request.title,
+                most=_MOST_ATTEMPTS,
+            )
     created = {
         head: attempt_row(_with_branch(request, branches.get(head)), numbers.get(head, 0) + 1, now)
         for head, request in heads.items()

@@ -88,7 +88,7 @@ class Lease(RowLease):
         and names of other services' failures.
 
         From then on, another failure starts a further attempt. False if one has joined this attempt since the last look; then
-        nothing is recorded.
+        nothing is recorded. Without any failure, quotas do not count the attempt unless `reserve` follows.
         """
         return await self._patiently(lambda: self._gathered(runs, others))
 
@@ -203,6 +203,8 @@ class Lease(RowLease):
                     seen = new(source, head_sha=head[0], head_branch=head[1], title=title)
                     session.add(RequestRow(**request_row(seen, row.id, now)))
                 row.gathered_at = now
+                if not (runs or others or row.calls):  # what it has spent stays counted
+                    row.admitted_at = None
         if late:  # the next look counts them as seen: they may be green by then
             self._looked_at = frozenset(known)
         return not late

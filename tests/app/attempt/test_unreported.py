@@ -63,8 +63,15 @@ async def test_a_service_that_tests_nothing_says_nothing_on_the_commit(plant: Pl
     assert plant.shown() == []
 
 
-@pytest.mark.parametrize("configuration", ["enabled: false\n", "branches: {ignore: [main]}\n", "workflows: {ignore: [CI]}\n"])
-async def test_what_the_owners_exclude_says_nothing_on_the_commit(plant: Plant, configuration: str) -> None:
+@pytest.mark.parametrize(
+    ("configuration", "key"),
+    [
+        ("enabled: false\n", "`enabled: true`"),
+        ("branches: {ignore: [main]}\n", "`branches`"),
+        ("workflows: {ignore: [CI]}\n", "`workflows`"),
+    ],
+)
+async def test_what_the_owners_exclude_says_nothing_on_the_commit(plant: Plant, configuration: str, key: str) -> None:
     sha = await plant.github.push(
         NAME, "main", {".github/selfheal.yml": configuration, ".github/workflows/ci.yml": workflow(run="exit 1")}
     )
@@ -72,6 +79,7 @@ async def test_what_the_owners_exclude_says_nothing_on_the_commit(plant: Plant, 
     request = replace(plant.request, head_sha=sha)
     attempt = await healed(plant, request)
     assert attempt.outcome is Outcome.REFUSED
+    assert key in (attempt.next_step or "")
     assert plant.shown() == []
 
     pressed = await healed(plant, replace(request, title=RERUN, sender="alice", is_news=True))

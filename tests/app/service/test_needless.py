@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -27,18 +28,24 @@ async def looked(plant: Plant) -> int:
     return closed
 
 
+async def opened(plant: Plant, sha: str, branch: str, ours: str, title: str = "CI") -> PullRequest:
+    """Our open pull request for `branch`, whose commit `sha` failed in the check run `title`."""
+    await plant.github.push(NAME, ours, {"calc.py": FIXED}, "Heal CI: `-` becomes `+`\n\nSelfheal-Attempt: one", base=branch)
+    pull = await plant.github.open_pull(NAME, ours, branch, body="- **Proof:** 1 failing → 1 passing\n", login="selfheal[bot]")
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=sha, head_branch=branch, title=title))
+    async with plant.store.lease(attempt_id, "w1") as lease:
+        await lease.record_pull_request(PullRequestRecord(pull.number, ours, "https://github.test/pull"), 0.9)
+        await lease.end(Outcome.HEALED, "Opened a pull request.", "Review it.", reported=True)
+    return pull
+
+
 @pytest.fixture
 async def repair(plant: Plant) -> PullRequest:
     """Our open pull request for the branch `topic`, whose workflow is red."""
     files = {"calc.py": BROKEN, "test_calc.py": TEST, ".github/workflows/ci.yml": workflow()}
     sha = await plant.github.push(NAME, "topic", files)
     await plant.github.settled()
-    await plant.github.push(NAME, OURS, {"calc.py": FIXED}, "Heal CI: `-` becomes `+`\n\nSelfheal-Attempt: one", base="topic")
-    pull = await plant.github.open_pull(NAME, OURS, "topic", body="- **Proof:** 1 failing → 1 passing\n", login="selfheal[bot]")
-    attempt_id = await taken(plant.store, replace(plant.request, head_sha=sha, head_branch="topic"))
-    async with plant.store.lease(attempt_id, "w1") as lease:
-        await lease.record_pull_request(PullRequestRecord(pull.number, OURS, "https://github.test/pull"), 0.9)
-        await lease.end(Outcome.HEALED, "Opened a pull request.", "Review it.", reported=True)
+    pull = await opened(plant, sha, "topic", OURS)
     assert await looked(plant) == 0, "the branch is red"
     return pull
 
@@ -116,6 +123,73 @@ async def test_a_status_that_failed_has_to_turn_green_too(plant: Plant, repair: 
     assert await looked(plant) == 0, "Jenkins has not begun"
     await plant.github.set_status(NAME, green, "ci/jenkins", "success")
     assert await looked(plant) == 1
+
+
+async def test_a_check_run_that_failed_has_to_turn_green_too(plant: Plant, repair: PullRequest) -> None:
+    red = (await plant.github.commits(NAME, "topic"))[0].sha
+    plant.github.set_check(NAME, red, "buildkite", "failure")
+    green = await plant.github.push(NAME, "topic", {"calc.py": FIXED})
+    await plant.github.settled()
+    assert await looked(plant) == 0, "the other service has not begun"
+    plant.github.set_check(NAME, green, "other part", "success")
+    assert await looked(plant) == 0
+    assert repair.state == "open"
+    plant.github.set_check(NAME, green, "buildkite", "success")
+    assert await looked(plant) == 1
+
+
+@pytest.mark.parametrize("unlike_success", long_but(["neutral", "skipped", "cancelled"], "neutral"))
+async def test_where_check_runs_of_another_service_are_all_of_ci(plant: Plant, unlike_success: str) -> None:
+    sha = await plant.github.push(NAME, "side", {"calc.py": BROKEN})
+    plant.github.set_check(NAME, sha, "buildkite", "failure")
+    pull = await opened(plant, sha, "side", "selfheal/side-1", title="buildkite")
+    assert await looked(plant) == 0, "the branch is red"
+    green = await plant.github.push(NAME, "side", {"calc.py": FIXED})
+    assert await looked(plant) == 0, "the service has not begun"
+    check = plant.github.set_check(NAME, green, "buildkite", unlike_success)
+    assert await looked(plant) == 0
+    check.conclusion = "success"
+    assert await looked(plant) == 1
+    assert pull.state == "closed"
+
+
+async def test_a_check_run_that_passed_since_on_the_old_commit_has_to_pass_on_the_new_one(plant: Plant) -> None:
+    sha = await plant.github.push(NAME, "side", {"calc.py": BROKEN})
+    plant.github.set_check(NAME, sha, "lint", "failure")
+    plant.github.set_check(NAME, sha, "buildkite", "success")
+    await opened(plant, sha, "side", "selfheal/side-1", title="buildkite")
+    green = await plant.github.push(NAME, "side", {"calc.py": FIXED})
+    plant.github.set_check(NAME, green, "lint", "success")
+    assert await looked(plant) == 0
+    plant.github.set_check(NAME, green, "buildkite", "success")
+    assert await looked(plant) == 1
+
+
+@pytest.mark.parametrize("ending", long_but(["merged", "closed"], "merged"))
+async def test_it_is_closed_when_the_broken_pull_request_was_merged_and_its_branch_is_gone(
+    plant: Plant, repair: PullRequest, ending: str
+) -> None:
+    merged = ending == "merged"
+    broken = await plant.github.open_pull(NAME, "topic")
+    await plant.github.close_pull(NAME, broken.number, merged=merged)
+    assert await looked(plant) == 0, "the branch is still there"
+    await plant.github.repository(NAME).git.run("update-ref", "-d", "refs/heads/topic")
+    repair.base_branch = "main"  # as GitHub does
+    assert await close_needless(plant.deps.github, plant.store) == merged
+    assert (repair.state == "closed") == merged
+    if merged:
+        said = f"**Closed:** #{broken.number}, which this repairs, was merged, and its branch was deleted."
+        assert repair.body.startswith(said)
+
+
+async def test_what_was_merged_before_is_of_another_branch_of_this_name(plant: Plant, repair: PullRequest) -> None:
+    broken = await plant.github.open_pull(NAME, "topic")
+    await plant.github.close_pull(NAME, broken.number, merged=True)
+    assert broken.merged is not None
+    broken.merged -= timedelta(days=1)
+    await plant.github.repository(NAME).git.run("update-ref", "-d", "refs/heads/topic")
+    assert await close_needless(plant.deps.github, plant.store) == 0
+    assert repair.state == "open"
 
 
 async def test_what_people_pushed_to_its_branch_is_theirs(plant: Plant, repair: PullRequest) -> None:

@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -26,6 +27,7 @@ from tests.app.requests import MovableClock, taken
 from tests.standins.github.faults import ConnectionReset
 from tests.standins.github.state import CheckRun, Comment, WorkflowRun
 from tests.tiers import long_but
+from webhooks.intake import RepairRequest
 
 ASKING = without_a_run(Outcome.FLAKY, "It depends on chance.", "Look at `test_clock`.")
 MARK = "<!-- selfheal:outdated -->"
@@ -48,6 +50,10 @@ async def reported(plant: Plant, sha: str, *, pull: int | None = None, ending: N
     request = replace(
         plant.request, source="workflow_run", head_sha=sha, head_branch="topic", run_id=run.id, run_attempt=1, is_news=True
     )
+    return await reported_of(plant, request, pull=pull, ending=ending)
+
+
+async def reported_of(plant: Plant, request: RepairRequest, *, pull: int | None = None, ending: NoRepair = ASKING) -> str:
     attempt_id = await taken(plant.store, request)
     writing = plant.deps.github.repository(request.installation_id, request.repository, PUBLISHING)
     async with plant.store.lease(attempt_id, "w1") as lease:
@@ -137,6 +143,35 @@ async def test_it_says_that_the_branch_was_deleted(plant: Plant, red: Red) -> No
 
 async def test_a_rerun_that_was_cancelled_is_not_green(plant: Plant, red: Red) -> None:
     red.run.attempt, red.run.conclusion = 2, "cancelled"  # the other workflow has passed
+    assert await looked(plant) == 0
+
+
+@pytest.mark.parametrize("source", ["check_run", "status"])
+async def test_it_says_that_ci_is_green_now_once_what_failed_of_another_service_passed(
+    plant: Plant, source: Literal["check_run", "status"]
+) -> None:
+    async def tell(name: str, verdict: str) -> None:
+        if source == "status":
+            await plant.github.set_status(NAME, sha, name, verdict)
+        else:
+            plant.github.set_check(NAME, sha, name).conclusion = None
+            plant.github.set_check(NAME, sha, name, verdict)
+
+    sha = await plant.github.push(NAME, "topic", {"calc.py": BROKEN})
+    await tell("lint", "success")
+    await tell("tests", "failure")
+    await reported_of(plant, replace(plant.request, source=source, head_sha=sha, head_branch="topic", title="tests"))
+    assert await looked(plant) == 0, "somebody has to act"
+    await tell("tests", "success")
+    assert await looked(plant) == 1
+    (check,) = plant.github.check_runs(NAME)
+    assert check.output["title"] == f"CI of {sha[:10]} is green now: nothing to do."
+
+
+async def test_where_it_is_unknown_which_check_run_failed_it_does_not_say_that_ci_is_green(plant: Plant) -> None:
+    sha = await plant.github.push(NAME, "topic", {"calc.py": BROKEN})
+    plant.github.set_check(NAME, sha, "lint", "success")
+    await reported_of(plant, replace(plant.request, source="check_suite", head_sha=sha, head_branch="topic", title="Other CI"))
     assert await looked(plant) == 0
 
 

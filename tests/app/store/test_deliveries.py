@@ -7,6 +7,7 @@ from typing import Literal
 
 import pytest
 from sqlalchemy import func, select
+from structlog.testing import capture_logs
 
 from agent.contract.budget import Usage
 from agent.contract.outcome import Outcome
@@ -98,7 +99,10 @@ async def test_a_rerun_that_fails_anew_starts_a_further_attempt_and_a_loop_ends(
         seen.append(await taken(store, replace(RUN, run_attempt=number)))
     assert len(dict.fromkeys(seen)) == 10
     await _gathered(store, seen[-1], (1, 10))
-    assert await taken(store, replace(RUN, run_attempt=11)) == seen[-1]
+    with capture_logs() as logs:
+        assert await taken(store, replace(RUN, run_attempt=11)) == seen[-1]
+    told = {"attempt": seen[-1], "repository": "octo/calculator", "commit": SHA, "title": "CI", "most": 10}
+    assert [entry for entry in logs if told.items() <= entry.items()], "operators are told that it is left"
     assert await taken(store, PRESSED) not in seen, "people are not refused without a word"
 
 
