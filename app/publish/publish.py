@@ -25,6 +25,7 @@ from app.github.errors import BranchTaken, Conflict, Forbidden, Invalid
 from app.github.repository import Repository
 from app.github.types import CheckOutput, CheckReport, Commit, Conclusion, PullRequest, Status
 from app.publish import messages
+from app.publish.markdown import cut_bytes
 from app.publish.messages import Publication
 from app.publish.outcomes import OUTCOME_TEXTS
 from app.publish.proof import in_one_line
@@ -320,7 +321,7 @@ async def _report(
     summary: str,
 ) -> None:
     """The conclusion is always `neutral`: on a red commit, `success` would deceive, and any other could block a merge."""
-    output = CheckOutput(title, summary)
+    output = CheckOutput(title, cut_bytes(summary, messages.CHECK_LIMIT))
     conclusion: Conclusion | None = "neutral" if status == "completed" else None
     details_url = publication.page_url or None
     external_id = _external_id(publication)
