@@ -503,12 +503,13 @@ class Repository:
 
 
 def _of_missing_permission(error: NotFound | Invalid) -> GitHubError:
-    """`Forbidden` if writing a branch failed because the token lacks a permission, else the same error.
+    """`Forbidden` if writing a branch failed because the token lacks a permission, or may have; else the same error.
 
     The repository was just read, so 404 hides the missing permission. For workflow files GitHub may answer 422 instead of 403:
-    "refusing to allow a GitHub App to create or update workflow `…` without `workflows` permission".
+    "refusing to allow a GitHub App to create or update workflow `…` without `workflows` permission". "Reference update failed"
+    has no reason: https://github.com/github/rest-api-description/issues/4887.
     """
-    if isinstance(error, Invalid) and not error.says("without `workflows` permission"):
+    if isinstance(error, Invalid) and not any(map(error.says, ("without `workflows` permission", "reference update failed"))):
         return error
     forbidden = Forbidden(str(error))
     forbidden.said = error.said if isinstance(error, Invalid) else ""

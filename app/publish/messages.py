@@ -49,6 +49,13 @@ _REMEDIES = (  # words in a refusal by GitHub, and what has to be changed then
             "workflow files than the default branch"
         ),
     ),
+    (
+        "reference update failed",
+        (
+            "let the App bypass the branch protection rule or ruleset that matches `{}…` (Settings → Branches, or → Rules), or "
+            "ask the operator to set another `SELFHEAL_BRANCH_PREFIX`"
+        ),
+    ),
     ("rule|protected branch", "let the App bypass the rule for branches named `{}…` (Settings → Rules → Rulesets)"),
     ("", "change what GitHub names"),
 )

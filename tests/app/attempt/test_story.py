@@ -362,6 +362,24 @@ async def test_a_repair_that_a_ruleset_refuses_is_a_patch_with_the_rule_and_its_
     assert remedy in shown_patch(plant)
 
 
+@pytest.mark.long
+async def test_a_refusal_without_a_reason_names_what_can_protect_the_branch(plant: Plant) -> None:
+    plant.github.repository(NAME).protected = "selfheal/*"
+    plant.github.installation("acme").permissions["workflows"] = "write"
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.REFUSED
+    remedy = "let the App bypass the branch protection rule or ruleset that matches `selfheal/…`"
+    assert remedy in (attempt.next_step or "")
+    assert remedy in (patch := shown_patch(plant))
+    assert "refuses its pull request: Reference update failed." in patch
+    assert "`SELFHEAL_BRANCH_PREFIX`" in patch
+    assert any("workflows" in token.actor.permissions for token in plant.github.tokens.known.values()), "it may be for them"
+
+
 async def test_a_repair_that_is_submitted_too_quickly_is_published_later(plant: Plant) -> None:
     reasons = [{"resource": "PullRequest", "code": "custom", "message": "was submitted too quickly"}]
     plant.github.faults.refuse("POST", f"/repos/{NAME}/pulls", 422, "Validation Failed", reasons)
