@@ -45,8 +45,8 @@ _REMEDIES = (  # words in a refusal by GitHub, and what has to be changed then
     (
         "not accessible by integration|not found|`workflows` permission",
         (
-            "grant the App the permission Workflows (read and write), and accept it in the installation: this branch has other "
-            "workflow files than the default branch"
+            "ask the App's owner to grant it the permission Workflows (read and write), and an owner of this account to accept "
+            "that in the installation: this branch has other workflow files than the default branch"
         ),
     ),
     (

@@ -82,7 +82,7 @@ async def test_the_log_tells_that_a_worker_was_stopped_in_the_middle(plant: Plan
     assert told == {"attempt claimed": attempt_id, "attempt interrupted; it is queued again": attempt_id}
 
 
-@pytest.mark.parametrize("name", long_but(sorted({*READING, *PUBLISHING} - OPTIONAL - {"metadata"}), "checks"))
+@pytest.mark.parametrize("name", long_but(sorted({*READING, *PUBLISHING} - OPTIONAL - {"metadata"}), "contents"))
 async def test_a_permission_that_the_app_lacks_is_named(plant: Plant, name: str) -> None:
     attempt_id = await taken(plant.store, plant.request)
     permissions = plant.github.installation("acme").permissions
@@ -97,7 +97,13 @@ async def test_a_permission_that_the_app_lacks_is_named(plant: Plant, name: str)
     assert attempt.outcome is Outcome.REFUSED
     lacking = f"{name}={PUBLISHING.get(name) or READING[name]}"
     assert attempt.reason == f"The App lacks a permission on GitHub: the installation does not grant {lacking}."
-    assert attempt.next_step == f"Grant the App the permission {lacking}, then comment `/heal`."
+    assert attempt.next_step == (
+        f"Ask the App's owner to grant it the permission {lacking}, and an owner of `acme` to accept that in the installation. "
+        "Then comment `/heal`."
+    )
+    assert attempt.is_reported
+    assert plant.shown() == ([("completed", "neutral")] if name != "checks" else [])
+    assert all(lacking in run.output["summary"] for run in plant.github.check_runs(NAME))
 
 
 async def test_a_refusal_that_names_no_permission_asks_for_none(plant: Plant) -> None:
