@@ -21,7 +21,7 @@ import structlog
 from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.proposal import FileChange
 from agent.contract.question import Question
-from app.github.errors import BranchTaken, Conflict, Forbidden, Invalid
+from app.github.errors import BranchTaken, Conflict, Forbidden, Invalid, NotFound
 from app.github.repository import Repository
 from app.github.types import CheckOutput, CheckReport, Commit, Conclusion, PullRequest, Status
 from app.publish import messages
@@ -349,8 +349,11 @@ async def _tell(publication: Publication, repository: Repository, text: str, *, 
 
 @contextmanager
 def _unless_refused() -> Iterator[None]:
-    """For what stands beside a result that is already on GitHub: its refusal must not take the result back."""
+    """For what stands beside a result that is already on GitHub: its refusal must not take the result back.
+
+    GitHub also refuses by 404 (a person without access) and by 410 (issues are turned off).
+    """
     try:
         yield
-    except (Forbidden, Invalid) as error:
+    except (Forbidden, Invalid, NotFound) as error:
         log.warning("not written beside the result", error=str(error))

@@ -124,6 +124,8 @@ async def test_a_repair_becomes_a_draft_pull_request(
     ("write", "status", "words"),
     [
         ("issues/*/labels", 403, "Resource not accessible by integration"),
+        ("issues/*/labels", 410, "Issues are disabled for this repo"),
+        ("pulls/*/requested_reviewers", 404, "Not Found"),
         ("pulls/*/requested_reviewers", 403, "Resource not accessible by integration"),
         # https://docs.github.com/communities/moderating-comments-and-conversations/locking-conversations
         ("issues/*/comments", 403, "Unable to create comment because issue is locked."),
