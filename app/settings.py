@@ -147,7 +147,7 @@ class Settings(BaseSettings):
     person_attempts_per_day: int = Field(
         50,
         ge=0,
-        description="Maximum number of attempts that one person's `/heal` comments start per day.",
+        description="Maximum number of attempts that one person's `/heal` comments and re-runs of the check start per day.",
     )
     person_tokens_per_day: int = Field(
         10_000_000, ge=0, description="Maximum number of model tokens for one person's attempts per day."

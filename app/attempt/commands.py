@@ -16,7 +16,7 @@ import structlog
 from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, MOST_REACTIONS
 from app.github.client import GitHub
 from app.github.errors import BadCredentials, GitHubError, RateLimited, Unavailable
-from app.github.types import PUBLISHING, READING, Permission
+from app.github.types import KNOWING, PUBLISHING, Permission
 from app.publish import publish
 from app.store import commands
 from app.store.commands import Command
@@ -75,7 +75,7 @@ class CommandDesk:
         if (known := self._known.get(key)) is not None and time.monotonic() - known[0] < _REMEMBERED_SECONDS:
             return known[1]
         try:
-            repository = self._github.repository(request.installation_id, request.repository, READING)
+            repository = self._github.repository(request.installation_id, request.repository, KNOWING)
             async with asyncio.timeout(_LOOKUP_SECONDS):  # the lane is everybody's
                 permission = await repository.permission(request.sender or "")
         except GitHubError as error:

@@ -24,7 +24,7 @@ from agent.contract.last_good import LastGood
 from agent.contract.outcome import NoRepair, Outcome
 from app.attempt.last_good import find_last_good
 from app.attempt.tags import newest_tag
-from app.github.errors import Gone, NotFound
+from app.github.errors import Gone, NotFound, TooSlow
 from app.github.repository import Repository
 from app.github.types import CheckRun, CommitStatus, Job, PullRequest, WorkflowRun
 from app.redaction import redact
@@ -262,7 +262,11 @@ def _context(run: WorkflowRun, head: HeadCommit, repository: Repository, tag: st
 
 
 async def _read_job(job: Job, run: WorkflowRun, context: Run, workflow: bytes | None, repository: Repository) -> _ReadJob:
-    log = await _log(job, repository)
+    log, missing = None, "has expired"
+    try:
+        log = await _log(job, repository)
+    except TooSlow:  # it is only a hint
+        missing = "took too long to download"
     reading = await asyncio.to_thread(read_log, log) if log is not None else None
     failed = FailedJob(
         name=job.name,
@@ -275,7 +279,7 @@ async def _read_job(job: Job, run: WorkflowRun, context: Run, workflow: bytes | 
         seed=read_seed(log) if log is not None else None,
         started=(job.failed_step or job).started_at,
     )
-    hint = excerpt(log) if log is not None else f"The log of the failing job {job.name} has expired."
+    hint = excerpt(log) if log is not None else f"The log of the failing job {job.name} {missing}."
     return _ReadJob(failed, hint, reading, read_merge(log) if log is not None and run.event == _PULL_REQUEST else None)
 
 

@@ -7,7 +7,7 @@ Such an outcome is stored as unreported. Any worker reports it later, so that no
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Self
 
@@ -16,9 +16,9 @@ import structlog
 from agent.case import without_a_run
 from agent.contract.events import AnyEvent, StepStarted
 from app.github.client import GitHub
-from app.github.errors import BadCredentials, GitHubError, RateLimited, Unavailable
+from app.github.errors import BadCredentials, Forbidden, GitHubError, RateLimited, Unavailable
 from app.github.repository import Repository
-from app.github.types import PUBLISHING, RERUNNING, Reaction, WorkflowRun
+from app.github.types import CHECKING, PUBLISHING, RERUNNING, Access, Reaction, WorkflowRun
 from app.publish import publish
 from app.publish.messages import Publication
 from app.publish.outcomes import OUTCOME_TEXTS
@@ -120,9 +120,16 @@ async def report_end(
     if attempt.outcome is None or attempt.ended_at is None:
         raise ValueError(f"attempt {attempt.id} has not ended")
     ending = without_a_run(attempt.outcome, attempt.reason or "", attempt.next_step or OUTCOME_TEXTS[attempt.outcome].next_step)
-    repository = github.repository(attempt.installation_id, attempt.repository, PUBLISHING, fence=notification.check)
+    publication = publication_of(attempt, secrets, pages_url)
+
+    def writing(permissions: Mapping[str, Access]) -> Repository:
+        return github.repository(attempt.installation_id, attempt.repository, permissions, fence=notification.check)
+
     try:
-        await publish.explanation(publication_of(attempt, secrets, pages_url), ending, repository)
+        try:
+            await publish.explanation(publication, ending, writing(PUBLISHING))
+        except Forbidden:  # a check run needs only one of these permissions
+            await publish.explanation(publication, ending, writing(CHECKING))
     except GitHubError as error:
         log.warning("outcome not reported", attempt=attempt.id, error=str(error))
         if isinstance(error, RateLimited | Unavailable | BadCredentials) and store.clock.now() - attempt.ended_at < GITHUB_WAIT:

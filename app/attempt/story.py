@@ -47,7 +47,7 @@ from app.github.errors import (
     UnsafeDownload,
 )
 from app.github.repository import Repository
-from app.github.types import PUBLISHING, PUBLISHING_WORKFLOWS, READING, Access
+from app.github.types import COMMENTING, PUBLISHING, PUBLISHING_WORKFLOWS, READING, Access
 from app.observability import traces
 from app.observability.log import bind_ids
 from app.publish import publish
@@ -160,7 +160,21 @@ async def _heal(work: Work) -> None:
         raise
     except GitHubError as error:
         ending = _ending_for(error, work.attempt)
+        if isinstance(error, Forbidden) and work.attempt.head_sha is None:  # so no check run can tell it
+            await _answer(work, ending)
         await work.lease.end(ending.outcome, ending.reason, ending.next_step)
+
+
+async def _answer(work: Work, ending: NoRepair) -> None:
+    """Tell on the pull request of a command why it starts nothing, if the permissions allow that."""
+    number = work.attempt.requests[0].pull_number
+    if number is None:
+        return
+    try:
+        writing = _writing(work.lease, work.deps, COMMENTING)
+        await publish.refusal(number, f"{ending.reason} {ending.next_step}", writing)
+    except GitHubError as error:
+        log.warning("command not answered", attempt=work.attempt.id, error=str(error))
 
 
 async def _run(work: Work) -> None:
@@ -308,7 +322,8 @@ def _ending_for(error: GitHubError, attempt: Attempt) -> NoRepair:
             return without_a_run(
                 Outcome.REFUSED,
                 f"The App lacks a permission on GitHub: {error}.",
-                f"Grant the App the permission {error.permission}, then comment `/heal`.",
+                f"Ask the App's owner to grant it the permission {error.permission}, and an owner of "
+                f"`{attempt.repository.full_name.partition('/')[0]}` to accept that in the installation. Then comment `/heal`.",
             )
         case Forbidden():  # such as an archived repository
             return without_a_run(

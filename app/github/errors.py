@@ -5,7 +5,7 @@ GitHubError
 ├── Forbidden        the App lacks a permission               permission: "contents=write" where GitHub names it
 ├── BadCredentials   the App's id, key or token is rejected
 ├── RateLimited      GitHub asks for a longer wait than ours  retry_after: seconds
-├── Unavailable      network, time-out, 5xx, an invalid response
+├── Unavailable      network, time-out, 5xx, an invalid response; TooSlow: a log
 ├── Conflict         the existing object is not ours to change
 ├── Invalid          GitHub rejects the content (422)         reasons: its own words
 ├── TooLarge         a download exceeds our limit             limit: bytes
@@ -51,6 +51,10 @@ class RateLimited(GitHubError):
 
 class Unavailable(GitHubError):
     """GitHub could not be reached or its response is invalid. A write may or may not have taken effect."""
+
+
+class TooSlow(Unavailable):
+    """A log takes longer than anybody waits for it."""
 
 
 class Conflict(GitHubError):

@@ -21,7 +21,7 @@ import msgspec
 
 from agent.ci.job.contexts import web_address
 from app.github.channel import Channel
-from app.github.errors import BranchTaken, Conflict, Forbidden, GitHubError, Invalid, NotFound, TooLarge, Unavailable
+from app.github.errors import BranchTaken, Conflict, Forbidden, GitHubError, Invalid, NotFound, TooLarge, TooSlow, Unavailable
 from app.github.retries import find_or_create
 from app.github.types import (
     CheckReport,
@@ -160,14 +160,14 @@ class Repository:
     async def job_log(self, job_id: int, limit: int) -> str:
         """The log of one job, cut in the middle to `limit` bytes, with a line that says how much is missing.
 
-        Raises `NotFound` once it has expired.
+        Raises `NotFound` once it has expired, and `TooSlow`.
         """
         try:
             async with asyncio.timeout(self._channel.retry_policy.download):
                 async with self._channel.download(f"{self._path}/actions/jobs/{job_id}/logs") as response:
                     return await _head_and_tail(response.aiter_raw(), limit)
         except TimeoutError as error:
-            raise Unavailable(f"the log of job {job_id} took too long") from error
+            raise TooSlow(f"the log of job {job_id} took too long") from error
 
     async def archive(self, ref: str, limit: int = 512 * MIB) -> AsyncIterator[bytes]:
         """The repository at `ref` as GitHub's gzipped tar, chunk by chunk. Raises `TooLarge` after `limit` bytes."""
@@ -503,12 +503,13 @@ class Repository:
 
 
 def _of_missing_permission(error: NotFound | Invalid) -> GitHubError:
-    """`Forbidden` if writing a branch failed because the token lacks a permission, else the same error.
+    """`Forbidden` if writing a branch failed because the token lacks a permission, or may have; else the same error.
 
     The repository was just read, so 404 hides the missing permission. For workflow files GitHub may answer 422 instead of 403:
-    "refusing to allow a GitHub App to create or update workflow `…` without `workflows` permission".
+    "refusing to allow a GitHub App to create or update workflow `…` without `workflows` permission". "Reference update failed"
+    has no reason: https://github.com/github/rest-api-description/issues/4887.
     """
-    if isinstance(error, Invalid) and not error.says("without `workflows` permission"):
+    if isinstance(error, Invalid) and not any(map(error.says, ("without `workflows` permission", "reference update failed"))):
         return error
     forbidden = Forbidden(str(error))
     forbidden.said = error.said if isinstance(error, Invalid) else ""

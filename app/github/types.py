@@ -38,7 +38,13 @@ PUBLISHING_WORKFLOWS: Mapping[str, Access] = MappingProxyType({**PUBLISHING, "wo
 """Permissions of the token for publishing a branch with other workflow files than the default branch; few Apps have them."""
 
 CHECKING: Mapping[str, Access] = MappingProxyType({"checks": "write", "metadata": "read"})
-"""Permissions of the token for the preferences about check suites."""
+"""Permissions of the token for the preferences about check suites, and for a check run where others are missing."""
+
+COMMENTING: Mapping[str, Access] = MappingProxyType({"issues": "write", "metadata": "read", "pull_requests": "write"})
+"""Permissions of the token for a comment where others are missing."""
+
+KNOWING: Mapping[str, Access] = MappingProxyType({"metadata": "read"})
+"""Permissions of the token for what every App may read, as a person's permission."""
 
 RERUNNING: Mapping[str, Access] = MappingProxyType({"actions": "write", "metadata": "read"})
 """Permissions of the token for rerunning failed jobs."""

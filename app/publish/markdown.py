@@ -130,10 +130,12 @@ class Quoter:
         text = _unobeyed(" ".join(self.clean(text, limit).split()))
         return "<code>" + _PLAIN.sub(lambda m: f"&#{ord(m.group())};", text) + "</code>"
 
-    def fence(self, text: str, limit: int = 4000, language: str = "") -> str:
-        """A fenced block, on its own lines. `language` must be trusted."""
+    def fence(self, text: str, limit: int = 4000, language: str = "", room: int | None = None) -> str:
+        """A fenced block, on its own lines. `language` must be trusted; `room`: the block's bytes, if they are limited too."""
         text = _WORDS.sub(ZWSP, _unobeyed(self.clean(text, limit).strip("\n")))
         ticks = "`" * max(3, _longest_run(text) + 1)
+        if room is not None:
+            text = cut_bytes(text, room - len(f"{ticks}{language}\n\n{ticks}"))
         return f"{ticks}{language}\n{text}\n{ticks}"
 
 
@@ -158,6 +160,16 @@ def shortened(text: str, limit: int) -> str:
         at = cut.rfind("`")
         cut = cut[:at] if at > limit // 2 else f"{cut}{ELLIPSIS}`"
     return cut if cut.endswith(f"{ELLIPSIS}`") else cut.rstrip() + ELLIPSIS
+
+
+def cut_bytes(text: str, limit: int) -> str:
+    """At most `limit` bytes (UTF-8), of whole lines if there are several."""
+    whole = text.encode()
+    if len(whole) <= limit:
+        return text
+    kept = whole[: max(0, limit - len(f"\n{ELLIPSIS}".encode()))].decode(errors="ignore")
+    lines = kept.rpartition("\n")[0]
+    return f"{lines or kept}\n{ELLIPSIS}"
 
 
 def _escaped(text: str) -> str:

@@ -24,7 +24,10 @@ from app.publish.receipt import FailedJob, Receipt
 from webhooks.triggers import BRANCH_PREFIX
 
 BODY_LIMIT = 65_536
-"""In bytes. GitHub counts characters, so its limit is never stricter."""
+"""Of a pull request or comment, in bytes. GitHub counts characters there, so its limit is never stricter."""
+
+CHECK_LIMIT = 65_535
+"""Of a check run's summary, in bytes, as GitHub counts there."""
 
 CHECK = "Selfheal"  # the name of our check run
 _TRAILER = "Selfheal-Attempt: "  # begins the last line of Selfheal's commit messages
@@ -42,8 +45,15 @@ _REMEDIES = (  # words in a refusal by GitHub, and what has to be changed then
     (
         "not accessible by integration|not found|`workflows` permission",
         (
-            "grant the App the permission Workflows (read and write), and accept it in the installation: this branch has other "
-            "workflow files than the default branch"
+            "ask the App's owner to grant it the permission Workflows (read and write), and an owner of this account to accept "
+            "that in the installation: this branch has other workflow files than the default branch"
+        ),
+    ),
+    (
+        "reference update failed",
+        (
+            "let the App bypass the branch protection rule or ruleset that matches `{}…` (Settings → Branches, or → Rules), or "
+            "ask the operator to set another `SELFHEAL_BRANCH_PREFIX`"
         ),
     ),
     ("rule|protected branch", "let the App bypass the rule for branches named `{}…` (Settings → Rules → Rulesets)"),
@@ -317,14 +327,19 @@ def by_hand(publication: Publication, refusal: str, shown: str = "") -> str:
 def patch_summary(publication: Publication, repair: Repair, refusal: str) -> str:
     """A verified repair whose branch or pull request GitHub refuses, with its whole diff if that fits."""
     quote = quoter(publication)
-    parts = [
-        f"{OUTCOME_TEXTS[Outcome.HEALED].sentence} GitHub refuses its pull request: {quote.prose(refusal, 600)}",
-        _summary(publication, repair, quote),
-        shown := quote.fence(diff(repair.edits), _PATCH, "diff"),
-        proof.table(repair.evidence, quote),
-        f"**Next:** {by_hand(publication, refusal, uncommanded(shown))}",
-    ]
-    return "\n\n".join(parts)
+
+    def text(shown: str) -> str:
+        parts = [
+            f"{OUTCOME_TEXTS[Outcome.HEALED].sentence} GitHub refuses its pull request: {quote.prose(refusal, 600)}",
+            _summary(publication, repair, quote),
+            shown,
+            proof.table(repair.evidence, quote),
+            f"**Next:** {by_hand(publication, refusal, uncommanded(shown))}",
+        ]
+        return "\n\n".join(parts)
+
+    room = CHECK_LIMIT - _FOLDING - size(text(ZWSP))  # its next step is the longer one
+    return text(quote.fence(diff(repair.edits), _PATCH, "diff", room))
 
 
 def patch_comment(publication: Publication, repair: Repair, refusal: str) -> str:
@@ -384,7 +399,7 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
         parts += ["### The suspect change", *_suspect(result.suspects[0], quote, _BROKEN[0])]
     body = "\n\n".join([*parts, *_efforts(result, quote)])
     rest = replace(log, diagnosis=None, notes=())
-    return body + _log(rest, quote, BODY_LIMIT - _FOLDING - size(body))
+    return body + _log(rest, quote, CHECK_LIMIT - _FOLDING - size(body))
 
 
 def _is_about_efforts(result: NoRepair) -> bool:
@@ -496,7 +511,7 @@ def folded(why: str, former: str) -> str:
     A report that is folded already, or too long to be, stays as it is.
     """
     frame = f"{_OUTDATED}\n**{why}**\n\n<details>\n<summary>What Selfheal reported before</summary>\n\n{{}}\n\n</details>"
-    is_short = size(frame) + size(former) <= BODY_LIMIT
+    is_short = size(frame.format(former)) <= CHECK_LIMIT
     return frame.format(former) if is_short and _OUTDATED not in former else former
 
 

@@ -21,10 +21,11 @@ import structlog
 from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.proposal import FileChange
 from agent.contract.question import Question
-from app.github.errors import BranchTaken, Conflict, Forbidden, Invalid
+from app.github.errors import BranchTaken, Conflict, Forbidden, Invalid, NotFound
 from app.github.repository import Repository
 from app.github.types import CheckOutput, CheckReport, Commit, Conclusion, PullRequest, Status
 from app.publish import messages
+from app.publish.markdown import cut_bytes
 from app.publish.messages import Publication
 from app.publish.outcomes import OUTCOME_TEXTS
 from app.publish.proof import in_one_line
@@ -320,7 +321,7 @@ async def _report(
     summary: str,
 ) -> None:
     """The conclusion is always `neutral`: on a red commit, `success` would deceive, and any other could block a merge."""
-    output = CheckOutput(title, summary)
+    output = CheckOutput(title, cut_bytes(summary, messages.CHECK_LIMIT))
     conclusion: Conclusion | None = "neutral" if status == "completed" else None
     details_url = publication.page_url or None
     external_id = _external_id(publication)
@@ -348,8 +349,11 @@ async def _tell(publication: Publication, repository: Repository, text: str, *, 
 
 @contextmanager
 def _unless_refused() -> Iterator[None]:
-    """For what stands beside a result that is already on GitHub: its refusal must not take the result back."""
+    """For what stands beside a result that is already on GitHub: its refusal must not take the result back.
+
+    GitHub also refuses by 404 (a person without access) and by 410 (issues are turned off).
+    """
     try:
         yield
-    except (Forbidden, Invalid) as error:
+    except (Forbidden, Invalid, NotFound) as error:
         log.warning("not written beside the result", error=str(error))

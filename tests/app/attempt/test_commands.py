@@ -202,6 +202,19 @@ async def test_a_stranger_gets_no_comment_on_a_closed_pull_request(plant: Plant)
     assert [comment.user.login for comment in plant.github.comments(NAME, number)] == ["eve"]
 
 
+async def test_a_command_that_lacks_a_permission_is_answered(plant: Plant, redis_url: str) -> None:
+    plant.github.add_collaborator(NAME, "maria", "write")
+    number = await pull(plant, "topic")
+    del plant.github.installation("acme").permissions["checks"]
+    async with working(plant, redis_url) as site:
+        await site.comment(number, "maria")
+        await until(lambda: bool(site.slots))
+        await heal(site.slots[0], plant.deps)
+    (told,) = [comment for comment in plant.github.comments(NAME, number) if comment.user.login != "maria"]
+    assert "The App lacks a permission on GitHub: the installation does not grant checks=read" in told.body
+    assert "and an owner of `acme` to accept that in the installation. Then comment `/heal`." in told.body
+
+
 async def test_a_command_waits_while_github_does_not_answer(plant: Plant, redis_url: str) -> None:
     plant.github.add_collaborator(NAME, "maria", "write")
     number = await pull(plant, "topic")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from app.attempt.gather import Gathered, HeadCommit, gather, wait_for_ci
 from app.clock import SystemClock
 from app.github.client import GitHub
 from app.github.repository import Repository
+from app.github.retries import RetryPolicy
 from app.github.types import PullRequest
 from app.settings import load
 from app.store.store import Store, open_store
@@ -111,6 +112,22 @@ async def test_a_log_that_is_not_stored_yet_is_waited_for(red: Red, monkeypatch:
     red.github.faults.status("GET", f"/repos/{NAME}/actions/jobs/*/logs", 404, times=9)
     assert (await red.gathered()).hints == ("The log of the failing job tests has expired.",)
     assert red.github.faults.waiting[-1].times == 5, "one try, and three more"
+
+
+async def test_a_log_that_takes_too_long_is_done_without(red: Red) -> None:
+    is_over = asyncio.Event()
+
+    async def last(*_: str) -> None:
+        await is_over.wait()
+
+    red.github.faults.on("GET", f"/repos/{NAME}/actions/jobs/*/logs", last, "before")
+    hasty = RetryPolicy(download=0.2)
+    async with GitHub(red.github.app_id, red.github.private_key, api_url=red.github.url, retry_policy=hasty) as client:
+        reading = client.repository(red.github.installation("acme").id, red.ref)
+        gathered = await replace(red, repository=reading).gathered()
+    is_over.set()
+    assert [job.name for job in gathered.jobs] == ["tests"]
+    assert gathered.hints == ("The log of the failing job tests took too long to download.",)
 
 
 async def test_an_old_log_that_is_missing_is_not_waited_for(red: Red, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,7 @@ async def test_the_log_tells_that_a_worker_was_stopped_in_the_middle(plant: Plan
     assert told == {"attempt claimed": attempt_id, "attempt interrupted; it is queued again": attempt_id}
 
 
-@pytest.mark.parametrize("name", long_but(sorted({*READING, *PUBLISHING} - OPTIONAL - {"metadata"}), "checks"))
+@pytest.mark.parametrize("name", long_but(sorted({*READING, *PUBLISHING} - OPTIONAL - {"metadata"}), "contents"))
 async def test_a_permission_that_the_app_lacks_is_named(plant: Plant, name: str) -> None:
     attempt_id = await taken(plant.store, plant.request)
     permissions = plant.github.installation("acme").permissions
@@ -97,7 +97,13 @@ async def test_a_permission_that_the_app_lacks_is_named(plant: Plant, name: str)
     assert attempt.outcome is Outcome.REFUSED
     lacking = f"{name}={PUBLISHING.get(name) or READING[name]}"
     assert attempt.reason == f"The App lacks a permission on GitHub: the installation does not grant {lacking}."
-    assert attempt.next_step == f"Grant the App the permission {lacking}, then comment `/heal`."
+    assert attempt.next_step == (
+        f"Ask the App's owner to grant it the permission {lacking}, and an owner of `acme` to accept that in the installation. "
+        "Then comment `/heal`."
+    )
+    assert attempt.is_reported
+    assert plant.shown() == ([("completed", "neutral")] if name != "checks" else [])
+    assert all(lacking in run.output["summary"] for run in plant.github.check_runs(NAME))
 
 
 async def test_a_refusal_that_names_no_permission_asks_for_none(plant: Plant) -> None:
@@ -360,6 +366,24 @@ async def test_a_repair_that_a_ruleset_refuses_is_a_patch_with_the_rule_and_its_
     assert f"refuses its pull request: Repository rule violations found: {rule.rstrip('. ')}." in (attempt.reason or "")
     assert remedy in (attempt.next_step or "")
     assert remedy in shown_patch(plant)
+
+
+@pytest.mark.long
+async def test_a_refusal_without_a_reason_names_what_can_protect_the_branch(plant: Plant) -> None:
+    plant.github.repository(NAME).protected = "selfheal/*"
+    plant.github.installation("acme").permissions["workflows"] = "write"
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.REFUSED
+    remedy = "let the App bypass the branch protection rule or ruleset that matches `selfheal/…`"
+    assert remedy in (attempt.next_step or "")
+    assert remedy in (patch := shown_patch(plant))
+    assert "refuses its pull request: Reference update failed." in patch
+    assert "`SELFHEAL_BRANCH_PREFIX`" in patch
+    assert any("workflows" in token.actor.permissions for token in plant.github.tokens.known.values()), "it may be for them"
 
 
 async def test_a_repair_that_is_submitted_too_quickly_is_published_later(plant: Plant) -> None:

@@ -23,7 +23,7 @@ from agent.report import endings
 from agent.report.endings import ON_REQUEST, Ending, gave_up
 from app.publish import messages
 from app.publish.markdown import ZWSP
-from app.publish.messages import BODY_LIMIT, Publication
+from app.publish.messages import BODY_LIMIT, CHECK_LIMIT, Publication
 from app.publish.outcomes import OUTCOME_TEXTS
 from app.store.leases.claims import QUOTA_NEXT
 from tests.app.tokens import SECRETS
@@ -372,7 +372,7 @@ def test_a_diff_to_apply_by_hand_can_be_applied(tmp_path: Path) -> None:
 def test_a_question_shows_the_change_and_who_answers_it() -> None:
     hostile = Question("publish", "May it be published? <img src=x> @octo", "```\n<!-- out -->\n" + "+ü🙂" * 100_000)
     asked = messages.question_summary(publication(), hostile)
-    assert len(asked.encode()) < messages.BODY_LIMIT
+    assert len(asked.encode()) < CHECK_LIMIT
     assert "The operator of this Selfheal installation decides about the attempt `att_1`." in asked
     assert "selfheal attempts" not in asked, "who reads it has no shell on the operator's machine"
     assert not tags(asked)
@@ -504,13 +504,13 @@ def test_the_reason_and_next_step_of_the_case_are_told() -> None:
 
 def test_an_explanation_fits_into_a_check_run() -> None:
     text = messages.no_repair_summary(publication(), no_repair(reason="x" * 10**6, log=log(3000)))
-    assert len(text.encode()) < BODY_LIMIT
+    assert len(text.encode()) < CHECK_LIMIT
     # What is said once nothing is left to do fits too.
     folded = messages.folded(messages.moved_on("a" * 40, "b" * 40), text)
     assert text in folded
-    assert len(folded.encode()) <= BODY_LIMIT
+    assert len(folded.encode()) <= CHECK_LIMIT
     assert messages.folded(messages.green_now("a" * 40), folded) == folded
-    assert messages.folded(messages.green_now("a" * 40), too_long := "x" * BODY_LIMIT) == too_long
+    assert messages.folded(messages.green_now("a" * 40), too_long := "x" * CHECK_LIMIT) == too_long
 
 
 def test_configured_secrets_are_hidden_and_not_in_the_repr() -> None:

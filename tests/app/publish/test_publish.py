@@ -124,6 +124,8 @@ async def test_a_repair_becomes_a_draft_pull_request(
     ("write", "status", "words"),
     [
         ("issues/*/labels", 403, "Resource not accessible by integration"),
+        ("issues/*/labels", 410, "Issues are disabled for this repo"),
+        ("pulls/*/requested_reviewers", 404, "Not Found"),
         ("pulls/*/requested_reviewers", 403, "Resource not accessible by integration"),
         # https://docs.github.com/communities/moderating-comments-and-conversations/locking-conversations
         ("issues/*/comments", 403, "Unable to create comment because issue is locked."),
@@ -483,6 +485,21 @@ async def test_only_an_author_who_can_review_is_asked(
         assert isinstance(result, Published)
         [pull] = [pull for pull in standin.pull_requests(NAME) if pull.number == result.number]
         assert [reviewer.login for reviewer in pull.reviewers] == asked
+
+
+@pytest.mark.parametrize("letter", long_but(["漢", "Ж", "🙂", "a", "@a "], "漢"))
+async def test_github_takes_the_beginning_of_a_long_patch(
+    standin: StandIn, repository: Repository, publication: Publication, letter: str
+) -> None:
+    after = "".join(f"# {letter * 70}\n" for _ in range(600))
+    await publish.patch(publication, repair(FileChange("calc.py", BROKEN, after)), "No.", repository)
+    [check] = standin.check_runs(NAME)
+    summary = check.output["summary"]
+    assert len(summary.encode()) > 25_000
+    assert summary.count("\n```") == 2
+    assert "**Next:** Review the diff" in summary
+    await publish.outdated(publication, messages.green_now(publication.head_sha), repository)
+    assert "nothing to do" in check.output["summary"], "there is room for it"
 
 
 async def test_github_takes_the_ending_of_every_outcome(

@@ -266,6 +266,7 @@ class Repository:
     pushed: datetime = field(default_factory=now)
     automatic_suites: dict[int, bool] = field(default_factory=dict)  # App → whether each push gets a check suite of it
     ruleset: Ruleset = field(default_factory=Ruleset)
+    protected: str = ""  # pattern of the branches that a classic protection rule lets nobody create
     large: dict[str, bytes] = field(default_factory=dict)  # contents of Git LFS, by their ids
     created: datetime = field(default_factory=now)
 

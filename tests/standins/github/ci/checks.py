@@ -11,6 +11,8 @@ from tests.standins.github.serialise import Serialiser, node_id, stamp
 from tests.standins.github.state import Account, App, CheckRun, CheckSuite, CommitStatus, Json, PullRequest, Repository, now
 from tests.standins.github.world import Push, World
 
+LONGEST_SUMMARY = 65_535
+
 
 class Checks:
     """Shapes and changes of checks, used by the routes below and by the Actions runner."""
@@ -168,6 +170,17 @@ def routes(checks: Checks) -> Routes:
             raise not_found()
         return found
 
+    def check_size(wanted: Json) -> None:
+        """Raises `Refusal` (422). Characters are counted first, then bytes: https://github.com/github/docs/issues/35252"""
+        summary = (wanted.get("output") or {}).get("summary") or ""
+        if len(summary) > LONGEST_SUMMARY:
+            allowed = f"Only {LONGEST_SUMMARY} characters are allowed; {len(summary)} were supplied."
+            raise Refusal(422, f"Invalid request.\n\n{allowed}")
+        if len(summary.encode()) > LONGEST_SUMMARY:
+            message = f"summary exceeds a maximum bytesize of {LONGEST_SUMMARY}"
+            detail = {"resource": "CheckRun", "code": "custom", "field": "summary", "message": message}
+            raise Refusal(422, "Validation Failed", [detail])
+
     async def change(call: Call, run: CheckRun, wanted: Json, *, created: bool) -> None:
         run.name = wanted.get("name", run.name)
         run.external_id = wanted.get("external_id", run.external_id)
@@ -196,6 +209,7 @@ def routes(checks: Checks) -> Routes:
         if call.actor.installation is None:
             raise Refusal(403, "You must authenticate via a GitHub App.")
         wanted, repository = call.json(), call.repository
+        check_size(wanted)
         sha = await repository.git.resolve(str(wanted.get("head_sha", "")))
         if sha is None:
             raise Refusal(422, f"No commit found for SHA: {wanted.get('head_sha')}")
@@ -214,6 +228,7 @@ def routes(checks: Checks) -> Routes:
         run = run_of(call)
         if run.suite.app is not call.world.app:
             raise Refusal(403, "Invalid app_id: this check run belongs to another GitHub App.")
+        check_size(call.json())
         await change(call, run, call.json(), created=False)
         return Answer.of(checks.run(call.repository, run))
 

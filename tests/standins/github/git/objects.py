@@ -6,6 +6,7 @@ import base64
 import binascii
 import re
 from datetime import datetime
+from fnmatch import fnmatch
 
 from tests.standins.github.git.plumbing import GitError, Signature
 from tests.standins.github.routing import Answer, Call, Refusal, Routes, not_found
@@ -50,6 +51,8 @@ def routes(show: Serialiser) -> Routes:
             raise Refusal(422, "Reference already exists")
         if await repository.git.resolve(sha) != sha:
             raise Refusal(422, "Object does not exist")
+        if fnmatch(name.removeprefix("refs/heads/"), repository.protected):
+            raise Refusal(422, "Reference update failed")  # https://github.com/github/rest-api-description/issues/4887
         await _follow_rules(repository, name, sha, is_new=True)
         if not call.actor.may(repository, "workflows:write") and await _workflows(repository, sha) != await _workflows(
             repository, f"refs/heads/{repository.default_branch}"
