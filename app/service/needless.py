@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from random import uniform
 
@@ -96,31 +96,14 @@ async def _close_if_needless(attempt: Attempt, reading: Repository, writing: Rep
         return False
     if await publish.attempt_of(pull, reading) is None:
         return False
-    why = await _why_needless(attempt, attempt.head_branch, reading)
-    if why is None:
+    head = await reading.branch_head(attempt.head_branch)
+    if head is None or not await _is_green(attempt, head, reading):
         return False
-    await publish.close(pull, attempt.id, why, writing)
+    await publish.close(pull, attempt.id, messages.needless(publication_of(attempt, ()), head), writing)
     await store.record_pull_request_state(attempt.repository.id, pull.number, "closed")
     log.info("needless pull request closed", attempt=attempt.id, repository=attempt.repository.full_name, number=pull.number)
     await _update_if_outdated(attempt, reading, writing, store)
     return True
-
-
-async def _why_needless(attempt: Attempt, branch: str, repository: Repository) -> str | None:
-    """Why nobody needs the open pull request for `branch` any more, as a sentence; None if somebody may.
-
-    Once the branch is merged and deleted, GitHub points our pull request at the branch's base, which it was not made for.
-    """
-    head = await repository.branch_head(branch)
-    if head is not None:
-        return messages.needless(publication_of(attempt, ()), head) if await _is_green(attempt, head, repository) else None
-    broken = await repository.find_pull(branch)
-    if broken is None or broken.merged_at is None:
-        return None
-    # GitHub tells whole seconds. One that was merged before is of an earlier branch of this name.
-    if datetime.fromisoformat(broken.merged_at) < attempt.created_at.replace(microsecond=0):
-        return None
-    return f"#{broken.number}, which this repairs, was merged, and its branch was deleted."
 
 
 async def _update_if_outdated(attempt: Attempt, reading: Repository, writing: Repository, store: Store) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
@@ -165,29 +164,12 @@ async def test_a_check_run_that_passed_since_on_the_old_commit_has_to_pass_on_th
     assert await looked(plant) == 1
 
 
-@pytest.mark.parametrize("ending", long_but(["merged", "closed"], "merged"))
-async def test_it_is_closed_when_the_broken_pull_request_was_merged_and_its_branch_is_gone(
-    plant: Plant, repair: PullRequest, ending: str
-) -> None:
-    merged = ending == "merged"
-    broken = await plant.github.open_pull(NAME, "topic")
-    await plant.github.close_pull(NAME, broken.number, merged=merged)
-    assert await looked(plant) == 0, "the branch is still there"
-    await plant.github.repository(NAME).git.run("update-ref", "-d", "refs/heads/topic")
-    repair.base_branch = "main"  # as GitHub does
-    assert await close_needless(plant.deps.github, plant.store) == merged
-    assert (repair.state == "closed") == merged
-    if merged:
-        said = f"**Closed:** #{broken.number}, which this repairs, was merged, and its branch was deleted."
-        assert repair.body.startswith(said)
-
-
-async def test_what_was_merged_before_is_of_another_branch_of_this_name(plant: Plant, repair: PullRequest) -> None:
+async def test_it_stays_open_when_the_broken_branch_was_merged_with_its_fault(plant: Plant, repair: PullRequest) -> None:
+    """GitHub points it at the base, where it repairs the same fault."""
     broken = await plant.github.open_pull(NAME, "topic")
     await plant.github.close_pull(NAME, broken.number, merged=True)
-    assert broken.merged is not None
-    broken.merged -= timedelta(days=1)
     await plant.github.repository(NAME).git.run("update-ref", "-d", "refs/heads/topic")
+    repair.base_branch = "main"
     assert await close_needless(plant.deps.github, plant.store) == 0
     assert repair.state == "open"
 
