@@ -132,6 +132,28 @@ async def test_a_workflow_that_is_still_running_is_waited_for(story: Story) -> N
 
 
 @pytest.mark.long
+async def test_each_rerun_by_a_person_is_a_further_attempt(story: Story) -> None:
+    await story.repository("acme/again", {**CALCULATOR, ".github/selfheal.yml": "rungs: []\n"})
+    sha = await story.push("acme/again", BROKEN)
+    await story.ended("acme/again")
+
+    await story.github.rerequest("acme/again", sha)
+    assert (await story.ended("acme/again", 2)).requests[0].source == "check_run"
+
+    await story.github.rerequest("acme/again", sha, suite=True)
+    assert (await story.ended("acme/again", 3)).requests[0].source == "check_suite"
+
+    (run,) = story.github.runs("acme/again")[-1:]
+    story.github.runner.rerun_failed(story.github.repository("acme/again"), run)
+    assert (await story.ended("acme/again", 4)).requests[0].source == "workflow_run"
+
+    await story.push("acme/again", {"more.txt": "yes\n"}, branch="gh-readonly-queue/main/pr-1-abc")
+    await story.github.settled()
+    assert len(await story.store.attempts(repository="acme/again")) == 4, "of a merge queue, nothing is repaired"
+    assert not story.github.pull_requests("acme/again")
+
+
+@pytest.mark.long
 async def test_a_bug_beyond_the_patterns_ends_as_gave_up_with_its_log(story: Story) -> None:
     await story.repository(
         "acme/hard", {"words.py": "def plural(word):\n    return word + 's'\n", "test_words.py": "def test_ok():\n    pass\n"}

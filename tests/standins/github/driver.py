@@ -373,6 +373,20 @@ class GitHub:
             self._checks.complete_run(of, run, conclusion, run.suite.app.owner)
         return run
 
+    async def rerequest(self, repository: str, sha: str, *, suite: bool = False) -> None:
+        """A person re-runs the App's newest check run of a commit, or its suite (`suite`), on GitHub's page.
+
+        The suite is queued again, without a conclusion; the delivery is described with one. The run stays as it was.
+        https://docs.github.com/rest/checks/runs#rerequest-a-check-run
+        """
+        of = self.repository(repository)
+        run = [run for run in self.check_runs(repository) if run.head_sha == sha][-1]
+        if suite:
+            await self._checks.tell_suite(of, run.suite, "rerequested", of.owner)
+        else:
+            self._checks.tell_run(of, run, "rerequested", of.owner)
+        run.suite.status, run.suite.conclusion = "queued", None
+
     def pull_requests(self, repository: str, state: str = "open") -> list[PullRequest]:
         return [pull for pull in self.repository(repository).pulls if state in ("all", pull.state)]
 

@@ -107,11 +107,10 @@ class Checks:
 
     async def complete_suite(self, repository: Repository, suite: CheckSuite, conclusion: str, actor: Account) -> None:
         suite.status, suite.conclusion, suite.updated = "completed", conclusion, now()
-        payload = {
-            "action": "completed",
-            "check_suite": await self.suite(repository, suite),
-            "sender": self.show.user(actor),
-        }
+        await self.tell_suite(repository, suite, "completed", actor)
+
+    async def tell_suite(self, repository: Repository, suite: CheckSuite, action: str, actor: Account) -> None:
+        payload = {"action": action, "check_suite": await self.suite(repository, suite), "sender": self.show.user(actor)}
         self.world.emit("check_suite", payload, repository)
 
     async def report_status(
