@@ -23,7 +23,6 @@ import msgspec
 from agent.contract.budget import Usage
 from agent.models.values import Answer, Message, Misconfigured, ModelSettings, ModelUnavailable, Role, estimate_tokens
 
-NAME = "scripted"
 ANSWER_TOKENS = 4096
 TASK = 'selfheal solve "Merge overlapping intervals." --fn merge_intervals'
 """What the built-in script knows."""

@@ -278,7 +278,7 @@ def router(solutions: Solutions) -> APIRouter:
 
 
 def _check(wanted: SolveIn) -> None:
-    """Raises `HTTPException` (422) for what no code can satisfy."""
+    """Raises `HTTPException` (422) for a specification that `selfheal solve` would refuse too."""
     try:
         specify(
             wanted.specification,

@@ -100,6 +100,7 @@ async def run(
     if wish.streams:
         _print_line({"run": recorder.record.id if recorder is not None else None})
     keep = recorder.keep if recorder is not None else lambda _: None
+    failure: ModelError | None = None
     try:
         async with screen.working("Writing"):
             with recorder.recording() if recorder is not None else nullcontext():
@@ -107,19 +108,18 @@ async def run(
     except ModelError as error:  # without a design, there is no code to show
         next_step = reach(engine.models.name) if error.is_outage else ""
         found = _undesigned(spec, error, next_step, time.monotonic() - screen.started)
-        if wish.out is not None:
-            _save(wish.out, found, with_tests=wish.show_tests)
-        if wish.streams or json:
-            _answer(found, wish)
-        raise ModelError(f"{str(error).rstrip('.')}. {next_step}") if next_step else error from None
-    if recorder is not None:
-        recorder.ended(found)
+        failure = ModelError(f"{str(error).rstrip('.')}. {next_step}") if next_step else error
+    else:
+        if recorder is not None:
+            recorder.ended(found)
     if wish.out is not None:
         _save(wish.out, found, with_tests=wish.show_tests)
     if wish.streams or json:
         _answer(found, wish)
-    else:
+    elif failure is None:
         show(screen, found, wish)
+    if failure is not None:
+        raise failure
     return found.solved
 
 
