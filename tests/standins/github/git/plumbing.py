@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import re
+import signal
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ class Change:
 
 
 async def git(*args: str, cwd: Path, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
-    """Run git and return its standard output. Raises `GitError`."""
+    """Run git and return its standard output; its whole process group dies with us. Raises `GitError`."""
     process = await asyncio.create_subprocess_exec(
         "git",
         "-c",
@@ -77,8 +78,15 @@ async def git(*args: str, cwd: Path, stdin: bytes = b"", env: Mapping[str, str] 
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
     )
-    out, err = await process.communicate(stdin)
+    try:
+        out, err = await process.communicate(stdin)
+    except asyncio.CancelledError:  # the folder is about to be removed
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.communicate()  # until all of the group are gone
+        raise
     if process.returncode != 0:
         raise GitError(f"git {' '.join(args[:3])}: {err.decode(errors='replace').strip()}")
     return out
