@@ -10,6 +10,7 @@ import ast
 from collections.abc import Sequence
 
 from agent.solving.draft import Draft
+from agent.solving.home import unbound_in
 from agent.solving.specification import Example, Specification
 
 EXAMPLES, GIVEN, DRAFTED, BLIND, ADVERSARIAL = (
@@ -37,7 +38,12 @@ def contract_files(spec: Specification, draft: Draft, *, confirmed: bool) -> dic
     if examples:
         files[EXAMPLES] = example_tests(examples, module)
     if not confirmed:
-        files |= {DRAFTED.format(at): example_tests((each,), module) for at, each in enumerate(draft.examples, 1)}
+        before = list[Example]()
+        for at, each in enumerate(draft.examples, 1):
+            if each.is_checked:
+                files[DRAFTED.format(at)] = example_tests((*before, each), module)
+            else:
+                before.append(each)
     if spec.tests:
         files[GIVEN] = with_import(spec.tests, module, draft.name)
     return files
@@ -57,17 +63,7 @@ def module_of(path: str) -> str:
 
 def with_import(tests: str, module: str, name: str) -> str:
     """The tests; the function is imported if they use it without importing or defining it."""
-    tree = ast.parse(tests)
-    bound = {
-        (alias.asname or alias.name)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in node.names
-    }
-    bound |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    bound |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    if name and name in used - bound:
+    if name and name in unbound_in(ast.parse(tests)):
         return f"from {module} import {name}\n\n{tests}\n"
     return f"{tests}\n"
 
@@ -76,7 +72,7 @@ def example_tests(examples: Sequence[Example], module: str) -> str:
     """One test for each example with a result; statements before it prepare it."""
     tests, before, imports = list[str](), list[str](), {"import pytest", f"from {module} import *"}
     for example in examples:
-        if not example.is_call or not example.want:
+        if not example.is_checked:
             before.append(example.source)
             continue
         checked = _checked(example)

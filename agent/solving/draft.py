@@ -18,7 +18,8 @@ from agent.models.router import Models
 from agent.models.values import ModelError, Truncated
 from agent.prompts import render
 from agent.solving import code
-from agent.solving.specification import BadSpecification, Example, Specification, check_agreement, further, read_examples
+from agent.solving.home import BadSpecification
+from agent.solving.specification import Example, Specification, check_agreement, further, read_examples
 
 SECONDS = 300.0  # for a draft
 BODY = "raise NotImplementedError"

@@ -13,7 +13,8 @@ import msgspec
 
 from agent.bench.lab import BadInput, NotPosed
 from agent.solving.draft import BODY, Draft
-from agent.solving.specification import MODULE, BadSpecification, Specification, specify
+from agent.solving.home import MODULE, BadSpecification
+from agent.solving.specification import Specification, specify
 from agent.solving.tasks import OracleKind, SolveBenchmark, SolveTask
 
 T = TypeVar("T", bound=msgspec.Struct)

@@ -9,8 +9,9 @@ import msgspec
 
 from agent.bench.lab import NotPosed
 from agent.solving.draft import without_model
+from agent.solving.home import MODULE, BadSpecification
 from agent.solving.humaneval import read_lines
-from agent.solving.specification import MODULE, BadSpecification, specify
+from agent.solving.specification import specify
 from agent.solving.tasks import OracleKind, SolveBenchmark, SolveTask
 
 

@@ -11,24 +11,16 @@ import doctest
 import inspect
 import keyword
 import re
-import symtable
-import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from agent.solving.home import MODULE, BadSpecification, home, is_class, is_own, mentions
 
 LONGEST = 20_000  # characters of the specification
 LONGEST_TESTS = 200_000  # characters of the user's tests
-MODULE = "solution"
-THERE = sys.stdlib_module_names | {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"}
-"""What tests can import besides the code: the standard library of this process's Python, whose version may differ from the
-sandbox's, and pytest."""
 _TOO_DEEP = "is nested too deeply; write it in simpler parts"
 _QUOTES = re.compile(r"(?:\"\"\"|''')\s*\Z")
-
-
-class BadSpecification(Exception):
-    """The specification cannot be used; the message is one line that says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +80,15 @@ def _specified(text: str, name: str, signature: str, doctests: str, tests: str) 
     check_agreement(given, own)
     examples = (*given, *further(own, given))
     name = name or named
-    if name and given and not any(_mentions(ast.parse(each.source), name) for each in given):
+    if name and given and not any(mentions(ast.parse(each.source), name) for each in given):
         raise BadSpecification(f"no example names `{name}`; correct the doctests, or the function's name")
     if signature:
         _check_calls(examples, name, signature)
     module = MODULE
     if tests.strip():
-        module, imported = _home(tests, name)
+        if len(tests) > LONGEST_TESTS:
+            raise BadSpecification(f"the tests are longer than {LONGEST_TESTS:,} characters; leave some out")
+        module, imported = home(tests, name)
         name = name or imported
     return Specification(text.strip(), name or _called(examples), signature, examples, tests.strip(), module)
 
@@ -184,55 +178,35 @@ def _is_comparison(source: str) -> bool:
 
 
 def check_agreement(*sources: Sequence[Example]) -> None:
-    """Raises `BadSpecification` if two examples demand different results of the same call, in the same source or in two.
+    """Raises `BadSpecification` if two examples demand different results of the same call.
 
-    An import changes no result unless it gives a name another meaning, and neither does a name for a constant, if the constant
-    is the same. After any other statement of a source, results may be others, and so they may after a call without arguments,
-    as of a counter, or of another function. The results of calls without arguments, and with a name that a statement bound,
-    may be others each time. Whether the statements of one source also prepare the examples of the next one is left open.
+    Compared are the calls of one function at the beginning of each source, after its imports. What stands after a statement,
+    a call without arguments (of a counter) or a call of another function may have another result each time.
     """
-    changing = set[str]()  # names of what has a state
-    before = [0, 0]  # numbers for what may have changed results: in all sources so far, and in this one
-    known: dict[tuple[object, ...], Example] = {}
-    origins: dict[str, str] = {}  # by name: where its first import found it; "" if it was used before
+    known: dict[str, Example] = {}
     for examples in sources:
-        meanings = dict[str, str]()  # of the names that do not mean what they do in other examples
-        used = set[str]()
-        functions: set[str] | None = None  # of the last call
-        before = [before[0], 0]
+        functions: set[str] | None = None
         for example in examples:
             tree = ast.parse(example.source)
-            if (imported := _imported(tree)) is not None:
-                for name, origin in imported.items():
-                    if origins.setdefault(name, "" if name in used else origin) == origin:
-                        meanings.pop(name, None)
-                    else:
-                        meanings[name] = origin
-                changing -= imported.keys()
+            if functions is None and _imported(tree) is not None:
                 continue
-            if (bound := _constants(tree)) is not None:
-                meanings |= bound
-                changing -= bound.keys()
-                continue
-            names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-            used |= names
-            called = [(_function(node), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
-            is_stateful = any(function and not (node.args or node.keywords) for function, node in called)
-            if not example.is_checked or names & changing or is_stateful:
-                before = [hash((each, example.source)) for each in before]
-                changing |= _bound_in(tree)
-                continue
-            before_it, functions = functions, {function for function, _ in called if function}
-            if before_it not in (None, functions):
-                before = [hash((each, *sorted(functions))) for each in before]
-            call = _plain(tree, example.source)
-            meant = [(name, meanings[name]) for name in sorted(meanings.keys() & (names | {"*"}))]
-            first = known.setdefault((call, *meant, *before), example)
+            calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and not _is_builtin(node.func)]
+            called = {ast.unparse(node.func) for node in calls}
+            is_stateful = not all(node.args or node.keywords for node in calls)
+            if not example.is_checked or is_stateful or functions not in (None, called):
+                known = {}  # it may also prepare the next source
+                break
+            functions = called
+            first = known.setdefault(_plain(tree, example.source), example)
             if _meaning(first.want) != _meaning(example.want):
                 raise BadSpecification(
-                    f"two examples contradict each other: `{call}` gives `{first.want}` in one and `{example.want}` in the "
-                    "other; remove the wrong one"
+                    f"two examples contradict each other: `{first.source}` gives `{first.want}` in one and `{example.want}` in "
+                    "the other; remove the wrong one"
                 )
+
+
+def _is_builtin(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and hasattr(builtins, node.id)
 
 
 def _plain(tree: ast.AST, source: str) -> str:
@@ -256,46 +230,9 @@ def _imported(tree: ast.Module) -> dict[str, str] | None:
     return found
 
 
-def _function(call: ast.Call) -> str:
-    """What is called, such as "slug" or "shop.total"; "" if it is built in or has no name."""
-    node, parts = call.func, list[str]()
-    while isinstance(node, ast.Attribute | ast.Subscript):
-        parts.append(node.attr if isinstance(node, ast.Attribute) else "[]")
-        node = node.value
-    if not isinstance(node, ast.Name) or hasattr(builtins, node.id):
-        return ""
-    return ".".join((node.id, *reversed(parts)))
-
-
-def _constants(tree: ast.Module) -> dict[str, str] | None:
-    """The names that assignments bind to constants that cannot change; None if there is any other statement."""
-    found: dict[str, str] = {}
-    for node in tree.body:
-        if not isinstance(node, ast.Assign) or not all(isinstance(target, ast.Name) for target in node.targets):
-            return None
-        try:
-            hash(ast.literal_eval(node.value))
-            value = ast.unparse(node.value)
-        except (ValueError, TypeError, RecursionError, MemoryError):
-            return None
-        found |= {target.id: value for target in node.targets if isinstance(target, ast.Name)}
-    return found
-
-
-def _bound_in(tree: ast.Module) -> set[str]:
+def _defined_in(tree: ast.Module) -> set[str]:
     defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
     return defined | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-
-
-def _mentions(tree: ast.AST, name: str) -> bool:
-    """Whether the name is used, imported or defined, or a string has it."""
-    for node in ast.walk(tree):
-        if name in (getattr(node, "id", ""), getattr(node, "attr", "")):
-            return True
-        said = node.value if isinstance(node, ast.Constant) else getattr(node, "name", "")
-        if isinstance(said, str) and name in said.split("."):
-            return True
-    return False
 
 
 def _check_calls(examples: Sequence[Example], name: str, signature: str) -> None:
@@ -303,7 +240,7 @@ def _check_calls(examples: Sequence[Example], name: str, signature: str) -> None
     parameters = _parameters(signature)
     for example in examples:
         tree = ast.parse(example.source)
-        if name in _bound_in(tree) or (_imported(tree) or {}).get(name, name).rpartition(".")[2] != name:
+        if name in _defined_in(tree) or (_imported(tree) or {}).get(name, name).rpartition(".")[2] != name:
             return  # from here on, it is something else
         if not example.is_checked or example.want.startswith("Traceback"):
             continue
@@ -331,28 +268,16 @@ def _walk_now(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _parameters(signature: str) -> inspect.Signature:
-    """The parameters without their defaults' values and their annotations, so that nothing is evaluated."""
+    """The parameters without their annotations and their defaults' values, so that nothing of the user is evaluated."""
     (node,) = ast.parse(f"{signature}: ...").body
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    given = node.args
-    positional = [*given.posonlyargs, *given.args]
-    required = len(positional) - len(given.defaults)
-    found = [
-        inspect.Parameter(
-            each.arg,
-            inspect.Parameter.POSITIONAL_ONLY if at < len(given.posonlyargs) else inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=inspect.Parameter.empty if at < required else None,
-        )
-        for at, each in enumerate(positional)
-    ]
-    if given.vararg:
-        found.append(inspect.Parameter(given.vararg.arg, inspect.Parameter.VAR_POSITIONAL))
-    for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
-        kind = inspect.Parameter.KEYWORD_ONLY
-        found.append(inspect.Parameter(each.arg, kind, default=inspect.Parameter.empty if default is None else None))
-    if given.kwarg:
-        found.append(inspect.Parameter(given.kwarg.arg, inspect.Parameter.VAR_KEYWORD))
-    return inspect.Signature(found)
+    for each in ast.walk(node.args):
+        if isinstance(each, ast.arg):
+            each.annotation = None
+    node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
+    node.args.kw_defaults = [each and ast.Constant(None) for each in node.args.kw_defaults]
+    bare = ast.fix_missing_locations(ast.Expression(ast.Lambda(node.args, ast.Constant(None))))
+    return inspect.signature(eval(compile(bare, "signature", "eval")))  # noqa: S307 a function that does nothing
 
 
 def _meaning(want: str) -> object:
@@ -360,200 +285,6 @@ def _meaning(want: str) -> object:
         return repr(ast.literal_eval(want))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return want
-
-
-def _home(tests: str, name: str) -> tuple[str, str]:
-    """The module from which the tests import the code, and the imported function if there is only one.
-
-    Raises `BadSpecification`.
-    """
-    if len(tests) > LONGEST_TESTS:
-        raise BadSpecification(f"the tests are longer than {LONGEST_TESTS:,} characters; leave some out")
-    try:
-        tree, unbound = ast.parse(tests), _unbound(tests)
-    except (SyntaxError, ValueError) as error:
-        at = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        why = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise BadSpecification(f"the tests are not Python{at}: {why}; give a file of pytest functions") from None
-    if not any(name.lower().startswith("test") for node in ast.walk(tree) for name in _bound_by(node)):
-        raise BadSpecification("the tests have no function whose name starts with `test`; give a file of pytest functions")
-    uses = _uses(tree)
-    own = uses.own
-    if name:
-        if (module := _home_of(name, uses, unbound, is_mentioned=_mentions(tree, name))) is not None:
-            return module, name
-        raise BadSpecification(
-            f"the tests import from {' and '.join(sorted(own))}, and `{name}` is not used as a function of one of them; "
-            f"import `{name}` from the module that is to be written"
-        )
-    if MODULE in own:
-        return uses.home(MODULE)
-    if not own or (unbound and not uses.stars):
-        return MODULE, ""  # a function that is used without an import is imported from there
-    if len(own) == 1:
-        return uses.home(*own)
-    raise BadSpecification(
-        f"the tests import from {' and '.join(sorted(own))}, and it is not clear which of them is to be written; "
-        "give the function's name (`--fn`, or `name` over HTTP)"
-    )
-
-
-def _home_of(name: str, uses: _Uses, unbound: Set[str], *, is_mentioned: bool) -> str | None:
-    """The module from which the tests take the function, by the best sign of it; None if there is no sign."""
-    own, whole = uses.own, [module for module in dict.fromkeys(uses.whole.values()) if _is_own(module)]
-    taken = sorted((each for each in uses.taken if each.name == name), key=lambda each: each.bound != name)
-    inner = [module for bound, module in uses.inner.items() if name in uses.attributes[bound]]
-    signs = (
-        *(each.module for each in taken if _is_own(each.module)),
-        *(module for bound, module in uses.whole.items() if _is_own(module) and name in uses.attributes.get(bound, ())),
-        *(module for module in inner if module.startswith(f"{MODULE}.")),
-        *(module for module in own if module == MODULE),
-        *(reversed(uses.stars) if name in unbound else ()),
-        *([MODULE] if name in unbound else ()),  # it is imported from there
-        *inner,
-        *(whole if len(whole) == 1 and (is_mentioned or len(own) == 1) else ()),  # reached by `getattr`, a fixture, …
-        *(own if len(own) == 1 and (is_mentioned or uses.stars) else ()),
-        *(each.module for each in taken if each.bound == name),
-    )
-    return next(iter(signs), MODULE if taken or not own else None)
-
-
-def _is_own(module: str) -> bool:
-    return module.partition(".")[0] not in THERE
-
-
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    """`from module import name as bound`."""
-
-    module: str
-    name: str
-    bound: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Uses:
-    """How tests use what they import. What is bound or used is spelled as in the tests: "slug", "slugs.slug"."""
-
-    taken: tuple[_Taken, ...]
-    whole: Mapping[str, str]  # by spelling: modules of `import` statements
-    attributes: Mapping[str, Set[str]]  # by the spelling of what has them
-    called: Set[str]
-    objects: Set[str]  # what is called, indexed, compared or iterated, so that it is no module
-
-    @property
-    def own(self) -> tuple[str, ...]:
-        """The modules that are imported and not there without the code."""
-        modules = (*self.whole.values(), *(each.module for each in self.taken))
-        return tuple(dict.fromkeys(module for module in modules if _is_own(module)))
-
-    @property
-    def stars(self) -> tuple[str, ...]:
-        """The own modules from which everything is imported."""
-        return tuple(each.module for each in self.taken if each.name == "*" and _is_own(each.module))
-
-    @property
-    def inner(self) -> Mapping[str, str]:
-        """By spelling: own modules that are imported from their package. Only their attributes are used."""
-        return {
-            each.bound: f"{each.module}.{each.name}"
-            for each in self.taken
-            if _is_own(each.module)
-            and each.bound in self.attributes
-            and each.bound not in self.objects
-            and not _is_class(each.name)
-        }
-
-    def home(self, module: str) -> tuple[str, str]:
-        """The module, or the only one that is imported from this package; and its function, if the tests call nothing else."""
-        names = {each.name: each.bound for each in self.taken if each.module == module}
-        bounds = [bound for bound, known in self.whole.items() if known == module]
-        if len(names) == 1 and not bounds and (inner := self.inner.get(*names.values())) is not None:
-            names, bounds, module = {}, [*names.values()], inner
-        names |= {name: f"{bound}.{name}" for bound in bounds for name in self.attributes.get(bound, ())}
-        if len(names) != 1:
-            return module, ""
-        ((name, spelling),) = names.items()
-        return module, name if spelling in self.called and not _is_class(name) else ""
-
-
-def _uses(tree: ast.Module) -> _Uses:
-    """Raises `BadSpecification`."""
-    taken, whole = list[_Taken](), dict[str, str]()
-    for node in _walk_imports(tree):
-        if isinstance(node, ast.Import):
-            whole |= {alias.asname or alias.name: alias.name for alias in node.names}
-        elif node.module and not node.level:
-            taken += [_Taken(node.module, alias.name, alias.asname or alias.name) for alias in node.names]
-        elif node in tree.body:  # elsewhere, it may never run
-            raise BadSpecification(
-                "the tests have a relative import, and they are no package; import from the module's name, without dots"
-            )
-    attributes, called, objects = dict[str, set[str]](), set[str](), set[str]()
-    for each in ast.walk(tree):
-        if isinstance(each, ast.Attribute):
-            attributes.setdefault(_spelled(each.value), set()).add(each.attr)
-        elif isinstance(each, ast.Call):
-            called.add(_spelled(each.func))
-        elif isinstance(each, ast.Subscript):
-            objects.add(_spelled(each.value))
-        elif isinstance(each, ast.Compare):
-            objects |= {_spelled(operand) for operand in (each.left, *each.comparators)}
-        elif isinstance(each, ast.For | ast.AsyncFor | ast.comprehension):
-            objects.add(_spelled(each.iter))
-        elif isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            called |= {_spelled(decorator) for decorator in each.decorator_list}
-    return _Uses(tuple(taken), whole, attributes, called, objects | called)
-
-
-def _walk_imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """The imports, without those that only replace others which fail: `except ImportError: from old import slug`."""
-    left = deque([tree])
-    while left:
-        node = left.popleft()
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node
-        is_tried = isinstance(node, ast.Try) and any(
-            isinstance(each, ast.Import) or (isinstance(each, ast.ImportFrom) and not each.level) for each in node.body
-        )
-        left.extend(child for child in ast.iter_child_nodes(node) if not (is_tried and isinstance(child, ast.ExceptHandler)))
-
-
-def _spelled(node: ast.expr) -> str:
-    """ "slugs.slug" for a name or an attribute of one; else ""."""
-    parts = list[str]()
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return ".".join((node.id, *reversed(parts))) if isinstance(node, ast.Name) else ""
-
-
-def _bound_by(node: ast.AST) -> Sequence[str]:
-    """The names that a definition, an import or an assignment binds."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return (node.name,)
-    if isinstance(node, ast.ImportFrom):
-        return [alias.asname or alias.name for alias in node.names]
-    return (node.id,) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else ()
-
-
-def _unbound(tests: str) -> set[str]:
-    """The names that the tests use and do not bind. Raises `SyntaxError`."""
-    tables = list(_tables(symtable.symtable(tests, "tests", "exec")))
-    top, *_ = tables
-    bound = {each.get_name() for each in top.get_symbols() if each.is_assigned() or each.is_imported()}
-    used = {each.get_name() for each in top.get_symbols() if each.is_referenced()}
-    for table in tables[1:]:
-        for each in table.get_symbols():
-            if each.is_global():
-                (bound if each.is_assigned() else used).add(each.get_name())
-    return {name for name in used - bound if not hasattr(builtins, name) and not name.startswith("__")}
-
-
-def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
-    yield table
-    for child in table.get_children():
-        yield from _tables(child)
 
 
 def _called(examples: Sequence[Example]) -> str:
@@ -564,12 +295,7 @@ def _called(examples: Sequence[Example]) -> str:
         calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
         names |= {call.id for call in calls[:1] if isinstance(call, ast.Name)}
         origins |= _imported(tree) or {}
-        bound |= _bound_in(tree)
+        bound |= _defined_in(tree)
     found = [origins.get(name, name).rpartition(".") for name in names - bound if not hasattr(builtins, name)]
-    own = {name for module, _, name in found if _is_own(module) and not _is_class(name)}
+    own = {name for module, _, name in found if is_own(module) and not is_class(name)}
     return own.pop() if len(own) == 1 else ""
-
-
-def _is_class(name: str) -> bool:
-    """By the usual spelling."""
-    return name.lstrip("_")[:1].isupper()

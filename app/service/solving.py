@@ -32,8 +32,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from agent.models.values import is_loopback
+from agent.solving.home import BadSpecification
 from agent.solving.options import UserOptions, arguments
-from agent.solving.specification import BadSpecification, specify
+from agent.solving.specification import specify
 from app.dashboard.api import PREFIX as API
 from app.dashboard.api import Answer, refusals
 from app.dashboard.safe_text import Sanitizer

@@ -12,7 +12,7 @@ import pytest
 
 from agent import Agent, heal, solve
 from agent.contract.outcome import NoRepair
-from agent.solving.specification import BadSpecification
+from agent.solving.home import BadSpecification
 from tests.standins import extension
 
 ROOT = Path(__file__).resolve().parents[2]

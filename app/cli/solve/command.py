@@ -96,8 +96,9 @@ def solve(
         wrong_use(f"--autonomy {autonomy} asks you, and this is no terminal; run it in one, or leave the option out")
     tune_interpreter()
     from agent.models.values import ModelError
+    from agent.solving.home import BadSpecification
     from agent.solving.solve import Declined
-    from agent.solving.specification import LONGEST_TESTS, BadSpecification, specify
+    from agent.solving.specification import LONGEST_TESTS, specify
     from sandbox.base import SandboxError
 
     try:

@@ -168,7 +168,7 @@ def _start(record: Record, number: int, hint: str) -> Start:
 def _again(record: Record, start: Start | None, model: str | None, json: bool, origin: tuple[str, int, str]) -> None:
     tune_interpreter()
     from agent.models.values import ModelError
-    from agent.solving.specification import BadSpecification
+    from agent.solving.home import BadSpecification
     from app.cli.solve import run as solving
     from app.cli.solve.wish import Wish
     from sandbox.base import SandboxError

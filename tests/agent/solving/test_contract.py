@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.solving.contract import example_tests, with_import
+from agent.solving.contract import contract_files, example_tests, with_import
+from agent.solving.draft import Draft
 from agent.solving.specification import Example, specify
 
 CODE = """\
@@ -58,6 +59,16 @@ def test_an_example_passes_if_and_only_if_it_holds(doctests: str, is_right: bool
 def test_only_statements_are_a_test_too(tmp_path: Path) -> None:
     assert passed(example_tests((Example("x = add(1, 2)", ""),), "solution"), tmp_path)
     assert not passed(example_tests((Example("x = nothing_like_it()", ""),), "solution"), tmp_path)
+
+
+def test_each_drafted_example_stands_alone_with_the_statements_that_prepare_it() -> None:
+    examples = specify("x", doctests=">>> a = add(1, 2)\n>>> add(a, 1)\n4\n>>> a = 5\n>>> add(a, 1)\n6\n").examples
+    draft = Draft({"solution.py": "def add(a, b): ..."}, "solution.py", "add", "def add(a, b)", examples)
+    files = contract_files(specify("x"), draft, confirmed=False)
+    assert sorted(files) == ["test_drafted_2.py", "test_drafted_4.py"]
+    assert "a = add(1, 2)\n    assert add(a, 1) == 4" in files["test_drafted_2.py"]
+    assert "a = add(1, 2)\n    a = 5\n    assert add(a, 1) == 6" in files["test_drafted_4.py"]
+    assert sorted(contract_files(specify("x"), draft, confirmed=True)) == ["test_examples.py"]
 
 
 def test_tests_get_the_import_that_they_lack() -> None:

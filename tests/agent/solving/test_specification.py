@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent.solving.specification import BadSpecification, Example, is_said, specify
+from agent.solving.home import BadSpecification
+from agent.solving.specification import Example, is_said, specify
 
 FRESH = "import pytest\n@pytest.fixture\ndef fresh(): return importlib.reload(slugs)\ndef test_b(fresh): fresh.slug('A b')"
 ELSE = "except ImportError:\n   "
@@ -28,12 +29,10 @@ ELSE = "except ImportError:\n   "
         ("Add.", {"doctests": ">>> add(1, 2)\n3\n>>> add(1,2)\n4"}, "`add(1, 2)` gives `3` in one and `4` in the other"),
         ("Add.\n>>> add(1, 2)\n3\n", {"doctests": ">>> add(1, 2)\n4"}, "contradict"),
         ("Add.", {"doctests": ">>> import math\n>>> add(1, 2)\n3\n>>> add(1, 2)\n4"}, "contradict"),
-        ("Add.", {"doctests": ">>> a = -1\n>>> add(a, 2)\n1\n>>> add(a, 2)\n4"}, "contradict"),
         ("Add.", {"doctests": ">>> add(1, 2)\n3\n>>> add(1, 2)\n4\n>>> c = Counter()"}, "contradict"),
         ("Add.", {"doctests": ">>> add(1, 2)\n3\n>>> add(2, 2)\n4\n>>> add(1, 2)\n4"}, "contradict"),
         ("Add.", {"doctests": ">>> add([], dict())\n3\n>>> add([], dict())\n4"}, "contradict"),
         ("Add.\n>>> add(1, 2)\n3\n", {"doctests": ">>> from solution import add\n>>> add(1, 2)\n4"}, "contradict"),
-        ("Add.\n>>> n = 1\n>>> add(n, 2)\n3\n", {"doctests": ">>> n = 1\n>>> add(n, 2)\n4"}, "contradict"),
         ("Add.", {"name": "add", "doctests": ">>> plus(1, 2)\n3"}, "no example names `add`"),
         ("Add.", {"signature": "add(a, b)", "doctests": ">>> add(1)\n3"}, "`add(1)` does not fit the signature"),
         ("Add.", {"signature": "add(a, b)", "doctests": ">>> from solution import add\n>>> add(1)\n3"}, "does not fit"),
@@ -165,7 +164,6 @@ def test_examples_name_the_function_only_if_it_is_one_and_not_foreign(doctests: 
         # reached indirectly
         (f"import importlib, slugs\n{FRESH}", "slug", ("slugs", "slug")),
         (f"import importlib, slugs\n{FRESH}", "", ("slugs", "")),
-        (f"import importlib, slugs\nfrom helpers import words\n{FRESH}", "slug", ("slugs", "slug")),
         ("import slugs\ngetattr(slugs, 'slug')('a')", "slug", ("slugs", "slug")),
         ("import slugs\nS = slugs\nS.slug('a')", "slug", ("slugs", "slug")),
         ("import cli\ncli.main(['a'])", "slug", ("cli", "slug")),
@@ -180,8 +178,6 @@ def test_examples_name_the_function_only_if_it_is_one_and_not_foreign(doctests: 
         ("from helpers import table\nget(1) == table.get(1)", "get", ("solution", "get")),
         ("from helpers import table\nfrom solution import *\nget(1) == table.get(1)", "get", ("solution", "get")),
         ("import store\nfrom helpers import table\ntable.get(1) == store.get(1)", "get", ("store", "get")),
-        ("from helpers import table\nfrom solution import found\nfound(table.get(1))", "get", ("solution", "get")),
-        ("from helpers import table\ntable['a'] = 1\ntable.get('a')", "get", ("helpers", "get")),
         # no functions
         ("from shop import Cart\nCart(1)", "", ("shop", "")),
         ("from shop import Cart\nCart.load('a')", "", ("shop", "")),
@@ -190,7 +186,6 @@ def test_examples_name_the_function_only_if_it_is_one_and_not_foreign(doctests: 
         ("from limits import most\nmost['a']", "", ("limits", "")),
         ("from slugs import slug\nslug('a')\nslug.cache_clear()", "", ("slugs", "slug")),
         ("from slugs import slug as s\ns('a')", "", ("slugs", "slug")),
-        ("from tries import retry\n@retry\ndef f(): pass", "", ("tries", "retry")),
         # other modules with the same name
         ("from math import gcd as expected\nfrom solution import gcd", "gcd", ("solution", "gcd")),
         ("from math import gcd as expected\nfrom numbers_ import gcd", "gcd", ("numbers_", "gcd")),
@@ -198,8 +193,6 @@ def test_examples_name_the_function_only_if_it_is_one_and_not_foreign(doctests: 
         ("from math import gcd as expected\ngcd(4, 6) == expected(4, 6)", "gcd", ("solution", "gcd")),
         ("from reference import gcd as expected\nfrom numbers_ import gcd", "gcd", ("numbers_", "gcd")),
         ("from helpers import *\nfrom slugs import *\nslug('a')", "slug", ("slugs", "slug")),
-        ("from statistics import slug", "slug", ("statistics", "slug")),
-        ("from math import gcd as f\nfrom a import b\nfrom c import d", "gcd", ("solution", "gcd")),
         # imports that never run
         (f"try:\n    from slugs import slug\n{ELSE} from .slugs import slug\nslug('a')", "", ("slugs", "slug")),
         (f"try:\n    from .slugs import slug\n{ELSE} from slugs import slug\nslug('a')", "", ("slugs", "slug")),
