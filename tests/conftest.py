@@ -63,9 +63,9 @@ class Tier:
         out = [item for item in items if not tiers.includes(self.name, item)]
         self.left_out = Counter(item.nodeid.partition("::")[0] for item in out)
         is_whole = [Path(arg).name for arg in config.args] == ["tests"] and not config.option.keyword
-        if self.name == "ci" and is_whole and (unknown := tiers.unknown_in_ci(items)):
+        if self.name == "ci" and is_whole and (unknown := tiers.unknown_names(items)):
             # Now, not at the end of half an hour.
-            raise pytest.UsageError(f"tests/tiers.py names for CI what is no long test: {', '.join(unknown)}")
+            raise pytest.UsageError(f"tests/tiers.py names what is no such test: {', '.join(unknown)}")
         if out:
             config.hook.pytest_deselected(items=out)
             items[:] = [item for item in items if tiers.includes(self.name, item)]

@@ -18,6 +18,85 @@ NAMES: tuple[Name, ...] = get_args(Name)
 TESTS = Path(__file__).parent
 SLOW = ("story", "chaos", "deploy", "agent/nodes", "attacks", "sandbox/test_unprivileged.py")  # long; they are started first
 ON_POSTGRESQL = ("app/store",)  # whose SQL it decides
+# Not long, but each costs a second of processor time or several, and siblings that stay in the quick tier try the same code. So
+# `make test` leaves them out; the other tiers run them.
+COSTLY = (
+    "agent/bench/test_lab.py::test_a_test_dependency_that_cannot_be_had_costs_only_its_tests",
+    "agent/checks/test_runner.py::"
+    "test_an_isolated_python_is_observed_and_stays_apart_from_where_it_runs[python -Im pytest tests]",
+    "agent/checks/test_services.py::test_a_step_before_finds_the_servers",
+    "agent/checks/test_services.py::test_what_tests_make_a_server_do_knows_nothing_of_who_observes_them",
+    "agent/ci/job/test_traversal.py::"
+    "test_a_failure_that_only_looks_like_the_name_of_a_missing_secret_is_shown[assert 'a' == 'TOKEN'-pytest -q-fails]",
+    "agent/ci/job/test_traversal.py::test_a_red_step_that_perhaps_does_not_run_in_ci_is_passed_over",
+    "agent/ci/job/test_traversal.py::test_what_steps_leave_outside_of_the_repository_is_there_for_the_failing_one",
+    "agent/edits/test_originals.py::test_a_prepared_task_has_the_readable_commits_without_patches",
+    "agent/gate/test_fitting.py::test_breaks_of_a_program_do_not_make_repairs_of_peoples_bugs_surer",
+    "agent/guest/observe/test_conditions.py::test_midnight_comes_in_the_zone_that_is_asked_for",
+    "agent/guest/observe/test_conditions.py::test_seeds_make_chance_repeat_itself[pytest -q-pytest]",
+    "agent/guest/observe/test_conditions.py::test_tests_run_in_the_order_that_is_asked_for[unittest]",
+    "agent/guest/tamper/test_detector.py::test_what_a_hanging_test_did_is_reported[python -m unittest-unittest]",
+    "agent/guest/test_challenge.py::test_a_result_that_equals_other_values_is_told",
+    "agent/guest/test_challenge.py::"
+    "test_code_that_knows_that_it_is_tested_answers_differently_elsewhere['pyt' + 'est' in __import__('sys').modules-True]",
+    "agent/guest/test_challenge.py::"
+    "test_code_that_knows_that_it_is_tested_answers_differently_elsewhere[__import__('sys').argv[0] != 'app'-True]",
+    "agent/nodes/test_background.py::test_a_search_that_loses_its_sandbox_does_not_lose_the_models_answer",
+    "agent/nodes/test_compare.py::test_a_failure_of_the_sandbox_is_not_reported_as_the_repositorys[True]",
+    "agent/nodes/test_compare.py::test_a_patch_of_the_changed_lines_is_preferred_and_another_is_doubted[doubted]",
+    "agent/nodes/test_compare.py::test_what_failed_before_stays_in_the_target_while_a_part_of_the_change_is_unknown",
+    "agent/nodes/test_reflect.py::test_a_lesson_names_the_changed_function_and_a_path_only_once",
+    "agent/nodes/test_review.py::test_a_rejection_is_a_lesson_and_the_next_change_is_tried",
+    "agent/nodes/test_weigh.py::test_other_changes_that_pass_are_named_as_a_choice_unless_they_behave_the_same",
+    "agent/prompts/test_excerpts.py::test_a_long_helper_between_test_and_code_is_a_signature",
+    "agent/prompts/test_excerpts.py::test_cases_that_fail_alike_are_told_together_and_their_traceback_once",
+    "agent/prompts/test_excerpts.py::test_lines_that_run_at_import_are_not_suspicious_beside_functions",
+    "agent/prompts/test_excerpts.py::test_what_the_likely_code_calls_and_what_lessons_name_are_shown",
+    "agent/prompts/test_excerpts.py::test_without_suspects_what_the_test_names_is_shown",
+    "agent/proposers/patterns/test_pinning.py::test_a_change_of_several_files_or_of_another_language_is_not_tried[edits1]",
+    "agent/proposers/patterns/test_proposer.py::test_coroutines_are_searched",
+    "agent/proposers/patterns/test_proposer.py::test_plain_unittest_is_searched_too[beside a doctest]",
+    "agent/proposers/tools/test_proposer.py::test_a_module_that_is_only_named_in_words_becomes_no_dependency",
+    "agent/proposers/tools/test_proposer.py::test_a_red_linter_is_healed_by_the_graph_without_a_model",
+    "agent/proposers/tools/test_proposer.py::test_what_a_test_alone_imports_is_named_beside_the_tools_of_tests",
+    "agent/reproduce/test_sandbox_limits.py::"
+    "test_a_limit_ends_the_attempt_only_where_it_explains_all_and_ci_does_not_tell_it[files1-known1-None]",
+    "agent/reproduce/test_sandbox_limits.py::"
+    "test_a_limit_ends_the_attempt_only_where_it_explains_all_and_ci_does_not_tell_it[files2-known2-None]",
+    "agent/test_preparing.py::test_a_job_that_needs_a_browser_is_passed_over",
+    "agent/test_preparing.py::test_after_half_of_the_time_nothing_more_is_left_out[0.0]",
+    "app/attempt/test_author.py::test_a_repository_says_whether_the_author_is_told[sqlite-True]",
+    "app/attempt/test_regression.py::test_the_last_good_commit_reaches_the_engine_and_what_broke_it_is_shown[sqlite]",
+    "app/attempt/test_story.py::test_a_refusal_that_is_no_rule_blames_none[sqlite]",
+    "app/attempt/test_story.py::test_a_repair_that_is_submitted_too_quickly_is_published_later[sqlite]",
+    "app/cli/bench/test_bench.py::"
+    "test_wrong_use_is_one_line_and_ends_with_2[argv0-/no/such.jsonl cannot be read: No such file]",
+    "app/cli/bench/test_bench.py::test_wrong_use_is_one_line_and_ends_with_2[argv11---without names the unknown rung 'magic']",
+    "app/cli/bench/test_bench.py::"
+    "test_wrong_use_is_one_line_and_ends_with_2[argv15-/no/such is not a git checkout with commits]",
+    "app/cli/bench/test_bench.py::"
+    "test_wrong_use_is_one_line_and_ends_with_2[argv17---without names the unknown rung 'magic'; there are tools,]",
+    "app/cli/bench/test_bench.py::test_wrong_use_is_one_line_and_ends_with_2[argv5-is not a results file]",
+    "app/cli/checkout/test_extending.py::"
+    "test_a_broken_extension_is_named_before_anything_is_healed[selfheal.nodes-body8-not be a built-in step's]",
+    "app/service/test_solving.py::test_the_folders_of_a_killed_process_are_removed_at_the_next_start[sqlite]",
+    "app/service/test_watchdog.py::test_a_loop_that_hangs_ends_the_process_and_says_where[asleep]",
+    "sandbox/install/node/test_npm.py::test_the_code_finds_what_its_manifest_names[process]",
+    "sandbox/install/node/test_npm.py::test_the_same_lock_is_downloaded_once_for_all_attempts",
+    "sandbox/install/node/test_npm.py::test_without_a_lock_the_versions_are_those_of_a_day[*-1.0.0-before 2021-01-01]",
+    "sandbox/install/python/test_managed.py::test_a_python_that_is_missing_is_downloaded_once_and_runs_the_code[process]",
+    "sandbox/install/sources/test_crates.py::test_cargo_builds_with_them_without_a_network[False]",
+    "sandbox/install/sources/test_crates.py::test_wheels_leave_less_for_the_crates_of_their_step[8388608]",
+    "sandbox/install/test_packages.py::test_a_candidates_own_project_is_built_from_its_own_files[process]",
+    "sandbox/install/test_packages.py::test_a_project_is_installed_editable_with_its_static_dependencies[process]",
+    "sandbox/install/test_packages.py::test_attempts_that_need_the_same_share_one_environment_with_its_bytecode",
+    "sandbox/install/test_packages.py::test_wheels_come_from_outside_once_and_then_from_the_cache[uv-process]",
+    "sandbox/install/test_packages.py::test_where_no_overlay_can_be_had_the_shared_layer_is_copied",
+    "sandbox/install/test_several_indexes.py::test_so_it_is_for_a_python_that_is_too_old_for_the_workers_pip[True]",
+    "sandbox/install/test_several_indexes.py::test_what_is_built_inside_gets_the_first_indexs_project[uv-first-ours]",
+    "sandbox/install/test_several_indexes.py::test_what_the_first_index_lacks_in_this_version_is_missing",
+    "sandbox/proof/test_recipe.py::test_a_dropped_protection_is_named[the group]",
+)
 # The part of the long tests that `.ci/run` runs too. On PostgreSQL a second time: only files and tests, no folders.
 IN_CI = (
     "agent/bench/breaks/test_patches.py",
@@ -167,15 +246,18 @@ def mark(items: list[pytest.Item]) -> None:
 
 def includes(name: Name, item: pytest.Item) -> bool:
     if name == "all" or item.get_closest_marker("long") is None:
-        return True
+        return name != "quick" or not _within(item, COSTLY)
     return name == "ci" and _within(item, _FILES_IN_CI if _postgresql(item) else IN_CI) and not _within(item, NOT_IN_CI)
 
 
-def unknown_in_ci(items: Iterable[pytest.Item]) -> list[str]:
-    """Names for CI that match no long test among all tests, because it was renamed, removed or made quick."""
+def unknown_names(items: Iterable[pytest.Item]) -> list[str]:
+    """Names above that match no test among all tests, because it was renamed or removed, or is long, or quick."""
+    items = list(items)
     long = [item for item in items if item.get_closest_marker("long") is not None]
+    short = [item for item in items if item.get_closest_marker("long") is None]
     chosen = [item for item in long if _within(item, IN_CI)]
     unknown = [part for part in IN_CI if not any(_within(item, (part,)) for item in chosen)]
+    unknown += [part for part in COSTLY if not any(_within(item, (part,)) for item in short)]
     return unknown + [part for part in NOT_IN_CI if not any(_within(item, (part,)) for item in chosen)]
 
 
