@@ -33,7 +33,7 @@ from agent.engine import Engine
 from agent.models.router import Models, find_local_model
 from agent.models.values import ModelSettings
 from agent.solving.home import BadSpecification
-from agent.solving.solve import Options, Solution
+from agent.solving.solution import Options, Solution
 from agent.solving.solve import solve as solve_specification
 from agent.solving.specification import Specification, specify
 from agent.source.archive import File, packed

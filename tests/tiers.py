@@ -22,12 +22,8 @@ ON_POSTGRESQL = ("app/store",)  # whose SQL it decides
 # `make test` leaves them out; the other tiers run them.
 COSTLY = (
     "agent/bench/test_lab.py::test_a_test_dependency_that_cannot_be_had_costs_only_its_tests",
-    "agent/checks/test_runner.py::"
-    "test_an_isolated_python_is_observed_and_stays_apart_from_where_it_runs[python -Im pytest tests]",
     "agent/checks/test_services.py::test_a_step_before_finds_the_servers",
     "agent/checks/test_services.py::test_what_tests_make_a_server_do_knows_nothing_of_who_observes_them",
-    "agent/ci/job/test_traversal.py::"
-    "test_a_failure_that_only_looks_like_the_name_of_a_missing_secret_is_shown[assert 'a' == 'TOKEN'-pytest -q-fails]",
     "agent/ci/job/test_traversal.py::test_a_red_step_that_perhaps_does_not_run_in_ci_is_passed_over",
     "agent/ci/job/test_traversal.py::test_what_steps_leave_outside_of_the_repository_is_there_for_the_failing_one",
     "agent/edits/test_originals.py::test_a_prepared_task_has_the_readable_commits_without_patches",
@@ -37,10 +33,14 @@ COSTLY = (
     "agent/guest/observe/test_conditions.py::test_tests_run_in_the_order_that_is_asked_for[unittest]",
     "agent/guest/tamper/test_detector.py::test_what_a_hanging_test_did_is_reported[python -m unittest-unittest]",
     "agent/guest/test_challenge.py::test_a_result_that_equals_other_values_is_told",
-    "agent/guest/test_challenge.py::"
-    "test_code_that_knows_that_it_is_tested_answers_differently_elsewhere['pyt' + 'est' in __import__('sys').modules-True]",
-    "agent/guest/test_challenge.py::"
-    "test_code_that_knows_that_it_is_tested_answers_differently_elsewhere[__import__('sys').argv[0] != 'app'-True]",
+    (
+        "agent/guest/test_challenge.py::"
+        "test_code_that_knows_that_it_is_tested_answers_differently_elsewhere['pyt' + 'est' in __import__('sys').modules-True]"
+    ),
+    (
+        "agent/guest/test_challenge.py::"
+        "test_code_that_knows_that_it_is_tested_answers_differently_elsewhere[__import__('sys').argv[0] != 'app'-True]"
+    ),
     "agent/nodes/test_background.py::test_a_search_that_loses_its_sandbox_does_not_lose_the_models_answer",
     "agent/nodes/test_compare.py::test_a_failure_of_the_sandbox_is_not_reported_as_the_repositorys[True]",
     "agent/nodes/test_compare.py::test_a_patch_of_the_changed_lines_is_preferred_and_another_is_doubted[doubted]",
@@ -59,26 +59,38 @@ COSTLY = (
     "agent/proposers/tools/test_proposer.py::test_a_module_that_is_only_named_in_words_becomes_no_dependency",
     "agent/proposers/tools/test_proposer.py::test_a_red_linter_is_healed_by_the_graph_without_a_model",
     "agent/proposers/tools/test_proposer.py::test_what_a_test_alone_imports_is_named_beside_the_tools_of_tests",
-    "agent/reproduce/test_sandbox_limits.py::"
-    "test_a_limit_ends_the_attempt_only_where_it_explains_all_and_ci_does_not_tell_it[files1-known1-None]",
-    "agent/reproduce/test_sandbox_limits.py::"
-    "test_a_limit_ends_the_attempt_only_where_it_explains_all_and_ci_does_not_tell_it[files2-known2-None]",
+    (
+        "agent/reproduce/test_sandbox_limits.py::"
+        "test_a_limit_ends_the_attempt_only_where_it_explains_all_and_ci_does_not_tell_it[files1-known1-None]"
+    ),
+    (
+        "agent/reproduce/test_sandbox_limits.py::"
+        "test_a_limit_ends_the_attempt_only_where_it_explains_all_and_ci_does_not_tell_it[files2-known2-None]"
+    ),
     "agent/test_preparing.py::test_a_job_that_needs_a_browser_is_passed_over",
     "agent/test_preparing.py::test_after_half_of_the_time_nothing_more_is_left_out[0.0]",
     "app/attempt/test_author.py::test_a_repository_says_whether_the_author_is_told[sqlite-True]",
     "app/attempt/test_regression.py::test_the_last_good_commit_reaches_the_engine_and_what_broke_it_is_shown[sqlite]",
     "app/attempt/test_story.py::test_a_refusal_that_is_no_rule_blames_none[sqlite]",
     "app/attempt/test_story.py::test_a_repair_that_is_submitted_too_quickly_is_published_later[sqlite]",
-    "app/cli/bench/test_bench.py::"
-    "test_wrong_use_is_one_line_and_ends_with_2[argv0-/no/such.jsonl cannot be read: No such file]",
+    (
+        "app/cli/bench/test_bench.py::"
+        "test_wrong_use_is_one_line_and_ends_with_2[argv0-/no/such.jsonl cannot be read: No such file]"
+    ),
     "app/cli/bench/test_bench.py::test_wrong_use_is_one_line_and_ends_with_2[argv11---without names the unknown rung 'magic']",
-    "app/cli/bench/test_bench.py::"
-    "test_wrong_use_is_one_line_and_ends_with_2[argv15-/no/such is not a git checkout with commits]",
-    "app/cli/bench/test_bench.py::"
-    "test_wrong_use_is_one_line_and_ends_with_2[argv17---without names the unknown rung 'magic'; there are tools,]",
+    (
+        "app/cli/bench/test_bench.py::"
+        "test_wrong_use_is_one_line_and_ends_with_2[argv15-/no/such is not a git checkout with commits]"
+    ),
+    (
+        "app/cli/bench/test_bench.py::"
+        "test_wrong_use_is_one_line_and_ends_with_2[argv17---without names the unknown rung 'magic'; there are tools,]"
+    ),
     "app/cli/bench/test_bench.py::test_wrong_use_is_one_line_and_ends_with_2[argv5-is not a results file]",
-    "app/cli/checkout/test_extending.py::"
-    "test_a_broken_extension_is_named_before_anything_is_healed[selfheal.nodes-body8-not be a built-in step's]",
+    (
+        "app/cli/checkout/test_extending.py::"
+        "test_a_broken_extension_is_named_before_anything_is_healed[selfheal.nodes-body8-not be a built-in step's]"
+    ),
     "app/service/test_solving.py::test_the_folders_of_a_killed_process_are_removed_at_the_next_start[sqlite]",
     "app/service/test_watchdog.py::test_a_loop_that_hangs_ends_the_process_and_says_where[asleep]",
     "sandbox/install/node/test_npm.py::test_the_code_finds_what_its_manifest_names[process]",

@@ -20,7 +20,9 @@ from agent.contract.events import Emit
 from agent.engine import Engine
 from agent.solving.code import Files
 from agent.solving.draft import Draft
-from agent.solving.solve import CONFIGURATION, Options, Solution, Start, solve
+from agent.solving.run import CONFIGURATION
+from agent.solving.solution import Options, Solution, Start
+from agent.solving.solve import solve
 from agent.solving.specification import Specification
 from agent.source.archive import File
 

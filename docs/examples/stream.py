@@ -5,7 +5,7 @@ import sys
 
 from agent import Agent
 from agent.contract.budget import Budget
-from agent.solving.solve import Solution
+from agent.solving.solution import Solution
 
 
 async def main(model: str) -> None:

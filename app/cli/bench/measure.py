@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agent.contract.task import Policy
     from agent.extensions import Extensions
     from agent.solving.options import Decode
-    from agent.solving.solve import Options
+    from agent.solving.solution import Options
     from agent.solving.tasks import SolveBenchmark
 
 
@@ -107,7 +107,7 @@ class Solving:
 
     @property
     def options(self) -> Options:
-        from agent.solving.solve import Options
+        from agent.solving.solution import Options
 
         return Options(
             candidates=self.candidates,

@@ -26,7 +26,7 @@ from agent.contract.task import Policy
 from agent.engine import Engine
 from agent.extensions import Extensions
 from agent.models.values import ModelError
-from agent.solving.solve import Options
+from agent.solving.solution import Options
 from agent.solving.tasks import SolveBenchmark
 from agent.source.archive import packed
 from app.assembly import budget_of, check_models, limits_of, models_of, sandboxes_in

@@ -97,7 +97,7 @@ def solve(
     tune_interpreter()
     from agent.models.values import ModelError
     from agent.solving.home import BadSpecification
-    from agent.solving.solve import Declined
+    from agent.solving.solution import Declined
     from agent.solving.specification import LONGEST_TESTS, specify
     from sandbox.base import SandboxError
 

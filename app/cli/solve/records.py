@@ -27,7 +27,7 @@ from agent.contract.events import AnyEvent
 from agent.contract.outcome import Outcome
 from agent.models.values import ModelError
 from agent.solving.draft import Draft
-from agent.solving.solve import Declined, Progress, Solution
+from agent.solving.solution import Declined, Progress, Solution
 from agent.solving.specification import Specification
 from app.redaction import redact, redact_values
 from sandbox.base import SandboxError

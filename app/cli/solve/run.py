@@ -28,7 +28,9 @@ from agent.models.values import ModelError
 from agent.solving.code import Files
 from agent.solving.draft import Draft, path_of
 from agent.solving.options import FIELDS
-from agent.solving.solve import Options, Solution, Start, reach, solve
+from agent.solving.run import reach
+from agent.solving.solution import Options, Solution, Start
+from agent.solving.solve import solve
 from agent.solving.specification import Specification
 from app.assembly import budget_of, check_models, extensions_of, limits_of, models_of, policy_of, sandboxes_in
 from app.cli import terminal

@@ -12,7 +12,7 @@ import typer
 from app.cli.command import Json, load_settings, run, tune_interpreter, wrong_use
 
 if TYPE_CHECKING:
-    from agent.solving.solve import Start
+    from agent.solving.solution import Start
     from app.cli.solve.records import Record
 
 runs = typer.Typer(help="List the runs of `solve`, fork one from a round, or repeat one.", no_args_is_help=True)
@@ -124,7 +124,7 @@ def fork(
 @runs.command()
 def replay(id_: RunId, model: Model = None, json: Json = False) -> None:
     """Run the same request from the beginning, with the same design; tests and code are written again, by today's prompts."""
-    from agent.solving.solve import Start
+    from agent.solving.solution import Start
     from app.cli.solve import records
 
     try:
@@ -147,7 +147,7 @@ def _start(record: Record, number: int, hint: str) -> Start:
     from agent.contract import words
     from agent.edits.changes import EditProblem
     from agent.solving.answers import after
-    from agent.solving.solve import Start
+    from agent.solving.solution import Start
     from app.cli.solve.records import NoSuchRun
 
     told, short = record.result, record.id[:12]

@@ -23,7 +23,9 @@ from agent.gate.confidence import ASKED
 from agent.models.router import Models
 from agent.models.values import ModelSettings, Role
 from agent.nodes import reproduce
-from agent.solving.solve import CONFIGURATION, Declined, Options, Solution, Start, solve
+from agent.solving.run import CONFIGURATION
+from agent.solving.solution import Declined, Options, Solution, Start
+from agent.solving.solve import solve
 from agent.solving.specification import specify
 from agent.state import Work
 from sandbox.base import MIB, Limits, Sandboxes, SandboxUnavailable
@@ -319,7 +321,7 @@ async def test_code_that_hangs_or_grabs_is_stopped(
     # To fill the memory takes longer than it takes to see that something hangs.
     solved.limits = replace(Limits(), memory=400 * MIB)
     brief = CONFIGURATION.test[0].model_copy(update={"timeout": 4.0 if said == "times out" else 30.0})
-    monkeypatch.setattr("agent.solving.solve.CONFIGURATION", CONFIGURATION.model_copy(update={"test": (brief,)}))
+    monkeypatch.setattr("agent.solving.run.CONFIGURATION", CONFIGURATION.model_copy(update={"test": (brief,)}))
     found = await solved(
         {"write": [block(f"def total(numbers):\n    {body}")], "repair": ["no"]}, budget=Budget(iterations=2, seconds=100)
     )

@@ -1,0 +1,477 @@
+"""One run of `solve`: the answers, the phases of the graph that judge and repair them, and the budget over all of them."""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from agent.case import Case
+from agent.challenge.generated_tests import Brief, ask, read_tests
+from agent.ci.project.configuration import Configuration, Install, TestCommand
+from agent.contract import words
+from agent.contract.blobs import MemoryBlobs
+from agent.contract.budget import Meter
+from agent.contract.events import AnyEvent, Degraded, Emit, Proposed, Reflected, StepDone, StepStarted, Verified
+from agent.contract.outcome import ConfirmedFailure, Iteration, NoRepair, Outcome, Repair
+from agent.contract.question import Reply, Waiting
+from agent.contract.verdicts import CheckRun, Failure
+from agent.engine import Engine
+from agent.gate.confidence import ASKED
+from agent.models.router import Models
+from agent.models.values import ModelError, ModelSettings
+from agent.prompts import render
+from agent.proposer import Proposer, Situation
+from agent.proposers.ladder import built_in_ladder
+from agent.proposers.model import ModelProposer, model_rungs
+from agent.solving import contract, dispute
+from agent.solving.code import Files
+from agent.solving.draft import Draft, without_example
+from agent.solving.output import formed
+from agent.solving.rungs import Counted, Signed
+from agent.solving.solution import Keep, Options, Progress, Solution
+from agent.solving.specification import Example, Specification, is_said
+from agent.solving.writer import KnownAnswer, Writer, Writing, edits_of
+from agent.source.archive import File, packed
+
+TESTS_SECONDS = 30.0  # one run of all tests; code may never return
+CONFIGURATION = Configuration(
+    test=(TestCommand(run="python -m pytest -q", kind="pytest", timeout=TESTS_SECONDS),),
+    install=Install(requirements=("pytest",)),
+)
+MOST_LINES = 2_000  # that an answer may have
+HEAD_START = 2.0  # seconds of search for a small slip in an answer, before the model is asked again
+UNCOUNTED = 3  # rounds of the graph in which no model is asked: an answer that is known, a search, and its result
+_REACH_IT = "Check that its server runs, and its address and key (`selfheal doctor` asks it), or name another one with --model."
+
+
+def reach(model: str) -> str:
+    """The next step if `model` could not be asked; a script has said itself what it lacks."""
+    return "" if ModelSettings(model).is_scripted else _REACH_IT
+
+
+@dataclass
+class Run:
+    """One specification on its way."""
+
+    spec: Specification
+    engine: Engine
+    models: Models
+    emit: Emit
+    options: Options
+    keep: Keep
+    id: str
+    draft: Draft
+    meter: Meter
+    tests: dict[str, str] = field(default_factory=dict)
+    rounds: set[tuple[int, int]] = field(default_factory=set)  # in which a model was asked for code: phase and iteration
+    iterations: list[Iteration] = field(default_factory=list)
+    bases: list[Files] = field(default_factory=list)
+    hint: str = ""
+    lessons: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+    failing: tuple[Failure, ...] = ()
+    first: Files = field(default_factory=dict)
+    phases: int = 0
+    drafted: dict[str, Example] = field(default_factory=dict)  # examples that are only claims, by the paths of their tests
+    is_contradictory: bool = False  # the model finds that the user's tests contradict the words
+    wrong_examples: list[Example] = field(default_factory=list)
+    ran: Files = field(default_factory=dict)  # the files and tests whose failures were confirmed last
+    seen: tuple[CheckRun, ...] = ()  # how they ran: a hanging answer need not hang again before it is repaired
+
+    async def to_the_end(self, answer: Files | None = None) -> Solution:
+        """An `answer` of an earlier run is judged and repaired in place of a first one."""
+        writer: Writer | KnownAnswer = Writer(self.models, self.spec, self.draft, self._writing())
+        if answer is not None:
+            writer = KnownAnswer(f"model:{self.models.name}", edits_of(self.draft.files, answer), "the earlier answer")
+        found, best = await self._first_answers(writer)
+        first_passed = isinstance(found, Repair)
+        if not first_passed and best:
+            found, best = await self._repaired(best, found)
+        if self.options.retry and self._is_retried(found):
+            await self._say("retry", "Writing it once more from the beginning")
+            again = Writer(self.models, self.spec, self.draft, replace(self._writing(), again=True, decode="sample"))
+            other, rest = await self._first_answers(again)
+            if isinstance(other, Repair) and not (isinstance(found, Repair) and found.confidence >= other.confidence):
+                found, best, first_passed = other, rest, False
+        if isinstance(found, Repair) and self.options.adversarial:
+            found, best = await self._attacked(found, best)
+        return self._solution(found, best, first_passed=first_passed, problem=writer.problem)
+
+    async def write_blind_tests(self) -> None:
+        """Adds the tests that a model writes before there is any code."""
+        started = time.monotonic()
+        await self.emit(StepStarted(step="blind_tests", text="Writing tests from the specification"))
+        name = self.draft.name or contract.module_of(self.draft.path)
+        known = "\n\n".join(text for path, text in self.tests.items() if path in contract.CONTRACTS)
+        example = f"from {contract.module_of(self.draft.path)} import {self.draft.name}" if self.draft.name else ""
+        brief = Brief((name,), self._words(), known or f"{example}\n")
+        try:
+            written, _ = await ask(self.models, brief, seconds=dispute.SECONDS, emit=self.emit)
+        except ModelError as error:
+            await self._degraded("blind_tests", f"No tests were written from the specification: {error}")
+            return
+        self.tests |= {contract.BLIND.format(at): test for at, test in enumerate(written, 1)}
+        text = f"{words.counted(len(written), 'test')} written from the specification, before any code"
+        await self.emit(StepDone(step="blind_tests", text=text, seconds=time.monotonic() - started))
+
+    def _writing(self) -> Writing:
+        chosen = self.options
+        return Writing(chosen.candidates, chosen.decode, chosen.temperature, self.hint)
+
+    def with_some_test(self) -> None:
+        """Without any example or test, only that the code can be imported is checked."""
+        if not self.tests:
+            self.tests = {contract.EXAMPLES: contract.is_written(self.draft)}
+            self.doubts.append("there is no example and no test, so only the syntax was checked")
+
+    def _is_retried(self, found: Repair | NoRepair) -> bool:
+        if self._bound() is not None:
+            return False
+        return found.confidence <= ASKED if isinstance(found, Repair) else found.outcome is Outcome.GAVE_UP
+
+    async def _first_answers(self, writer: Writer | KnownAnswer) -> tuple[Repair | NoRepair, Files]:
+        """Written, judged, and the files of the best: the accepted one, else the one that fails least."""
+        left: dict[str, int] = {}
+
+        async def emit(event: AnyEvent) -> None:
+            if isinstance(event, Verified) and not event.passed:
+                left[event.title] = len(event.still_red) + len(event.newly_red) or 1_000
+            await self.emit(event)
+
+        if isinstance(writer, Writer):
+            self.rounds.add((self.phases + 1, 1))
+        found = await self._phase(self.draft.files, (writer,), emit)
+        if not self.first and writer.written:
+            self.first = _with(self.draft.files, next(iter(writer.written.values())))
+        if isinstance(found, Repair):
+            return found, _with(self.draft.files, found.edits)
+        if not writer.written:
+            return found, {}
+        title = min(writer.written, key=lambda title: left.get(title, 2_000))
+        return found, _with(self.draft.files, writer.written[title])
+
+    async def _repaired(self, files: Files, before: Repair | NoRepair) -> tuple[Repair | NoRepair, Files]:
+        """Repair an answer whose tests fail, after the tests were judged that may be wrong themselves."""
+        failing = await self._confirmed(files)
+        if failing:
+            failing = await self._settled(failing)
+            files = self._cleared(files)
+        if failing is None:
+            return before, files
+        if not failing:  # the tests were wrong, or a rule or a second opinion refused it: then the model is told why
+            known = KnownAnswer(f"model:{self.models.name}", edits_of(self.draft.files, files), "the first answer")
+            again = await self._phase(self.draft.files, (known, *model_rungs(self.models)), self.emit)
+            return again, _with(self.draft.files, again.edits) if isinstance(again, Repair) else files
+        self.failing = tuple(failing)
+        if self._bound() is not None:
+            return before, files
+        ladder = model_rungs(self.models) if self.is_contradictory else built_in_ladder(self.models)
+        found = await self._phase(files, ladder, self.emit)
+        if isinstance(found, Repair):
+            self.failing = ()
+            return found, _with(files, found.edits)
+        return found, files
+
+    async def _attacked(self, found: Repair, files: Files) -> tuple[Repair | NoRepair, Files]:
+        """Tests that try to break the accepted code. If one does and is right, the code is repaired, or it is not solved."""
+        text = "\n\n".join(files.values())
+        if (bound := self._bound()) is not None:
+            await self._degraded("attack", f"No adversarial tests were written: {bound}")
+            return found, files
+        await self._say("attack", "Writing tests that try to break the code")
+        specification = "" if is_said(self.spec.text, text) else self._words()
+        prompt = render("attack", specification=specification, code=text, module=contract.module_of(self.draft.path))
+        try:
+            answer = await self.models.ask(prompt, seconds=dispute.SECONDS, emit=self.emit)
+        except ModelError as error:
+            await self._degraded("attack", f"No adversarial tests were written: {error}")
+            return found, files
+        written = read_tests(answer.text)
+        known = self.tests
+        self.tests = known | {contract.ADVERSARIAL.format(at): test for at, test in enumerate(written, 1)}
+        if not written:
+            return found, files
+        failing = await self._confirmed(files)
+        if failing is None:
+            self.tests = known
+            await self._degraded(
+                "attack", f"The adversarial tests were not run to the end: {self._bound() or 'they cannot start'}"
+            )
+        if failing:
+            failing = await self._settled(failing)
+            files = self._cleared(files)
+        if not failing:
+            return found, files
+        self.failing = tuple(failing)
+        repaired = await self._phase(files, built_in_ladder(self.models), self.emit)
+        if isinstance(repaired, Repair):
+            self.failing = ()
+            return repaired, _with(files, repaired.edits)
+        return repaired, files
+
+    async def _settled(self, failing: list[Failure]) -> list[Failure]:
+        """The failures that count. Tests that the specification does not support are dropped, unless the user gave them."""
+        failed = {each.id.partition("::")[0]: each for each in failing}
+        disputed = [dispute.Dispute(path, self.tests[path], _line(each)) for path, each in failed.items() if path in self.tests]
+        if not disputed:
+            return failing
+        await self._say("dispute", f"Asking who is right about {words.counted(len(disputed), 'test')}: the code or the test")
+        try:
+            decided = await dispute.decide(self._words(), disputed, self.models, self.emit)
+        except ModelError as error:
+            await self._degraded("dispute", f"Nobody decided about the failing tests: {error}")
+            return failing
+        for path, decision in decided.items():
+            if decision.right == "test":
+                continue
+            if path in contract.CONTRACTS:  # never dropped, but code that is bent to fit it may be wrong
+                self.is_contradictory = True
+                self.doubts.append(f"the model doubts your test or example, {_line(failed[path])}. {decision.why}".rstrip(". "))
+                continue
+            if (example := self.drafted.get(path)) is not None:
+                self.draft = replace(self.draft, files=without_example(self.draft.files, example))
+                self.wrong_examples.append(example)
+            stated = words.code(_asserted(self.tests.pop(path)), 120)
+            how = "contradicts it" if decision.right == "code" else "leaves it open"
+            self.notes.append(f"A test was dropped, because the specification {how}: {stated}. {decision.why}".strip())
+            if decision.right == "open":
+                self.doubts.append(f"the specification leaves open whether {stated}")
+        self.with_some_test()
+        return [each for each in failing if each.id.partition("::")[0] in self.tests]
+
+    def _cleared(self, files: Files) -> Files:
+        """The files without the examples that turned out to be wrong."""
+        for example in self.wrong_examples:
+            files = without_example(files, example)
+        return files
+
+    async def _confirmed(self, files: Files) -> list[Failure] | None:
+        """The failures of these files; none if everything passes. None if that could not be found out in the time left."""
+        if self.meter.left().seconds <= 0:
+            return None
+        found = await replace(self._engine(), budget=self.meter.left()).reproduce(self._case(files), emit=_silent)
+        result = found.result
+        if self.meter.left().seconds <= 0:  # the end of the budget may have stopped a test
+            return None
+        if isinstance(result, ConfirmedFailure):
+            is_steady = {id_ for run in result.base for id_ in run.red} <= set(result.failing)  # nothing came and went
+            self.ran, self.seen = {**files, **self.tests}, result.base if is_steady else ()
+            return [each for run in result.base for each in run.failures if each.id in result.failing]
+        return [] if result.outcome in (Outcome.NOTHING_FAILED, Outcome.NOT_REPRODUCED) else None
+
+    async def _phase(self, files: Files, ladder: tuple[Proposer, ...], emit: Emit) -> Repair | NoRepair:
+        """One run of the repair graph."""
+        rungs = tuple(self._kept(each) for each in ladder)
+        budget = replace(self.meter.left(), iterations=self._rounds_left() + UNCOUNTED)
+        engine = replace(self._engine(), ladder=lambda _: rungs, budget=budget)
+        judged: list[Iteration] = []
+        proposed: dict[str, Proposed] = {}
+
+        async def watch(event: AnyEvent) -> None:
+            if isinstance(event, Proposed):
+                proposed[event.title] = event
+            elif isinstance(event, Reflected) and (failed := proposed.get(event.title)) is not None:
+                judged.append(Iteration(failed.iteration, failed.rung, failed.title, failed.diff, event.result, event.advice))
+                self.keep(self.progress(judged, files))
+            await emit(event)
+
+        found = await self._healed(engine, files, watch)
+        self.lessons = found.log.lessons or self.lessons
+        known = self.progress(found.log.iterations, files)
+        self.iterations, self.bases = list(known.iterations), list(known.bases)
+        self.keep(known)
+        if isinstance(found, Repair):
+            self.notes += [note for note in found.log.notes if note not in self.notes]
+        elif found.log.outage:
+            reason = f"{words.capitalized(found.log.outage).rstrip('.')}."
+            return replace(
+                found,
+                outcome=Outcome.INFRASTRUCTURE,
+                reason=reason,
+                next_step=reach(engine.models.name if engine.models else ""),
+            )
+        return found
+
+    def progress(self, judged: Sequence[Iteration] = (), files: Files = MappingProxyType({})) -> Progress:
+        """With the iterations of a phase that started from these files, which are numbered from 1 there.
+
+        Rounds in which nothing was judged, such as those of a search, have no number here.
+        """
+        before = max((each.number for each in self.iterations), default=0)
+        rounds = sorted({each.number for each in judged})
+        iterations = [*self.iterations, *(replace(each, number=before + 1 + rounds.index(each.number)) for each in judged)]
+        bases = (*self.bases, *[files] * len(judged))
+        return Progress(self.draft, dict(self.tests), tuple(iterations), bases, self.lessons, self.meter.usage)
+
+    def _kept(self, rung: Proposer) -> Proposer:
+        """The rung with the signature kept, and a model's rounds counted."""
+        if isinstance(rung, Writer | KnownAnswer):
+            return rung
+        return (
+            Counted(rung, self.draft, self._bound, self._asked) if isinstance(rung, ModelProposer) else Signed(rung, self.draft)
+        )
+
+    def _asked(self, situation: Situation) -> None:
+        self.rounds.add((self.phases, situation.iteration))
+
+    async def _healed(self, engine: Engine, files: Files, emit: Emit) -> Repair | NoRepair:
+        """What the graph ends with, after `decide` answered its questions."""
+        case, blobs, reply = self._case(files), MemoryBlobs(), None
+        memory = self.options.lessons if self.options.memory else None
+        while True:
+            found = await engine.heal(case, blobs=blobs, emit=emit, memory=memory, reply=reply)
+            if not isinstance(found, Waiting):
+                return found
+            asked, decide = time.monotonic(), self.options.decide
+            # Nothing is published, so an accepted answer needs no permission: the user gets it either way.
+            is_asked = found.question.about != "publish" and decide is not None
+            reply = await decide(found.question) if decide is not None and is_asked else Reply(True)
+            self.meter.began += time.monotonic() - asked
+            case = replace(case, archive=self._archive(files))  # the sandbox is opened again
+
+    def _engine(self) -> Engine:
+        policy = replace(
+            self.engine.policy,
+            rungs=("patterns", "model"),
+            allow_evaluation=True,
+            refuses=("special-case", "deleted", "emptied", "weakened"),
+            min_model_confidence=0.0,  # a model's answer is shown with its doubts; a mutation must be sure
+            max_changed_lines=MOST_LINES,
+            autonomy=self.options.autonomy,
+            debugger=self.options.debugger,
+            strategies=self.options.strategies,
+            critic=self.options.critic,
+            writes_tests=False,  # they were written before there was any code
+            head_start=min(self.engine.policy.head_start, HEAD_START),
+        )
+        checkpointer = None
+        if self.options.autonomy != "full":  # an answer resumes what waits for it
+            from langgraph.checkpoint.memory import InMemorySaver
+
+            checkpointer = InMemorySaver()
+        return replace(self.engine, policy=policy, models=self.models, checkpointer=checkpointer)
+
+    def _rounds_left(self) -> int:
+        return max(0, self.meter.budget.iterations - len(self.rounds))
+
+    def _bound(self) -> str | None:
+        """Which bound of the whole budget is reached, as a clause; None if another round fits."""
+        if self._rounds_left() == 0:
+            most = self.meter.budget.iterations
+            return f"all {most} rounds are used up" if most > 1 else "the only round is used up"
+        ledger = self.meter.ledger()
+        return ledger.spent_up() or ledger.model_spent_up()
+
+    def _case(self, files: Files) -> Case:
+        self.phases += 1
+        return Case(
+            f"{self.id}-{self.phases}",
+            self.draft.name or "solve",
+            self._archive(files),
+            configuration=CONFIGURATION,
+            hints=(self.hint,) if self.hint else (),
+            seen=self.seen if {**files, **self.tests} == self.ran else (),
+        )
+
+    def _archive(self, files: Files) -> AsyncIterator[bytes]:
+        texts = {**files, **self.tests}
+        return packed({path: File(text.encode("utf-8", "replace")) for path, text in texts.items()})
+
+    def _words(self) -> str:
+        """The specification as the test writers see it: the words, and the drafted files without code."""
+        stub = "\n\n".join(self.draft.files.values())
+        return stub if is_said(self.spec.text, stub) else f"{self.spec.text}\n\n{stub}"
+
+    def _solution(self, found: Repair | NoRepair, files: Files, *, first_passed: bool, problem: str) -> Solution:
+        ended = found if isinstance(found, NoRepair) else None
+        is_own = ended is not None and ended.outcome not in (Outcome.INFRASTRUCTURE, Outcome.CANCELLED)
+        if ended is not None and is_own and self._bound() is not None:
+            ended = replace(ended, outcome=Outcome.OUT_OF_BUDGET)
+        reason, next_step = "", ""
+        if ended is not None:
+            reason = self._why_not(ended, f"The model's answers could not be used. {problem}" if problem and not files else "")
+            next_step = "Say more in the specification, give examples, or use a stronger model with --model."
+            if ended.outcome is Outcome.OUT_OF_BUDGET:
+                more = "--iters, --budget, --max-tokens or --max-cost"
+                next_step = f"Allow more with {more}, give more examples, or use a stronger model with --model."
+            elif ended.outcome is Outcome.INFRASTRUCTURE:
+                next_step = ended.next_step
+        confidence = found.confidence if isinstance(found, Repair) else None
+        doubts = (*(found.doubts if isinstance(found, Repair) else ()), *self.doubts)
+        return Solution(
+            solved=ended is None,
+            name=self.draft.name,
+            path=self.draft.path,
+            files=dict(files),
+            answer={path: self._formed(text) for path, text in files.items() if path not in self.tests},
+            tests=dict(self.tests),
+            draft=self.draft,
+            first=dict(self.first),
+            first_passed=first_passed,
+            outcome=ended.outcome if ended is not None else Outcome.HEALED,
+            reason=reason,
+            next_step=next_step,
+            outage=ended.log.outage if ended is not None else "",
+            confidence=confidence,
+            doubts=tuple(dict.fromkeys(doubts)),
+            usage=self.meter.usage,
+            iterations=tuple(self.iterations),
+            bases=tuple(self.bases),
+            lessons=self.lessons,
+            notes=tuple(dict.fromkeys(self.notes)),
+            failing=tuple(_line(each) for each in self.failing) if ended is not None else (),
+            seconds=round(self.meter.seconds, 3),
+        )
+
+    def _formed(self, text: str) -> str:
+        return formed(text, self.draft.name, self.options.form, clean_doc=self.options.clean_doc)
+
+    def _why_not(self, ended: NoRepair, unusable: str) -> str:
+        """What is wrong with the last answer, and why it was the last."""
+        if ended.outcome is Outcome.INFRASTRUCTURE:
+            return ended.reason
+        if unusable:
+            return unusable
+        last = self.iterations[-1].result if self.iterations else ""
+        if self.failing:
+            count = words.counted(len(self.failing), "test")
+            last = f"{count} {'fails' if len(self.failing) == 1 else 'fail'}, the first is {_line(self.failing[0])}"
+        bound = self._bound() if ended.outcome is Outcome.OUT_OF_BUDGET else None
+        if not last:
+            return f"There is no code: {bound}." if bound else ended.reason
+        why = f"{words.capitalized(bound)}, and the" if bound else "The"
+        return f"{why} best answer was not accepted: {last.rstrip('.')}."
+
+    async def _say(self, step: str, text: str) -> None:
+        await self.emit(StepStarted(step=step, text=text))
+
+    async def _degraded(self, step: str, why: str) -> None:
+        self.notes.append(why)
+        await self.emit(Degraded(text=why, step=step, why=why))
+
+
+def _with(files: Files, edits: object) -> Files:
+    changed = {change.path: change.after for change in edits}  # type: ignore[attr-defined]
+    return {path: text for path, text in {**files, **changed}.items() if text is not None}
+
+
+def _line(failure: Failure) -> str:
+    """What a test expected and what came, on one line, with the line of the code that raised."""
+    frame = failure.frames[-1] if failure.frames else None
+    where = f" ({frame.path}:{frame.line})" if frame is not None and not frame.path.startswith("test_") else ""
+    return f"{failure.id.partition('::')[2] or failure.id}: {failure.message}{where}"[:500]
+
+
+def _asserted(source: str) -> str:
+    """The first assertion of a test."""
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert | ast.With)]
+    found = nodes[0] if nodes else None
+    return " ".join(ast.unparse(found.test if isinstance(found, ast.Assert) else found).split()) if found else ""
+
+
+async def _silent(_: AnyEvent) -> None:
+    """The runs that only ask what fails are not shown."""
