@@ -21,7 +21,7 @@ from agent.contract.verdicts import CheckRun, Failure
 from agent.engine import Engine
 from agent.gate.confidence import ASKED
 from agent.models.router import Models
-from agent.models.values import ModelError, ModelSettings
+from agent.models.values import Misconfigured, ModelError, ModelSettings
 from agent.prompts import render
 from agent.proposer import Proposer, Situation
 from agent.proposers.ladder import built_in_ladder
@@ -102,7 +102,7 @@ class Run:
         return self._solution(found, best, first_passed=first_passed, problem=writer.problem)
 
     async def write_blind_tests(self) -> None:
-        """Adds the tests that a model writes before there is any code."""
+        """Adds the tests that a model writes before there is any code. Raises `Misconfigured`."""
         started = time.monotonic()
         await self.emit(StepStarted(step="blind_tests", text="Writing tests from the specification"))
         name = self.draft.name or contract.module_of(self.draft.path)
@@ -112,6 +112,8 @@ class Run:
         try:
             written, _ = await ask(self.models, brief, seconds=dispute.SECONDS, emit=self.emit)
         except ModelError as error:
+            if isinstance(error, Misconfigured) and not self.models.name.startswith("scripted:"):  # a file may lack a role
+                raise  # it would not write code either
             await self._degraded("blind_tests", f"No tests were written from the specification: {error}")
             return
         self.tests |= {contract.BLIND.format(at): test for at, test in enumerate(written, 1)}

@@ -39,8 +39,8 @@ async def solve(
 ) -> Solution:
     """Write the code. A `start` replaces the design, and perhaps more. `keep` gets each progress, to fork a run that is killed.
 
-    Raises `BadSpecification` if the name is missing and nothing designs it, `Declined`, `ModelError` if no design can be made,
-    and `SandboxError` if the infrastructure fails.
+    Raises `BadSpecification` if the name is missing and nothing designs it, `Declined`, `ModelError` if no design can be made
+    or the model is misconfigured, and `SandboxError` if the infrastructure fails.
     """
     models, options = engine.models, options or Options()
     assert models is not None, "the caller checks"

@@ -107,7 +107,7 @@ async def run(
         async with screen.working("Writing"):
             with recorder.recording() if recorder is not None else nullcontext():
                 found = await solve(spec, engine, emit=emit, options=options, start=start, keep=keep)
-    except ModelError as error:  # without a design, there is no code to show
+    except ModelError as error:  # without a design or a model, there is no code to show
         next_step = reach(engine.models.name) if error.is_outage else ""
         found = _undesigned(spec, error, next_step, time.monotonic() - screen.started)
         failure = ModelError(f"{str(error).rstrip('.')}. {next_step}") if next_step else error

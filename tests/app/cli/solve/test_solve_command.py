@@ -59,6 +59,14 @@ def test_a_broken_script_names_the_line(tmp_path: Path) -> None:
     assert "script.jsonl, line 2" in err
 
 
+def test_a_model_that_can_answer_nothing_is_told_once_and_at_once(tmp_path: Path) -> None:
+    given = ("Add.", "--signature", "add(a, b)", "--doctests", ">>> add(1, 2)\n3\n", "--yes")
+    code, _, err = solve(tmp_path, *given, "--model", "scripted")
+    assert code == 1
+    assert err.splitlines()[-1].startswith("selfheal: the built-in script has no answer for the role 'challenge'")
+    assert "Running the tests" not in err
+
+
 def test_a_specification_of_a_megabyte_has_one_limit(tmp_path: Path) -> None:
     (tmp_path / "spec.txt").write_text("ä" * 1_000_000)
     for arguments in (["--file", "spec.txt"], ["ä" * 30_000]):
