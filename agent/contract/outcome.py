@@ -70,6 +70,7 @@ class Evidence:
     checks: tuple[CheckEvidence, ...]
     environment: str  # "Python 3.11.7, sandbox local, no network"
     approximated: tuple[str, ...] = ()  # differences from CI, a clause or sentence each
+    merged_into: str = ""  # the base branch, if only the merge with it fails: then all runs were made on that merge
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,10 @@ async def approve_round(state: State, work: Work) -> End:
     """A rejection ends the attempt. A text sent with an approval becomes guidance."""
     rung = work.ladder[state["rung"]].rung
     tried = len(state.get("iterations", []))
-    question = Question("round", f"{words.counted(tried, 'change')} tried so far. Let {words.rung(rung)} propose a patch?")
+    question = Question("round", f"{words.counted(tried, 'change')} tried so far. May {words.rung(rung)} propose a patch?")
     reply = await _ask(work, question)
     if not reply.approved:
-        return {"ending": pack(rejected(reply.why))}
+        return {"ending": pack(rejected("another round", reply.why))}
     return {"asked": state["iteration"], "guidance": [*state.get("guidance", []), *([reply.why] if reply.why else [])]}
 
 
@@ -45,12 +45,12 @@ async def approve(state: State, work: Work) -> Approval:
     ref, packed = state["winner"]
     candidate = await work.context.recall(Candidate, ref)
     shown = await asyncio.to_thread(diff, candidate.edits)
-    question = Question("publish", f"Verified. Open a pull request? {candidate.title}", shown)
+    question = Question("publish", f"It found a verified repair. May it open a pull request? {candidate.title}", shown)
     reply = await _ask(work, question)
     if reply.approved:
         return {}
     if not reply.why:
-        return {"winner": None, "ending": pack(rejected(""))}
+        return {"winner": None, "ending": pack(rejected("the change", ""))}
     why = f"a person rejected it: {reply.why}"
     failed = Verification(False, why, evidence=unpack(Verification, packed).evidence, judge="person")
     return {"winner": None, "failed": [[ref, pack(failed)]], "guidance": [*state.get("guidance", []), reply.why]}

@@ -1,6 +1,6 @@
 """Weighs the proven winner: a change that is too unsure is not published. The next candidate or rung gets its turn.
 
-If none is sure enough, the report shows the likeliest of them as the suspect change, and asks.
+If none is sure enough, the report shows the likeliest of them as a possible repair, and asks.
 """
 
 from __future__ import annotations

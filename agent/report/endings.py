@@ -18,7 +18,7 @@ from agent.contract.words import named
 from agent.report import culprits
 from agent.source.test_files import is_test
 
-_ASK = "ask the operator of Selfheal"  # on a command line, that is the reader
+ASK = "ask the operator of Selfheal"  # on a command line, that is the reader
 ON_COMMAND_LINE = "On the command line,"  # starts the end of a next step that is left out on GitHub
 TEST_OPTION = f"{ON_COMMAND_LINE} `--test` names it too."
 THIS_CHANGE = "This change"  # starts a sentence; in a pull request, "This pull request" says the same
@@ -39,7 +39,7 @@ def not_reproduced(base: Round, rounds: int, probed: int = 0, *, failed_in_ci: b
     return Ending(
         Outcome.NOT_REPRODUCED,
         f"Nothing failed here: {passed} of {_checks(base)} passed {words.in_runs(rounds)}.{more}",
-        "Compare the sandbox with the environment where the check fails: services, secrets, versions, time or test order."
+        "Rerun the job. If it fails again, name the command that fails under `test:` in `.github/selfheal.yml`."
         if failed_in_ci
         else "If another check fails, name its command under `test:` in `.github/selfheal.yml`. "
         f"{ON_COMMAND_LINE} `--job` names its job, `--test` its command, and `selfheal fix --flaky` tries other orders "
@@ -74,7 +74,7 @@ def unsure(suspect: Repair, least: float) -> Ending:
         return Ending(
             Outcome.GAVE_UP,
             f"{title} ({words.percent(suspect.confidence)} sure; a pull request needs {words.percent(least)}).",
-            "Is the suspect change right? If so, apply it. If not, a test that fails with it helps the next attempt.",
+            "If the possible repair is right, apply it. If not, add a test that fails with it: it helps the next attempt.",
         )
     if others == len(suspect.choices) == 1:
         reason = f"The tests allow two repairs{_both(suspect.title, suspect.choices[0])}. Which is right?"
@@ -105,7 +105,9 @@ def flaky(found: Flakiness, why: str = "") -> Ending:
         Outcome.FLAKY,
         f"{words.capitalized(named(found.ids))} failed in {found.red} of {found.runs} runs of the same code. "
         f"Suspected cause: {found.cause}{evidence}.{f' {why}' if why else ''}",
-        f"{_ADVICE[found.cause]}. {ON_REQUEST} {ON_COMMAND_LINE} use `selfheal fix --flaky`.",
+        f"{_ADVICE[found.cause]}."
+        if why
+        else f"{_ADVICE[found.cause]}. {ON_REQUEST} {ON_COMMAND_LINE} use `selfheal fix --flaky`.",
         found,
     )
 
@@ -167,10 +169,10 @@ def limited(ids: Sequence[VerdictId], what: str, sign: str) -> Ending:
         return Ending(
             Outcome.INFRASTRUCTURE,
             f"{words.capitalized(named(ids))} failed because the sandbox has no browser ({words.code(sign, 80)}).",
-            f"Set `test:` in `.github/selfheal.yml` to tests that need no browser, or {_ASK} for an image that has one.",
+            f"Set `test:` in `.github/selfheal.yml` to tests that need no browser, or {ASK} for an image that has one.",
         )
     more = (
-        f"{words.capitalized(_ASK)} to raise the sandbox's limit (`SELFHEAL_SANDBOX_MEMORY_MB`), or set"
+        f"{words.capitalized(ASK)} to raise the sandbox's limit (`SELFHEAL_SANDBOX_MEMORY_MB`), or set"
         if what == "memory"
         else "Reduce what the tests use, or set"
     )
@@ -198,13 +200,14 @@ MORE_TIME = (
 def inconclusive(run: CheckRun, command: str, red: Sequence[VerdictId] = ()) -> Ending:
     """For a check of which a run ended too early. `red` failed in another run. `command` as for `stopped`."""
     took, last = words.took(run.seconds), last_line(run.output)
+    printed = " and printed nothing." if last == _SILENT else f"; the last line was: {last}"
     seen = f". The failure of {named(red)} in another run could not be confirmed" if red else ""
     if run.ending == "timeout":
         return Ending(
             Outcome.OUT_OF_BUDGET,
             f"The check `{run.check}` did not finish within {took}{seen or ' and reported no failing test'}. "
-            f"It ran {words.code(command, 100)}; the last line was: {last}",
-            f"{MORE_TIME} The attempt as a whole has the operator's `SELFHEAL_MAX_SECONDS`.",
+            f"It ran {words.code(command, 100)}{printed}",
+            f"{MORE_TIME} The operator limits the whole attempt by `SELFHEAL_MAX_SECONDS`.",
         )
     how = "ran out of memory" if run.ending == "out_of_memory" else "crashed before it reported any result"
     if red:
@@ -212,7 +215,7 @@ def inconclusive(run: CheckRun, command: str, red: Sequence[VerdictId] = ()) -> 
     return Ending(
         Outcome.INFRASTRUCTURE,
         f"The check `{run.check}` {how}{seen or ', so it says nothing about the code'}: {last}",
-        f"Fix what the check needs to start, or {_ASK} to raise the sandbox's limits.",
+        f"Fix what the check needs to start, or {ASK} to raise the sandbox's limits.",
     )
 
 
@@ -259,7 +262,7 @@ def limit_reached(problem: str) -> Ending:
     return Ending(
         Outcome.INFRASTRUCTURE,
         f"The failing checks could not run: {problem}.",
-        f"Make the checks use less, or {_ASK} to raise the sandbox's limits.",
+        f"Make the checks use less, or {ASK} to raise the sandbox's limits.",
     )
 
 
@@ -267,24 +270,20 @@ def out_of_budget(bound: str, tried: int) -> Ending:
     return Ending(
         Outcome.OUT_OF_BUDGET,
         f"{words.capitalized(bound)} ({_judged(tried)}).",
-        f"Start from the diagnosis and the failed patches. {MORE_BUDGET}",
+        f"Start at the failure and at the changes that failed. {MORE_BUDGET}",
     )
 
 
-def rejected(why: str) -> Ending:
-    """The person who was asked rejected it."""
-    return Ending(
-        Outcome.CANCELLED,
-        f"A person rejected the change{f': {why}' if why else ''}.",
-        "Start again when something has changed.",
-    )
+def rejected(what: str, why: str) -> Ending:
+    """The person who was asked rejected `what`."""
+    return Ending(Outcome.CANCELLED, f"A person rejected {what}{f': {why}' if why else ''}.", "To try again, comment `/heal`.")
 
 
 def needs_test_change(cause: str) -> Ending:
     return Ending(
         Outcome.NEEDS_TEST_CHANGE,
         f"Every proposed repair edits tests or their configuration, which the policy forbids. {cause}".rstrip(),
-        "Decide whether the test is wrong; if it is, change it, or allow test edits in `.github/selfheal.yml`.",
+        "If the test is wrong, change it, or set `allow_test_edits: true` in `.github/selfheal.yml`. If not, repair the code.",
     )
 
 
@@ -294,7 +293,7 @@ def broken_by_change(culprit: Culprit, failure: Failure, *, may_be_intended: boo
     broke = f"{words.capitalized(culprits.part(culprit))} {'breaks' if culprit.lines == 1 else 'break'} {what}"
     places = culprits.locations(culprit)
     broke += f": {places}." if places else "."
-    side, if_intended = "", " If it is intended, update the test."
+    side, if_intended = "", " If it is intended, update the test." if may_be_intended else ""
     if failure.message.startswith(words.HUNG):
         side = f" The test {failure.message}."
     elif is_slip(failure):
@@ -324,7 +323,11 @@ def gave_up(tried: int, rungs: Sequence[RungCost], suspects: Sequence[Span], sin
     """
     why = "; ".join(_efforts(rungs)) or "no source of patches is enabled"
     gate = f" {_judged(tried)}; none passed." if tried else ""
-    start = _start(suspects[0], is_change_known=bool(since)) if suspects else "Start from the diagnosis."
+    start = (
+        _start(suspects[0], is_change_known=bool(since))
+        if suspects
+        else f"Start at the failure{' and at the changes that failed' if tried else ''}."
+    )
     return Ending(Outcome.GAVE_UP, f"{words.capitalized(why)}.{gate}", start)
 
 

@@ -15,8 +15,7 @@ from agent.engine import Engine
 from app.attempt.gather import HeadCommit
 from app.github.repository import Repository
 
-_GREEN = "Only the merge fails: on the branch alone, everything passes with and without the repair."
-_NEXT = "Merge the base branch into this one and push: the next failing run starts a new attempt."
+_NEXT = "Merge the base branch into this one, then apply the repair; or push the merge: if it fails, a new attempt starts."
 
 
 async def on_head(
@@ -51,12 +50,11 @@ async def on_head(
     problem = await engine.keep_green(await case_of_head("green head"), edits, blobs=blobs, emit=emit)
     if problem is not None:
         return _told(repair, problem)
-    log = replace(repair.log, notes=(*repair.log.notes, _GREEN))
-    return replace(repair, edits=edits, log=log)
+    return replace(repair, edits=edits, evidence=replace(repair.evidence, merged_into=head.base))
 
 
 def _told(repair: Repair, why: str) -> NoRepair:
-    reason = f"The repair passes on the merge that CI tested, but not on this branch alone: {why}"
+    reason = f"The repair holds on the merge that CI tested, but not on this branch alone. {why}"
     return NoRepair(Outcome.REFUSED, reason, _NEXT, repair.usage, repair.log, suspects=(repair,))
 
 

@@ -11,6 +11,7 @@ drops its checkpoints once the attempt can no longer be forked.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +24,7 @@ from agent.case import Case, without_a_run
 from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.ci.project.configuration import Configuration, DailyLimits
 from agent.ci.project.configuration import Quota as DailyQuota
+from agent.contract import words
 from agent.contract.events import StepStarted
 from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.question import Waiting
@@ -322,12 +324,14 @@ def _ending_for(error: GitHubError, attempt: Attempt) -> NoRepair:
             return without_a_run(
                 Outcome.REFUSED,
                 f"The App lacks a permission on GitHub: {error}.",
-                f"Ask the App's owner to grant it the permission {error.permission}, and an owner of "
+                f"Ask the App's owner to grant it the permission {_permission(error.permission)}, and an owner of "
                 f"`{attempt.repository.full_name.partition('/')[0]}` to accept that in the installation. Then comment `/heal`.",
             )
         case Forbidden():  # such as an archived repository
             return without_a_run(
-                Outcome.REFUSED, f"GitHub refuses this: {error}.", "Change what GitHub names, then comment `/heal`."
+                Outcome.REFUSED,
+                f"GitHub refuses this: {error}.",
+                "Ask an admin of the repository to change the setting behind this answer, then comment `/heal`.",
             )
         case TooLarge():
             return without_a_run(
@@ -345,8 +349,16 @@ def _ending_for(error: GitHubError, attempt: Attempt) -> NoRepair:
             return without_a_run(
                 Outcome.ERROR,
                 f"GitHub rejected a request by Selfheal: {error}.",
-                "Your code is not the cause. Please report this with the attempt's id.",
+                f"Your code is not the cause. Tell the operator of Selfheal: attempt `{attempt.id[:12]}`.",
             )
+
+
+def _permission(accepted: str) -> str:
+    """ "Contents (read and write)" for "contents=write", as the settings of an App name it."""
+    found = re.findall(r"(\w+)=(\w+)", accepted)
+    levels = {"write": "read and write", "read": "read-only"}
+    named = [f"{words.capitalized(name.replace('_', ' '))} ({levels.get(level, level)})" for name, level in found]
+    return " or ".join(named) or accepted
 
 
 def _can_keep_waiting(work: Work) -> bool:
@@ -451,11 +463,11 @@ async def _open_pull_request(
     try:
         published = await _published(work, publication, repair)
     except Conflict as error:
-        reason = f"The repair was verified but could not be published: {error}."
-        next_step = "Apply the patch in the log by hand, or push a commit to start a new attempt."
+        reason = f"It could not be pushed: {error}."
+        next_step = "Apply the repair by hand, or push a commit: if CI fails again, a new attempt starts."
         if isinstance(error, BranchTaken):
             next_step = "Remove or rename that branch, then comment `/heal`."
-        return NoRepair(Outcome.REFUSED, reason, next_step, repair.usage, repair.log)
+        return NoRepair(Outcome.REFUSED, reason, next_step, repair.usage, repair.log, suspects=(repair,))
     if isinstance(published, NoRepair):  # the branch was deleted meanwhile
         return published
     return PullRequestRecord(published.number, published.branch, published.url, published.state)

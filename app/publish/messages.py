@@ -15,6 +15,7 @@ from agent.contract.proposal import Diagnosis
 from agent.contract.question import Question
 from agent.diagnosis.evidence import BY_VERDICTS
 from agent.edits.changes import diff
+from agent.gate.confidence import SURE
 from agent.report.endings import ON_COMMAND_LINE, ON_REQUEST, THIS_CHANGE
 from app.publish import culprit, proof, receipt
 from app.publish.markdown import ZWSP, Quoter, link, shortened, uncommanded
@@ -57,7 +58,7 @@ _REMEDIES = (  # words in a refusal by GitHub, and what has to be changed then
         ),
     ),
     ("rule|protected branch", "let the App bypass the rule for branches named `{}…` (Settings → Rules → Rulesets)"),
-    ("", "change what GitHub names"),
+    ("", "ask an admin of the repository to change the setting behind GitHub's answer above"),
 )
 _COMMENTING = re.compile(r"[Cc]omment `/heal`(?: on a pull request(?: of the branch)?)?")
 _LINES = 26  # of a diff at the top of a pull request, with its headers
@@ -175,7 +176,7 @@ def _body(publication: Publication, repair: Repair, quote: Quoter, ids: int) -> 
         proof.table(repair.evidence, quote),
         (
             "Each run used a new process in a sandbox. Reverting the patch makes the tests fail again, so the patch is what "
-            "fixes them. To repeat this proof on another machine, run `selfheal verify` with the address of this pull request."
+            f"fixes them. {_how_to_repeat(repair)}"
         ),
         *_environment(repair.evidence, quote),
         "These failed before the patch and pass with it:",
@@ -188,13 +189,20 @@ def _body(publication: Publication, repair: Repair, quote: Quoter, ids: int) -> 
         _short_diff(repair, quote),
         (
             "Review the diff. Passing tests show that the code does what the tests check, not that it does what you intended. "
-            "You can merge this pull request, push commits to it, or close it. Selfheal does not reopen a closed pull request."
+            "If it is right, merge it; a draft must be marked as ready for review first. If not, push commits to it or "
+            "close it. Selfheal does not reopen it."
         ),
         "<details>\n<summary>Evidence: cause, checks, environment, cost</summary>",
         *evidence,
         "</details>",
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _how_to_repeat(repair: Repair) -> str:
+    if repair.evidence.merged_into:
+        return "They were made on the merge that CI tested; the branch alone passes with and without the patch."
+    return "To repeat this proof, install Selfheal and run `selfheal verify` with the address of this pull request."
 
 
 def _short_diff(repair: Repair, quote: Quoter) -> str:
@@ -209,11 +217,12 @@ def _summary(publication: Publication, repair: Repair, quote: Quoter) -> str:
     """Lines at the top: what failed, its cause, what was changed, the proof, and the confidence."""
     run = f" ({link('see the run', publication.run_url)})" if publication.run_url else ""
     title = quote.span(publication.run_title or "CI")
-    where = f"on {quote.span(publication.head_branch)} at {quote.span(publication.head_sha[:10])}"
+    where = f"on {_where(publication, repair, quote)}"
     what = quote.prose(headline(repair), 300).rstrip(".") or "see the diff"
+    alone = " The branch alone passes." if repair.evidence.merged_into else ""
     return "\n".join(
         [
-            f"- **Failed:** {title} {where}{_broken(publication)}: {proof.failed(repair.evidence)}{run}.",
+            f"- **Failed:** {title} {where}{_broken(publication)}: {proof.failed(repair.evidence)}{run}.{alone}",
             f"- **Cause:** {quote.prose(repair.diagnosis.cause, 600)}",
             f"- **Changed:** {what} ({proof.files(repair, quote)}).",
             f"- **Proof:** {proof.in_one_line(repair.evidence)}.",
@@ -224,6 +233,14 @@ def _summary(publication: Publication, repair: Repair, quote: Quoter) -> str:
     )
 
 
+def _where(publication: Publication, repair: Repair, quote: Quoter) -> str:
+    """The commit on which the checks failed, or its merge."""
+    branch, commit, base = publication.head_branch, publication.head_sha[:10], repair.evidence.merged_into
+    if base:
+        return f"the merge of {quote.span(branch)} at {quote.span(commit)} into {quote.span(base)}"
+    return f"{quote.span(branch)} at {quote.span(commit)}"
+
+
 def _broken(publication: Publication) -> str:
     """The pull request that broke; GitHub links it to ours."""
     return f" (#{publication.pull_number})" if publication.pull_number is not None else ""
@@ -231,7 +248,7 @@ def _broken(publication: Publication) -> str:
 
 def _page(publication: Publication, bullet: str = "") -> list[str]:
     """A link to the attempt's page."""
-    return [f"{bullet}**Attempt:** {link('its timeline', publication.page_url)}."] if publication.page_url else []
+    return [f"{bullet}{link('Timeline of this attempt', publication.page_url)}"] if publication.page_url else []
 
 
 def _environment(evidence: Evidence, quote: Quoter) -> list[str]:
@@ -269,8 +286,11 @@ def _log(log: ReflectionLog, quote: Quoter, room: int) -> str:
 
 
 def healed_title(repair: Repair, number: int | None) -> str:
-    """The title of the check run on the commit that broke. `number`: of our pull request, if there is one."""
-    return f"Repair {f'in #{number}' if number is not None else 'found'}: {proof.turned(repair.evidence)}"
+    """The title of the check run on the commit that broke. `number`: of our pull request, if GitHub accepted one."""
+    if number is None:
+        return f"Repair found, but GitHub refuses the pull request: {proof.turned(repair.evidence)}"
+    unsure = f" (unsure, {words.percent(repair.confidence)})" if repair.confidence < SURE else ""
+    return f"Repair in #{number}{unsure}: {proof.turned(repair.evidence)}"
 
 
 def healed_summary(publication: Publication, repair: Repair, pull_url: str) -> str:
@@ -278,7 +298,7 @@ def healed_summary(publication: Publication, repair: Repair, pull_url: str) -> s
     ending = OUTCOME_TEXTS[Outcome.HEALED]
     return "\n\n".join(
         [
-            f"{ending.sentence} See {link('the pull request', pull_url)} for the evidence.",
+            f"{proof.found(repair)} See {link('the pull request', pull_url)} for the evidence.",
             _summary(publication, repair, quote),
             proof.table(repair.evidence, quote),
             f"**Next:** {ending.next_step}",
@@ -300,10 +320,18 @@ def receipt_of(publication: Publication, repair: Repair, quote: Quoter) -> Recei
 def receipt_summary(publication: Publication, repair: Repair, pull_url: str) -> str:
     """The check run on the head of our pull request: the proof for people, the command that repeats it, the receipt."""
     quote = quoter(publication)
+    if repair.evidence.merged_into:
+        where = f"{_where(publication, repair, quote)}, pass there with this change, and fail again without it."
+        claim = f"The checks failed on {where} The branch alone passes with and without it."
+        repeated = ""
+    else:
+        failed = quote.span(publication.head_sha[:10])
+        claim = f"The checks failed at {failed}, pass with this commit, and fail again without it."
+        repeated = f"**Repeat this proof** with Selfheal's command line:\n\n```\nselfheal verify {pull_url}\n```"
     parts = [
-        f"The checks failed at {quote.span(publication.head_sha[:10])}, pass with this commit, and fail again without it.",
+        claim,
         proof.table(repair.evidence, quote),
-        f"**Repeat this proof** on another machine:\n\n```\nselfheal verify {pull_url}\n```",
+        *([repeated] if repeated else []),
         *_page(publication),
         "<details>\n<summary>Receipt, for programs</summary>",
         quote.fence(receipt.readable(receipt_of(publication, repair, quote)), _PATCH),
@@ -320,7 +348,7 @@ def by_hand(publication: Publication, refusal: str, shown: str = "") -> str:
     remedy = next(remedy for said, remedy in _REMEDIES if re.search(said, refusal, re.IGNORECASE))
     apply = "and apply it with `git apply`"
     if ZWSP in shown:
-        apply = f"remove the invisible characters that keep bots from obeying it (`{_VISIBLE_AGAIN}`), {apply}"
+        apply = f"remove its invisible characters, which keep bots from obeying it (`{_VISIBLE_AGAIN}`), {apply}"
     return f"Review the diff, {apply}. To get pull requests, {remedy.format(publication.branch_prefix)}."
 
 
@@ -330,7 +358,7 @@ def patch_summary(publication: Publication, repair: Repair, refusal: str) -> str
 
     def text(shown: str) -> str:
         parts = [
-            f"{OUTCOME_TEXTS[Outcome.HEALED].sentence} GitHub refuses its pull request: {quote.prose(refusal, 600)}",
+            f"{proof.found(repair)} GitHub refuses the pull request: {quote.prose(refusal, 600)}",
             _summary(publication, repair, quote),
             shown,
             proof.table(repair.evidence, quote),
@@ -347,7 +375,8 @@ def patch_comment(publication: Publication, repair: Repair, refusal: str) -> str
     quote = quoter(publication)
     parts = [
         publication.comment_head,
-        f"{OUTCOME_TEXTS[Outcome.HEALED].sentence} GitHub refuses its pull request: {quote.prose(refusal, 600)}",
+        f"{proof.found(repair)} GitHub refuses the pull request: {quote.prose(refusal, 600)}",
+        f"**Failed:** {proof.failed(repair.evidence)} on {_where(publication, repair, quote)}.",
         shown := quote.fence(diff(repair.edits), _PATCH, "diff"),
         *_believed(repair, quote),
         f"**Next:** {by_hand(publication, refusal, uncommanded(shown))}",
@@ -378,14 +407,12 @@ def no_repair_title(publication: Publication, result: NoRepair) -> str:
 
 
 def no_repair_summary(publication: Publication, result: NoRepair) -> str:
-    """What happened, what fails and the next step; then what broke the tests or a suspect change; the rest is folded.
+    """What happened, what fails and the next step; then what broke the tests or a possible repair; the rest is folded.
 
     If a repair would have to change a test, the diagnosis is what the test demands: people decide between it and the change.
     """
     quote, log = quoter(publication), result.log
-    parts = [said(result)]
-    if not _is_about_efforts(result):
-        parts.append(f"**Why:** {quote.prose(result.reason, 1000)}")
+    parts = _ended(result, quote, 1000)
     disagree = result.outcome is Outcome.NEEDS_TEST_CHANGE and result.culprit is not None
     if log.diagnosis is not None and not disagree:
         parts.append(_cause(log.diagnosis, quote))
@@ -396,10 +423,24 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
         heading = "### What the change did" if disagree else "### What broke it"
         parts += [heading, *culprit.markdown(result.culprit, quote, _BROKEN[0])]
     if result.suspects:
-        parts += ["### The suspect change", *_suspect(result.suspects[0], quote, _BROKEN[0])]
+        parts += [f"### {_possible(result)}", *_suspect(result.suspects[0], quote, _BROKEN[0])]
     body = "\n\n".join([*parts, *_efforts(result, quote)])
     rest = replace(log, diagnosis=None, notes=())
     return body + _log(rest, quote, CHECK_LIMIT - _FOLDING - size(body))
+
+
+def _ended(result: NoRepair, quote: Quoter, limit: int) -> list[str]:
+    """How the attempt ended, and why. Where the reason says all, the outcome's own sentence is left out."""
+    if _is_about_efforts(result):
+        return [said(result)]
+    reason = quote.prose(result.reason, limit)
+    if result.culprit is not None or result.suspects:
+        return [said(result), f"**Why:** {reason}"]
+    return [f"**{ended(result)}:** {reason}"]
+
+
+def _possible(result: NoRepair) -> str:
+    return "The repair, not applied" if result.outcome is Outcome.REFUSED else "Possible repair, not applied"
 
 
 def _is_about_efforts(result: NoRepair) -> bool:
@@ -435,17 +476,16 @@ def helps_the_author(result: NoRepair) -> bool:
 def no_repair_comment(publication: Publication, result: NoRepair) -> str:
     """The comment on the pull request that broke."""
     quote = quoter(publication)
-    why = "" if _is_about_efforts(result) else f" {quote.prose(result.reason, 600)}"
-    parts = [f"{said(result)}{why}"]
+    parts = [" ".join(_ended(result, quote, 600)).replace(" **Why:** ", " ")]
     if (diagnosis := result.log.diagnosis) is not None and (result.culprit is None or diagnosis.by != BY_VERDICTS):
         parts.insert(0 if _is_about_efforts(result) else 1, _cause(diagnosis, quote))  # else, the reason says it
     if result.culprit is not None:
         _, *shown = culprit.markdown(result.culprit, quote, _BROKEN[1])
         parts += shown
     if result.suspects:
-        parts += ["**The suspect change:**", *_suspect(result.suspects[0], quote, _BROKEN[1])]
+        parts += [f"**{_possible(result)}:**", *_suspect(result.suspects[0], quote, _BROKEN[1])]
     parts += [f"**Next:** {_next_step(publication, quote, result, 600)}", *_page(publication)]
-    parts += _efforts(result, quote) if _is_about_efforts(result) else []
+    parts += _efforts(result, quote) if _is_about_efforts(result) or result.outcome is Outcome.OUT_OF_BUDGET else []
     return uncommanded("\n\n".join([publication.comment_head, *parts]))
 
 
@@ -462,10 +502,12 @@ def healed_comment(publication: Publication, repair: Repair, number: int, pull_u
     """The comment on the pull request that broke."""
     quote = quoter(publication)
     commit = quote.span(publication.head_sha[:10])
+    offer = "a verified repair" if repair.confidence >= SURE else "a possible repair"
     parts = [
         publication.comment_head,
-        f"{link(f'#{number}', pull_url)} contains a verified repair of {commit} ({proof.failed(repair.evidence)}).",
+        f"{link(f'#{number}', pull_url)} contains {offer} of {commit} ({proof.failed(repair.evidence)}).",
         f"**Cause:** {quote.prose(repair.diagnosis.cause, 600)}",
+        f"**Changed:** {quote.prose(headline(repair), 300).rstrip('.') or 'see the diff'} ({proof.files(repair, quote)}).",
         *_believed(repair, quote),
         f"**Next:** Review {link(f'#{number}', pull_url)}, which merges into this branch. Selfheal never merges by itself.",
         *_page(publication),
@@ -528,9 +570,12 @@ def question_summary(publication: Publication, asked: Question) -> str:
     """The question, and who answers it: only the operator can; the attempt's page and `selfheal attempts show` tell how."""
     quote = quoter(publication)
     parts = [
-        f"Selfheal waits for approval before it goes on. {quote.prose(asked.text, 600)}",
+        f"Selfheal waits for approval. {quote.prose(asked.text, 600)}",
         quote.fence(asked.diff, _ASKED_DIFF, "diff") if asked.diff else "",
-        f"**Next:** The operator of this Selfheal installation decides about the attempt `{publication.attempt_id[:12]}`.",
+        (
+            "**Next:** Nothing to do here. Only the operator of this Selfheal installation can answer, for the attempt "
+            f"`{publication.attempt_id[:12]}`."
+        ),
         *_page(publication),
     ]
     return "\n\n".join(part for part in parts if part)

@@ -18,8 +18,10 @@ class OutcomeText:
     next_step: str
 
 
-FOUND = "Selfheal found what broke the tests. A person must decide whether the change or the test is right."
-UNSURE = "Selfheal found a change that passes all checks, but is not sure that it is right. A person must decide."
+DISAGREE = "Selfheal found what broke the tests. A person must decide whether the change or the test is right."
+FOUND = "Selfheal found the change that broke the tests. It does not take a change back by itself."
+UNSURE = "Selfheal found a possible repair: all checks pass with it, but do not show that it is right. A person must decide."
+NOT_PUBLISHED = "Selfheal found a verified repair, but cannot open a pull request with it."
 NOTHING_TO_HEAL = "No failure that this change caused was found here."  # on a checkout, where no CI reported one
 
 _LABELS = {"needs_services": "Needs a service", "needs_secret": "Needs a secret", "needs_test_change": "Needs a test change"}
@@ -30,7 +32,7 @@ OUTCOME_TEXTS: Mapping[Outcome, OutcomeText] = MappingProxyType(
         ),
         Outcome.NOT_REPRODUCED: OutcomeText(
             "The failure did not occur in the sandbox.",
-            "Compare the sandbox's environment with your CI's, or rerun the job.",
+            "Rerun the job. If it fails again, name the failing command under `test:` in `.github/selfheal.yml`.",
         ),
         Outcome.FLAKY: OutcomeText(
             "The failure depends on chance or on the environment.",
@@ -61,17 +63,17 @@ OUTCOME_TEXTS: Mapping[Outcome, OutcomeText] = MappingProxyType(
         ),
         Outcome.OUT_OF_BUDGET: OutcomeText(
             "The budget or a time limit ran out before a repair was verified.",
-            f"Use the diagnosis and lessons below to fix it yourself. {MORE_BUDGET}",
+            f"Start at the failure; the changes that failed are listed below. {MORE_BUDGET}",
         ),
         Outcome.GAVE_UP: OutcomeText(
             "Selfheal found no change that fixes the failing checks without breaking others.",
-            "Use the diagnosis and the failed changes below to fix it yourself.",
+            "Start at the failure; the changes that failed are listed below.",
         ),
         Outcome.REFUSED: OutcomeText("Selfheal cannot carry out this attempt.", "The reason above says what prevents it."),
         Outcome.CANCELLED: OutcomeText("The attempt was cancelled.", "To start a new one, comment `/heal` on a pull request."),
         Outcome.ERROR: OutcomeText(
             "Selfheal failed with an internal error.",
-            "This says nothing about your code. The operator can look up the attempt's id in Selfheal's log.",
+            "Your code is not the cause. Tell the operator of Selfheal, who finds the attempt's id in the log.",
         ),
     }
 )
@@ -86,11 +88,15 @@ def ended(result: NoRepair) -> str:
     """How an attempt without a repair ended, in a few words."""
     if result.culprit is not None:
         return "Cause found"
-    return "Unsure" if result.suspects else label(result.outcome)
+    if result.suspects:
+        return "Repair found, not published" if result.outcome is Outcome.REFUSED else "Unsure"
+    return label(result.outcome)
 
 
 def said(result: NoRepair) -> str:
     """What an attempt without a repair found, in one sentence."""
     if result.culprit is not None:
-        return FOUND
-    return UNSURE if result.suspects else OUTCOME_TEXTS[result.outcome].sentence
+        return DISAGREE if result.outcome is Outcome.NEEDS_TEST_CHANGE else FOUND
+    if result.suspects:
+        return NOT_PUBLISHED if result.outcome is Outcome.REFUSED else UNSURE
+    return OUTCOME_TEXTS[result.outcome].sentence

@@ -64,6 +64,13 @@ def turned(evidence: Evidence) -> str:
     return f"{before} failing → {passing} passing"
 
 
+def found(repair: Repair) -> str:
+    """What Selfheal found, as a sentence."""
+    if repair.confidence >= SURE:
+        return "Selfheal found a verified repair."
+    return "Selfheal found a possible repair: the failing tests pass with it, but Selfheal is not sure that it is right."
+
+
 def sureness(repair: Repair) -> str:
     """ "fairly sure (87%): one other change passes too". The word is never "very sure" where the tests leave a choice."""
     confidence = repair.confidence
@@ -71,14 +78,15 @@ def sureness(repair: Repair) -> str:
     leaves_choice = repair.alternatives or repair.choices or any(doubt.startswith(UNDECIDED) for doubt in repair.doubts)
     grade = next(word for least, word in grades[1 if leaves_choice else 0 :] if confidence >= least or not least)
     by_model = bool(repair.log.iterations) and is_model(repair.log.iterations[-1].rung)
-    if by_model:
+    rivals = max(repair.alternatives, len(repair.choices))
+    if by_model and not rivals:
         others = "proposed by a model; no search for alternatives"
-    elif repair.alternatives == 0:
+    elif not rivals:
         others = "no other passing change was found"
         if repair.signals.get("passing") or repair.signals.get("alike"):
-            others += ", except variants of this one"
+            others += ", apart from small variations of this one"
     else:
-        count = "one other change passes" if repair.alternatives == 1 else f"{repair.alternatives} other changes pass"
+        count = "one other change passes" if rivals == 1 else f"{rivals} other changes pass"
         others = f"{count} too, so the tests alone do not decide; review carefully"
     return f"{grade} ({words.percent(confidence)}): {others}"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from agent.contract import words
 from agent.contract.outcome import Outcome
-from agent.report.endings import ON_COMMAND_LINE, TEST_OPTION, Ending
+from agent.report.endings import ASK, ON_COMMAND_LINE, TEST_OPTION, Ending
 
 
 class Unavailable(Exception):
@@ -68,7 +69,7 @@ def step_lacks(title: str, lacks: str, *, is_program: bool) -> Ending:
     return Ending(
         Outcome.NOT_REPRODUCED,
         f"The step `{title}` fails here without {lacks}, which CI has.",
-        f"Give the sandbox {lacks}, or name {other}" if is_program else f"Name {other}",
+        f"{words.capitalized(ASK)} to install {lacks} for the sandbox, or name {other}" if is_program else f"Name {other}",
     )
 
 
@@ -85,8 +86,8 @@ def needs_services(sentence: str) -> Ending:
     return Ending(
         Outcome.NEEDS_SERVICES,
         sentence,
-        "Install the servers on the sandbox's machine or in its image, or name a command that does not need them under `test:` "
-        "in `.github/selfheal.yml`.",
+        f"{words.capitalized(ASK)} to install the servers for the sandbox, or name a command that does not need them under "
+        "`test:` in `.github/selfheal.yml`.",
     )
 
 

@@ -170,7 +170,7 @@ def missing(name: str, wanted: Mapping[str, str], texts: Mapping[str, str], kind
 
 
 _WAYS = {
-    "local": "Install {named} on the sandbox's machine (on Debian or Ubuntu: `apt-get install {package}`), then try again.",
+    "local": "Ask the operator of Selfheal to install {named} for the sandbox (on Debian: `apt-get install {package}`).",
     "docker": "Ask the operator of Selfheal for an image that has {named} and Python 3 (`SELFHEAL_SANDBOX_IMAGE`).",
-    "e2b": "Build the template of E2B's machines, which has it, with `python -m deploy.e2b.build`, then try again.",
+    "e2b": "Ask the operator of Selfheal to build the template of E2B's machines with it (`python -m deploy.e2b.build`).",
 }

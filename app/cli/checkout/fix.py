@@ -206,7 +206,7 @@ def _next_step(result: NoRepair) -> str:
     if result.suspects and result.culprit is None:
         least = math.floor(result.suspects[0].confidence * 100) / 100
         apply = f"run the command again with --min-confidence {least:g} --apply"
-        return f"If the suspect change is right, {apply}. If not, a test that fails with it helps the next attempt."
+        return f"If the possible repair is right, {apply}. If not, a test that fails with it helps the next attempt."
     step = result.next_step or OUTCOME_TEXTS[result.outcome].next_step
     if result.outcome is not Outcome.GAVE_UP or result.culprit is not None:
         return step

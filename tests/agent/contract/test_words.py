@@ -69,5 +69,5 @@ def test_giving_up_says_what_each_rung_did_and_where_to_start() -> None:
 def test_giving_up_without_a_model_and_without_a_place_still_has_a_next_step() -> None:
     ending = gave_up(0, [RungCost("patterns", 0.0, 0, 0, Usage(), "no Python file is suspicious")], ())
     assert ending.reason == "Mutation search skipped: no Python file is suspicious."
-    assert ending.next_step == "Start from the diagnosis."
+    assert ending.next_step == "Start at the failure."
     assert "No source of patches" in gave_up(0, [], ()).reason

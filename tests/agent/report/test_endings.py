@@ -54,7 +54,7 @@ ENDINGS = [
     (endings.stopped_before(run(stopped_at="Build", output="no compiler\nstopped")), Outcome.NOT_REPRODUCED),
     (endings.limit_reached("the disk is full"), Outcome.INFRASTRUCTURE),
     (endings.out_of_budget("the budget of 1 s is used up", 0), Outcome.OUT_OF_BUDGET),
-    (endings.rejected("too large"), Outcome.CANCELLED),
+    (endings.rejected("the change", "too large"), Outcome.CANCELLED),
     (endings.needs_test_change("The test is wrong."), Outcome.NEEDS_TEST_CHANGE),
     (endings.gave_up(0, (), ()), Outcome.GAVE_UP),
 ]
@@ -157,8 +157,8 @@ def test_checked_changes_are_counted_in_singular_and_plural(tried: int, counted:
 
 
 def test_a_reviewers_reason_is_kept() -> None:
-    assert "too large" in endings.rejected("too large").reason
-    assert ":" not in endings.rejected("").reason
+    assert "too large" in endings.rejected("the change", "too large").reason
+    assert ":" not in endings.rejected("the change", "").reason
 
 
 def test_giving_up_adds_up_the_rounds_of_each_rung() -> None:

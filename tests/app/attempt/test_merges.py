@@ -113,4 +113,4 @@ async def test_a_failure_of_the_merge_is_repaired_on_a_green_branch_if_it_stays_
     (pull,) = [pull for pull in plant.github.pull_requests(NAME) if pull.head_branch.startswith("selfheal/")]
     assert b"n <= LIMIT" in (await plant.github.file(NAME, "calc.py", pull.head_branch) or b"")
     assert await plant.github.file(NAME, "config.py", pull.head_branch) == b"LIMIT = 4\n", "nothing of its base"
-    assert "on the branch alone, everything passes with and without the repair" in pull.body
+    assert "the branch alone passes with and without the patch" in pull.body

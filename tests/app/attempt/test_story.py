@@ -348,7 +348,11 @@ RULES = {
 def shown_patch(plant: Plant) -> str:
     """The check run's text, which shows the repair that has no pull request."""
     (run,) = plant.github.check_runs(NAME)
-    assert (run.status, run.conclusion, run.output["title"]) == ("completed", "neutral", "Repair found: 1 failing → 1 passing")
+    assert (run.status, run.conclusion, run.output["title"]) == (
+        "completed",
+        "neutral",
+        "Repair found, but GitHub refuses the pull request: 1 failing → 1 passing",
+    )
     assert "+    return a + b" in run.output["summary"]
     assert not plant.github.pull_requests(NAME)
     return str(run.output["summary"])

@@ -71,7 +71,10 @@ async def test_an_attempt_asks_before_it_publishes_and_goes_on_days_later_in_ano
     assert (waiting.worker, waiting.tries) == (None, 0)
     (run,) = plant.github.check_runs(NAME)
     assert (run.status, run.conclusion) == ("completed", "neutral"), "nothing is in progress for days"
-    assert f"The operator of this Selfheal installation decides about the attempt `{attempt_id[:12]}`." in run.output["summary"]
+    assert (
+        f"Only the operator of this Selfheal installation can answer, for the attempt `{attempt_id[:12]}`."
+        in run.output["summary"]
+    )
     assert not plant.github.pull_requests(NAME)
     asked = [stored.event for stored in await plant.store.timeline(attempt_id) if isinstance(stored.event, Asked)]
     assert len(asked) == 1

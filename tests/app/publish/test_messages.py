@@ -24,7 +24,7 @@ from agent.report.endings import ON_REQUEST, Ending, gave_up
 from app.publish import messages
 from app.publish.markdown import ZWSP
 from app.publish.messages import BODY_LIMIT, CHECK_LIMIT, Publication
-from app.publish.outcomes import OUTCOME_TEXTS
+from app.publish.outcomes import OUTCOME_TEXTS, label
 from app.store.leases.claims import QUOTA_NEXT
 from tests.app.tokens import SECRETS
 
@@ -131,22 +131,44 @@ def test_the_body_tells_the_whole_story() -> None:
 def test_an_unsure_change_is_shown_as_a_question_with_its_doubts_and_the_other_choices() -> None:
     doubts = ("the tests do not decide it: they also pass if `3` becomes `4`",)
     suspect = repair(confidence=0.55, doubts=doubts, choices=("`<` becomes `!=`", EVIL))
-    unsure = no_repair(suspects=(suspect,), next_step="Is the suspect change right?")
+    unsure = no_repair(suspects=(suspect,), next_step="If the possible repair is right, apply it.")
     for text in (messages.no_repair_summary(publication(), unsure), messages.no_repair_comment(publication(), unsure)):
-        assert "a change that passes all checks, but is not sure that it is right" in text
+        assert "a possible repair: all checks pass with it, but do not show that it is right" in text
         assert "-a < b\n+a <= b" in text
         assert "they also pass if `3` becomes `4`" in text
         assert "Other changes that pass the same tests" in text
         assert "`<` becomes `!=`" in text
-        assert "Is the suspect change right?" in text
+        assert "If the possible repair is right, apply it." in text
         assert not set(tags(text)) - {*COMMENT, "<details>", "<summary>", "</summary>", "</details>"}
         assert not any(secret in text for secret in SECRETS)
 
 
 def test_what_broke_the_tests_comes_before_an_unsure_change() -> None:
     text = messages.no_repair_summary(publication(), no_repair(culprit=culprit(), suspects=(repair(confidence=0.5),)))
-    assert text.startswith("Selfheal found what broke the tests.")
-    assert text.index("### What broke it") < text.index("### The suspect change")
+    assert text.startswith("Selfheal found the change that broke the tests.")
+    assert text.index("### What broke it") < text.index("### Possible repair, not applied")
+
+
+def test_a_failure_that_only_the_merge_has_is_told_as_such_everywhere() -> None:
+    merged = repair(evidence=replace(repair().evidence, merged_into="main"))
+    where = publication(head_branch="topic")
+    for text in (
+        messages.pull_body(where, merged),
+        messages.healed_summary(where, merged, "https://x/4"),
+        messages.patch_comment(where, merged, "no"),
+        messages.receipt_summary(where, merged, "https://x/4"),
+    ):
+        assert "on the merge of `topic` at `0123456789` into `main`" in text
+        assert "selfheal verify" not in text, "at the head, nothing fails"
+
+
+def test_a_verified_repair_that_cannot_be_published_is_not_called_unsure() -> None:
+    result = no_repair(Outcome.REFUSED, suspects=(repair(),))
+    assert messages.no_repair_title(publication(), result).startswith("Repair found, not published. ")
+    for text in (messages.no_repair_summary(publication(), result), messages.no_repair_comment(publication(), result)):
+        assert "a verified repair, but cannot open a pull request with it" in text
+        assert "The repair, not applied" in text
+        assert "-a < b\n+a <= b" in text
 
 
 def test_alternatives_and_an_unknown_price_are_said() -> None:
@@ -230,7 +252,7 @@ def test_the_first_lines_tell_what_failed_why_what_was_changed_and_how_sure_and_
     assert proof == "- **Proof:** 2 failing → 30 passing → 2 failing with the patch reverted."
     assert sure == "- **Confidence:** very sure (92%): no other passing change was found."
     varied = messages.pull_body(publication(), repair(signals={"passing": 1.0}))
-    assert "very sure (92%): no other passing change was found, except variants of this one." in varied
+    assert "very sure (92%): no other passing change was found, apart from small variations of this one." in varied
     imported = messages.pull_body(publication(), repair(title="imports `json` in calc/core.py"))
     assert "- **Changed:** imports `json` (`calc/core.py`)." in imported, "the place is told once"
     assert body.index("```diff") < body.index("<details>")
@@ -277,7 +299,9 @@ def test_every_text_links_to_the_page_of_the_attempt_if_people_can_reach_it() ->
             messages.question_summary(where, asked),
             messages.question_comment(where, asked),
         )
-        assert [text.count("[its timeline](https://heal.example/attempts/att_1)") for text in texts] == [count] * len(texts)
+        assert [text.count("[Timeline of this attempt](https://heal.example/attempts/att_1)") for text in texts] == [
+            count
+        ] * len(texts)
 
 
 def test_a_next_step_says_only_what_its_reader_can_do() -> None:
@@ -373,7 +397,7 @@ def test_a_question_shows_the_change_and_who_answers_it() -> None:
     hostile = Question("publish", "May it be published? <img src=x> @octo", "```\n<!-- out -->\n" + "+ü🙂" * 100_000)
     asked = messages.question_summary(publication(), hostile)
     assert len(asked.encode()) < CHECK_LIMIT
-    assert "The operator of this Selfheal installation decides about the attempt `att_1`." in asked
+    assert "Only the operator of this Selfheal installation can answer, for the attempt `att_1`." in asked
     assert "selfheal attempts" not in asked, "who reads it has no shell on the operator's machine"
     assert not tags(asked)
 
@@ -488,7 +512,8 @@ def test_every_outcome_has_a_sentence_and_a_next_step(outcome: Outcome) -> None:
     assert ending.sentence.endswith(".")
     assert ending.next_step.endswith(".")
     text = messages.no_repair_summary(publication(), no_repair(outcome, next_step=" "))
-    assert ending.sentence in text
+    known = {Outcome.GAVE_UP: ending.sentence}
+    assert text.startswith(known.get(outcome, f"**{label(outcome)}:** Forty changes were tried."))
     assert ending.next_step.replace("comment `/heal` on a pull request", "re-run the check `Selfheal`") in text
     assert "Forty changes were tried" in text
 

@@ -99,7 +99,7 @@ async def published_once(standin: StandIn, publication: Publication, result: Pub
     assert check.output["title"] == f"Repair in #{result.number}: 1 failing → 4 passing"
     assert check.details_url == PAGE
     for text in (comment.body, pull.body, check.output["summary"]):
-        assert f"[its timeline]({PAGE})" in text
+        assert f"[Timeline of this attempt]({PAGE})" in text
 
 
 async def test_a_repair_becomes_a_draft_pull_request(
@@ -435,7 +435,7 @@ async def test_what_somebody_deletes_right_before_it_is_renewed_is_made_anew(
     [check] = standin.check_runs(NAME)
     [comment] = standin.comments(NAME, publication.pull_number or 0)
     assert check.output["title"].startswith("Flaky. ")
-    assert "depends on chance" in comment.body
+    assert "**Flaky:**" in comment.body
 
 
 async def test_nobody_is_bothered_who_did_not_ask(standin: StandIn, repository: Repository, publication: Publication) -> None:
@@ -462,7 +462,7 @@ async def test_the_author_has_one_comment_that_stays_true(
     assert "attempts approve" not in asked.body, "the author has no shell on the operator's machine"
 
     later = replace(untold(publication), attempt_id="att-2")
-    for result, said in ((no_repair(Outcome.FLAKY), "depends on chance"), (no_repair(), "found no change")):
+    for result, said in ((no_repair(Outcome.FLAKY), "**Flaky:**"), (no_repair(), "found no change")):
         await publish.explanation(later, result, repository)
         [told] = standin.comments(NAME, number)
         assert (told.id, said in told.body) == (asked.id, True)
