@@ -25,6 +25,7 @@ from agent.solving.solution import Options, Solution, Start
 from agent.solving.solve import solve
 from agent.solving.specification import Specification
 from agent.source.archive import File
+from sandbox.base import DeadlinePassed, LimitExceeded
 
 OracleKind = Literal["given", "own", "both"]
 REFERENCE = "test_reference.py"
@@ -98,16 +99,19 @@ async def _judged(task: SolveTask, labs: Labs, answers: Sequence[Files]) -> list
                 passed = run.ending == "finished" and run.exit_code == 0 and bool(run.green) and not run.red
                 why = run.failures[0].message[:200] if run.failures else run.ending
                 how = "the reference tests pass" if passed else f"the reference tests fail: {why}"
-                covered = {"coverage": await _coverage(lab, files)} if passed else {}
+                covered = {"coverage": await coverage(lab, files)} if passed else {}
                 told[key] = Judgement(passed, how, {**printed([run]), **covered})
             found.append(told[key])
         return found
 
 
-async def _coverage(lab: Lab, files: Files) -> float | None:
+async def coverage(lab: Lab, files: Files) -> float | None:
     """The share of the code's lines that the reference tests run; None if it could not be measured."""
     changes = {path: text.encode("utf-8", "replace") for path, text in files.items()}
-    done = await lab.program(changes, COVERAGE, json.dumps(sorted(files)).encode(), SLOW)
+    try:  # under coverage, what passed in time may run out of it
+        done = await lab.program(changes, COVERAGE, json.dumps(sorted(files)).encode(), SLOW)
+    except (DeadlinePassed, LimitExceeded):
+        return None
     try:
         run, of = json.loads(done.stdout.strip().rsplit(b"\n", 1)[-1])
         return round(float(run) / float(of), 4)

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.bench.lab import BadInput, NotPosed
+from agent.bench.lab import BadInput, Lab, NotPosed
 from agent.bench.score import Entry, repeated, task_of
 from agent.solving import humaneval, mbpp, suite
-from agent.solving.tasks import figures
+from agent.solving.tasks import coverage, figures
+from sandbox.base import Completed, DeadlinePassed, LimitExceeded, SandboxError
 
 LINE = {
     "task_id": "T/0",
@@ -124,6 +125,17 @@ def test_what_is_reported_is_told_apart_from_what_is_right() -> None:
     assert {name: found[name] for name in wanted} == wanted
     assert found["categories"]["all"] == wanted | {"first_pass": 1}
     assert found["means"]["validated"]["mean"] == 0.4, "of those that were tried"
+
+
+@pytest.mark.parametrize("stop", [DeadlinePassed(60.0), LimitExceeded("memory", 1)])
+async def test_a_coverage_run_that_is_stopped_costs_only_that_figure(stop: SandboxError) -> None:
+    class Stopped(Lab):
+        def __init__(self) -> None: ...
+
+        async def program(self, *_: object) -> Completed:
+            raise stop
+
+    assert await coverage(Stopped(), {"solution.py": "x = 1\n"}) is None
 
 
 def test_figures_tell_categories_endings_gain_and_the_mean_of_several_runs() -> None:
