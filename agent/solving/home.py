@@ -1,22 +1,22 @@
 """Finds what the user's tests import: the module that is to be written, and perhaps its function. Pure.
 
-Modules of the standard library and of pytest are there without the code; each other module may be the one. If the function's
-name is known, it is the module from which the tests take that name. Else it is `solution`, if nothing or that is imported, or
-the only module there is. If none of this decides, the user is asked for the name.
+Each module that is not there without the code may be the one. If the function's name is known, it is the module from which the
+tests take that name. Else it is `solution`, if that or nothing is imported, or the only module there is. If none of this
+decides, the user is asked for the name.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
-from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 MODULE = "solution"
 THERE = sys.stdlib_module_names | {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"}
 """What tests can import besides the code: the standard library of this process's Python, whose version may differ from the
 sandbox's, and pytest."""
+DEEPEST = 20  # names in a spelling
 
 
 class BadSpecification(Exception):
@@ -24,12 +24,12 @@ class BadSpecification(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
-    """`from module import name as bound`."""
+class Taken:
+    """What a module has, and how the tests spell it: `slugs.slug`. `name` is "" for the module itself."""
 
     module: str
     name: str
-    bound: str
+    spelled: str
 
 
 def home(tests: str, name: str) -> tuple[str, str]:
@@ -42,88 +42,52 @@ def home(tests: str, name: str) -> tuple[str, str]:
         raise BadSpecification(f"the tests are not Python{at}: {why}; give a file of pytest functions") from None
     if not any(bound.lower().startswith("test") for bound in bound_in(tree)):
         raise BadSpecification("the tests have no function whose name starts with `test`; give a file of pytest functions")
-    called = {_spelled(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    modules, taken = _imports(tree, called)
-    own = list(dict.fromkeys([*modules.values(), *(each.module for each in taken)]))
-    if not name:
-        return _without_name(own, modules, taken, called)
-    attributes = {_spelled(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    stars = [each.module for each in taken if each.name == "*"]
-    found = [each.module for each in sorted(taken, key=lambda each: each.bound != name) if each.name == name]
-    if name in unbound_in(tree):
-        found += stars[-1:] or [MODULE]  # imported from there later
-    found += [module for bound, module in modules.items() if f"{bound}.{name}" in attributes]
-    if MODULE in own or not own:
-        found.append(MODULE)
-    if len(own) == 1 and (len(taken) == len(stars) or mentions(tree, name)):  # reached by a command line, `getattr`, …
-        found += own
-    if found:
-        return found[0], name
-    raise BadSpecification(
-        f"the tests import from {' and '.join(sorted(own))}, and `{name}` is not used as a function of one of them; "
-        f"import `{name}` from the module that is to be written"
-    )
-
-
-def _without_name(own: list[str], modules: dict[str, str], taken: list[_Taken], called: set[str]) -> tuple[str, str]:
+    if any(isinstance(node, ast.ImportFrom) and node.level for node in tree.body):  # elsewhere, it may never run
+        raise BadSpecification(
+            "the tests have a relative import, and they are no package; import from the module's name, without dots"
+        )
+    called, found = _called(tree), taken(tree)
+    if name in unbound_in(tree):  # `*` brings it, or it is imported later
+        found.append(Taken(next((each.module for each in reversed(found) if each.name == "*"), MODULE), name, name))
+    if named := [each for each in found if name and each.name == name]:
+        return max(named, key=lambda each: each.spelled == name).module, name
+    own = sorted({each.module for each in found})
     if MODULE in own or not own:
         module = MODULE
-    elif len(own) == 1:
+    elif len(own) == 1 and (not name or mentions(tests, name)):
         (module,) = own
-    elif len(packages := {module.partition(".")[0] for module in own}) == 1:
-        (module,) = packages
+    elif name:
+        raise BadSpecification(
+            f"the tests import from {' and '.join(own)}, and `{name}` is not used as a function of one of them; "
+            f"import `{name}` from the module that is to be written"
+        )
     else:
         raise BadSpecification(
-            f"the tests import from {' and '.join(sorted(own))}, and it is not clear which of them is to be written; "
+            f"the tests import from {' and '.join(own)}, and it is not clear which of them is to be written; "
             "give the function's name (`--fn`, or `name` over HTTP)"
         )
-    uses = {each.name: each.bound for each in taken if each.module == module}
-    for bound in (bound for bound, known in modules.items() if known == module):
-        uses |= {use.rpartition(".")[2]: use for use in called if use.rpartition(".")[0] == bound}
-    if len(uses) != 1:
-        return module, ""
-    ((name, use),) = uses.items()
-    return module, name if use in called and not is_class(name) else ""
+    used = [each for each in found if each.module == module and each.name]
+    is_clear = len(used) == 1 and used[0].spelled in called and not is_class(used[0].name)
+    return module, name or (used[0].name if is_clear else "")
 
 
-def _imports(tree: ast.Module, called: set[str]) -> tuple[dict[str, str], list[_Taken]]:
-    """By spelling, the modules that are used as such; and what is taken from others. Only of what is not there anyway.
-
-    Raises `BadSpecification`.
-    """
-    modules, taken = dict[str, str](), list[_Taken]()
-    for node in _walk_imports(tree):
+def taken(tree: ast.AST) -> list[Taken]:
+    """What the code imports, and what it uses of imported modules, except from those that are there anyway."""
+    found, called = list[Taken](), _called(tree)
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            modules |= {alias.asname or alias.name: alias.name for alias in node.names if is_own(alias.name)}
-        elif node.module and not node.level:
-            taken += [
-                _Taken(node.module, alias.name, alias.asname or alias.name) for alias in node.names if is_own(node.module)
-            ]
-        elif node in tree.body:  # elsewhere, it may never run
-            raise BadSpecification(
-                "the tests have a relative import, and they are no package; import from the module's name, without dots"
-            )
-    bases = {use.rpartition(".")[0] for use in called}
-    inner = [each for each in taken if each.bound in bases - called and not is_class(each.name)]  # a module of a package
-    modules |= {each.bound: f"{each.module}.{each.name}" for each in inner}
-    return modules, [each for each in taken if each not in inner]
-
-
-def _walk_imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """The imports, without those that only replace others which fail: `except ImportError: from old import slug`."""
-    left = deque([tree])
-    while left:
-        node = left.popleft()
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node
-        is_tried = isinstance(node, ast.Try) and any(
-            isinstance(each, ast.Import) or (isinstance(each, ast.ImportFrom) and not each.level) for each in node.body
-        )
-        left.extend(child for child in ast.iter_child_nodes(node) if not (is_tried and isinstance(child, ast.ExceptHandler)))
-
-
-def is_own(module: str) -> bool:
-    return module.partition(".")[0] not in THERE
+            found += [Taken(alias.name, "", alias.asname or alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found += [Taken(node.module, alias.name, alias.asname or alias.name) for alias in node.names]
+    found = [each for each in found if each.module.partition(".")[0] not in THERE]
+    bases = {use.rpartition(".")[0] for use in called} - called
+    for at, each in enumerate(found):
+        if each.name and each.spelled in bases and not is_class(each.name):  # a module of a package
+            found[at] = Taken(f"{each.module}.{each.name}", "", each.spelled)
+    modules = {each.spelled: each.module for each in found if not each.name}
+    uses = sorted({_spelled(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)})
+    parts = [(base, name) for base, _, name in (use.rpartition(".") for use in uses)]
+    return found + [Taken(modules[base], name, f"{base}.{name}") for base, name in parts if base in modules]
 
 
 def is_class(name: str) -> bool:
@@ -135,14 +99,11 @@ def bound_in(tree: ast.AST) -> set[str]:
     """All names that definitions, imports, assignments and parameters bind."""
     found = set[str]()
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.alias):
-            found.add(node.asname or node.name)
-        elif isinstance(node, ast.arg):
-            found.add(node.arg)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                found.add(name)
+            case ast.alias(asname=str(name)) | ast.alias(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                found.add(name)
     return found
 
 
@@ -152,21 +113,18 @@ def unbound_in(tree: ast.AST) -> set[str]:
     return used - bound_in(tree)
 
 
-def mentions(tree: ast.AST, name: str) -> bool:
-    """Whether the name is used, imported or defined, or a string has it."""
-    for node in ast.walk(tree):
-        if name in (getattr(node, "id", ""), getattr(node, "attr", "")):
-            return True
-        said = node.value if isinstance(node, ast.Constant) else getattr(node, "name", "")
-        if isinstance(said, str) and name in said.split("."):
-            return True
-    return False
+def mentions(text: str, name: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", text) is not None
+
+
+def _called(tree: ast.AST) -> set[str]:
+    return {_spelled(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
 
 
 def _spelled(node: ast.expr) -> str:
     """ "slugs.slug" for a name or an attribute of one; else ""."""
     parts = list[str]()
-    while isinstance(node, ast.Attribute):
+    while isinstance(node, ast.Attribute) and len(parts) < DEEPEST:
         parts.append(node.attr)
         node = node.value
     return ".".join((node.id, *reversed(parts))) if isinstance(node, ast.Name) else ""

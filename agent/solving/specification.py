@@ -11,15 +11,14 @@ import doctest
 import inspect
 import keyword
 import re
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 
-from agent.solving.home import MODULE, BadSpecification, home, is_class, is_own, mentions
+from agent.solving.home import MODULE, BadSpecification, bound_in, home, is_class, mentions, taken
 
 LONGEST = 20_000  # characters of the specification
 LONGEST_TESTS = 200_000  # characters of the user's tests
-_TOO_DEEP = "is nested too deeply; write it in simpler parts"
 _QUOTES = re.compile(r"(?:\"\"\"|''')\s*\Z")
 
 
@@ -31,18 +30,17 @@ class Example:
     want: str
 
     @property
-    def is_call(self) -> bool:
-        """An expression, which a statement before it may have prepared."""
-        try:
-            ast.parse(self.source.strip(), mode="eval")
-        except SyntaxError:
-            return False
-        return True
+    def is_checked(self) -> bool:
+        """An expression with a result; anything else may prepare what follows it."""
+        return bool(self.want) and _expression(self.source) is not None
 
     @property
-    def is_checked(self) -> bool:
-        """An expression with a result."""
-        return bool(self.want) and self.is_call
+    def error(self) -> str:
+        """The type of the exception if the result is a traceback, else ""."""
+        if not self.want.startswith("Traceback"):
+            return ""
+        kind = self.want.split("\n")[-1].partition(":")[0].strip().rpartition(".")[2]
+        return kind if kind.isidentifier() else "Exception"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ def specify(text: str, *, name: str = "", signature: str = "", doctests: str = "
     try:
         return _specified(text, name, signature, doctests, tests)
     except (RecursionError, MemoryError):
-        raise BadSpecification(f"the signature, an example or a test {_TOO_DEEP}") from None
+        raise BadSpecification("the signature, an example or a test is nested too deeply; write it in simpler parts") from None
 
 
 def _specified(text: str, name: str, signature: str, doctests: str, tests: str) -> Specification:
@@ -80,7 +78,7 @@ def _specified(text: str, name: str, signature: str, doctests: str, tests: str) 
     check_agreement(given, own)
     examples = (*given, *further(own, given))
     name = name or named
-    if name and given and not any(mentions(ast.parse(each.source), name) for each in given):
+    if name and given and not any(mentions(each.source, name) for each in given):
         raise BadSpecification(f"no example names `{name}`; correct the doctests, or the function's name")
     if signature:
         _check_calls(examples, name, signature)
@@ -141,11 +139,20 @@ def read_examples(text: str, *, strict: bool = True) -> tuple[Example, ...]:
             if not strict:
                 continue
             if isinstance(error, RecursionError | MemoryError):
-                raise BadSpecification(f"the example `{source[:40]}` {_TOO_DEEP}") from None
+                raise
             raise BadSpecification(f"the example {source[:100]!r} is not Python; write a call after `>>>`") from None
         want = _QUOTES.sub("", each.want).strip()  # a docstring that was pasted with its end
-        examples.append(Example(source, want or ("True" if _is_comparison(source) else "")))
+        # People write `>>> add(1, 2) == 3` without a result, and mean that it holds.
+        examples.append(Example(source, want or ("True" if isinstance(_expression(source), ast.Compare) else "")))
     return tuple(examples)
+
+
+def _expression(source: str) -> ast.expr | None:
+    """What the whole source is, if it is no statement."""
+    match ast.parse(source).body:
+        case [ast.Expr(value=value)]:
+            return value
+    return None
 
 
 def further(examples: Sequence[Example], known: Sequence[Example]) -> tuple[Example, ...]:
@@ -171,100 +178,51 @@ def _prepared(examples: Sequence[Example]) -> Iterator[tuple[int, Example]]:
             before = hash((before, example))
 
 
-def _is_comparison(source: str) -> bool:
-    """People write `>>> add(1, 2) == 3` without a result, and mean that it holds."""
-    body = ast.parse(source).body
-    return len(body) == 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Compare)
-
-
 def check_agreement(*sources: Sequence[Example]) -> None:
     """Raises `BadSpecification` if two examples demand different results of the same call.
 
-    Compared are the calls of one function at the beginning of each source, after its imports. What stands after a statement,
-    a call without arguments (of a counter) or a call of another function may have another result each time.
+    Compared are the calls of one function with which the sources begin, after their imports. What stands after any other
+    statement may have another result each time, and so may a call without arguments: that of a counter.
     """
-    known: dict[str, Example] = {}
-    for examples in sources:
-        functions: set[str] | None = None
-        for example in examples:
-            tree = ast.parse(example.source)
-            if functions is None and _imported(tree) is not None:
-                continue
-            calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and not _is_builtin(node.func)]
-            called = {ast.unparse(node.func) for node in calls}
-            is_stateful = not all(node.args or node.keywords for node in calls)
-            if not example.is_checked or is_stateful or functions not in (None, called):
-                known = {}  # it may also prepare the next source
-                break
-            functions = called
-            first = known.setdefault(_plain(tree, example.source), example)
-            if _meaning(first.want) != _meaning(example.want):
-                raise BadSpecification(
-                    f"two examples contradict each other: `{first.source}` gives `{first.want}` in one and `{example.want}` in "
-                    "the other; remove the wrong one"
-                )
+    known, functions = dict[str, Example](), set[str]()
+    for example in (each for source in sources for each in dropwhile(_is_import, source)):
+        call = _expression(example.source)
+        if not (example.want and isinstance(call, ast.Call) and (call.args or call.keywords)):
+            return
+        functions |= {ast.dump(node.func) for node in ast.walk(call) if isinstance(node, ast.Call)}
+        if len(functions) > 1:
+            return
+        first = known.setdefault(ast.dump(call), example)
+        if _meaning(first) != _meaning(example):
+            raise BadSpecification(
+                f"two examples contradict each other: `{first.source}` gives `{first.want}` in one and `{example.want}` in "
+                "the other; remove the wrong one"
+            )
 
 
-def _is_builtin(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and hasattr(builtins, node.id)
-
-
-def _plain(tree: ast.AST, source: str) -> str:
-    """The source in one spelling."""
-    try:
-        return ast.unparse(tree)
-    except RecursionError:  # nested too deeply for this, though not for Python
-        return source
-
-
-def _imported(tree: ast.Module) -> dict[str, str] | None:
-    """By name, what imports bind it to; None if there is any other statement."""
-    found: dict[str, str] = {}
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom):
-            found |= {each.asname or each.name: f"{'.' * node.level}{node.module or ''}.{each.name}" for each in node.names}
-        elif isinstance(node, ast.Import):
-            found |= {each.asname or each.name.partition(".")[0]: each.name for each in node.names}
-        else:
-            return None
-    return found
-
-
-def _defined_in(tree: ast.Module) -> set[str]:
-    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
-    return defined | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+def _is_import(example: Example) -> bool:
+    return all(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.parse(example.source).body)
 
 
 def _check_calls(examples: Sequence[Example], name: str, signature: str) -> None:
-    """Raises `BadSpecification` if an example expects a value of a call that the signature does not allow."""
+    """Raises `BadSpecification` if an example is a call that the signature does not allow, and that does not fail."""
     parameters = _parameters(signature)
     for example in examples:
-        tree = ast.parse(example.source)
-        if name in _defined_in(tree) or (_imported(tree) or {}).get(name, name).rpartition(".")[2] != name:
+        if not _is_import(example) and name in bound_in(ast.parse(example.source)):
             return  # from here on, it is something else
-        if not example.is_checked or example.want.startswith("Traceback"):
+        call = _expression(example.source)
+        if example.error or not (isinstance(call, ast.Call) and getattr(call.func, "id", "") == name):
             continue
-        for node in _walk_now(tree):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name):
-                continue
-            if any(isinstance(each, ast.Starred) for each in node.args) or not all(each.arg for each in node.keywords):
-                continue
-            try:
-                parameters.bind(*node.args, **{each.arg: each.value for each in node.keywords if each.arg})
-            except TypeError as error:
-                raise BadSpecification(
-                    f"the example `{ast.unparse(node)[:100]}` does not fit the signature `{signature.removeprefix('def ')}` "
-                    f"({error}); correct one of the two"
-                ) from None
-
-
-def _walk_now(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that are evaluated at once: not those of a `lambda`, which may be never called, or to see it fail."""
-    left = deque([tree])
-    while left:
-        node = left.popleft()
-        yield node
-        left.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.Lambda))
+        named = {each.arg: each.value for each in call.keywords if each.arg}
+        if any(isinstance(each, ast.Starred) for each in call.args) or len(named) < len(call.keywords):
+            continue
+        try:
+            parameters.bind(*call.args, **named)
+        except TypeError as error:
+            raise BadSpecification(
+                f"the example `{ast.unparse(call)[:100]}` does not fit the signature `{signature.removeprefix('def ')}` "
+                f"({error}); correct one of the two"
+            ) from None
 
 
 def _parameters(signature: str) -> inspect.Signature:
@@ -280,22 +238,21 @@ def _parameters(signature: str) -> inspect.Signature:
     return inspect.signature(eval(compile(bare, "signature", "eval")))  # noqa: S307 a function that does nothing
 
 
-def _meaning(want: str) -> object:
+def _meaning(example: Example) -> object:
+    """Equal for results that one value can have."""
     try:
-        return repr(ast.literal_eval(want))
+        return example.error or ast.literal_eval(example.want)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return want
+        return " ".join(example.want.split())
 
 
 def _called(examples: Sequence[Example]) -> str:
-    """The one function that all examples call, or "". What they define themselves is none, and neither are classes."""
-    names, origins, bound = set[str](), dict[str, str](), set[str]()
-    for example in examples:
-        tree = ast.parse(example.source)
-        calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        names |= {call.id for call in calls[:1] if isinstance(call, ast.Name)}
-        origins |= _imported(tree) or {}
-        bound |= _defined_in(tree)
-    found = [origins.get(name, name).rpartition(".") for name in names - bound if not hasattr(builtins, name)]
-    own = {name for module, _, name in found if is_own(module) and not is_class(name)}
-    return own.pop() if len(own) == 1 else ""
+    """The one function that all examples call, or "". What they define or import from elsewhere is none, and no class is."""
+    trees = [ast.parse(each.source) for each in examples]
+    bound = {name for tree in trees for name in bound_in(tree)} | set(dir(builtins))
+    own = {each.spelled: each.name for tree in trees for each in taken(tree)}
+    outer = [next((node.func for node in ast.walk(tree) if isinstance(node, ast.Call)), None) for tree in trees]
+    names = {each.id for each in outer if isinstance(each, ast.Name)}
+    found = {own.get(name, name) for name in names if name in own or name not in bound}
+    found = {name for name in found if not is_class(name)}
+    return found.pop() if len(found) == 1 else ""
