@@ -73,7 +73,7 @@ def example_tests(examples: Sequence[Example], module: str) -> str:
     tests, before, imports = list[str](), list[str](), {"import pytest", f"from {module} import *"}
     for example in examples:
         if not example.is_checked:
-            before.append(example.source)
+            before.append(_plain(example.source))
             continue
         checked = _checked(example)
         if "_printed(" in checked:
@@ -92,7 +92,7 @@ def _test(number: int, statements: Sequence[str]) -> str:
 
 def _checked(example: Example) -> str:
     """A statement that checks an example."""
-    source, want = example.source.strip(), example.want
+    source, want = _plain(example.source), example.want
     if example.error:
         return f"with pytest.raises({example.error}):\n    {source}"
     try:
@@ -103,3 +103,13 @@ def _checked(example: Example) -> str:
     if isinstance(value, float):
         return f"assert {source} == pytest.approx({want}, nan_ok=True)"
     return f"assert {source} == {want}"
+
+
+def _plain(source: str) -> str:
+    """Without comments, and with each text in one line, as it is indented and continued."""
+    if "#" not in source and "\n" not in source:
+        return source
+    try:
+        return ast.unparse(ast.parse(source))
+    except (RecursionError, ValueError):  # too deep, or an f-string with such quotes that only newer versions write
+        return source

@@ -38,6 +38,9 @@ CASES = [
     (">>> note()\n>>> count()\n1\n", True),
     (">>> total = add(1,\n...     2)\n>>> total + 1\n4\n", True),
     (">>> add([1], 2)\nTraceback (most recent call last):\nTypeError: no\n", True),
+    (">>> add(1, 2)  # three\n3\n>>> say('x')  # it prints\nx\n>>> half(1)  # a float\n0.5\n", True),
+    (">>> add(1, 2)  # not four\n4\n", False),
+    (">>> add('''a\n...     b\n... ''', '')\n'a\\n    b\\n'\n", True),
     (">>> x = add(1, 2)\n", True),  # only a statement
     (">>> x = nothing_like_it()\n", False),
 ]
