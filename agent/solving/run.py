@@ -16,6 +16,7 @@ from agent.contract.blobs import MemoryBlobs
 from agent.contract.budget import Meter
 from agent.contract.events import AnyEvent, Degraded, Emit, Proposed, Reflected, StepDone, StepStarted, Verified
 from agent.contract.outcome import ConfirmedFailure, Iteration, NoRepair, Outcome, Repair
+from agent.contract.proposal import Edits
 from agent.contract.question import Reply, Waiting
 from agent.contract.verdicts import CheckRun, Failure
 from agent.engine import Engine
@@ -456,8 +457,8 @@ class Run:
         await self.emit(Degraded(text=why, step=step, why=why))
 
 
-def _with(files: Files, edits: object) -> Files:
-    changed = {change.path: change.after for change in edits}  # type: ignore[attr-defined]
+def _with(files: Files, edits: Edits) -> Files:
+    changed = {change.path: change.after for change in edits}
     return {path: text for path, text in {**files, **changed}.items() if text is not None}
 
 
