@@ -7,11 +7,11 @@ from agent.report import culprits
 from app.publish.markdown import Quoter
 
 
-def markdown(culprit: Culprit, quote: Quoter, limit: int) -> list[str]:
-    """Paragraphs for GitHub, with at most `limit` characters of the diff."""
+def markdown(culprit: Culprit, quote: Quoter, limit: int, told: str) -> list[str]:
+    """Paragraphs for GitHub, with at most `limit` characters of the diff. `told` stands before them and is not repeated."""
     made = [f"{quote.prose(culprits.sentence(culprit), 1000)}."]
     if shown := culprits.change(culprit):
-        made.append(quote.fence(shown, limit, "diff"))
-    if others := culprits.needed_by(culprit):
-        made.append(quote.prose(others.strip(), 600))
+        made += ["The change that broke the tests, which the branch already has:", quote.fence(shown, limit, "diff")]
+    if (others := culprits.needed_by(culprit).strip()) and others not in told:
+        made.append(quote.prose(others, 600))
     return made

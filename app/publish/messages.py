@@ -114,7 +114,7 @@ def quota_marker(day: date) -> str:
 def quota_comment(day: date, refusal: str, pages_url: str) -> str:
     """A quota refuses a command, so there is no attempt whose page could be linked; the list of attempts shows the quotas."""
     shown = f" {link('What is used today', pages_url)}." if pages_url else ""
-    return f"{quota_marker(day)}\n{refusal}{shown}"
+    return f"{quota_marker(day)}\n**This command starts nothing:** {refusal}{shown} Comment it again then."
 
 
 REFUSAL = "<!-- selfheal:refusal -->"
@@ -223,7 +223,7 @@ def _summary(publication: Publication, repair: Repair, quote: Quoter) -> str:
     return "\n".join(
         [
             f"- **Failed:** {title} {where}{_broken(publication)}: {proof.failed(repair.evidence)}{run}.{alone}",
-            f"- **Cause:** {quote.prose(repair.diagnosis.cause, 600)}",
+            f"- {proof.why(repair, quote)}",
             f"- **Changed:** {what} ({proof.files(repair, quote)}).",
             f"- **Proof:** {proof.in_one_line(repair.evidence)}.",
             f"- **Confidence:** {proof.sureness(repair)}.{proof.rival(repair, quote)}",
@@ -377,6 +377,7 @@ def patch_comment(publication: Publication, repair: Repair, refusal: str) -> str
         publication.comment_head,
         f"{proof.found(repair)} GitHub refuses the pull request: {quote.prose(refusal, 600)}",
         f"**Failed:** {proof.failed(repair.evidence)} on {_where(publication, repair, quote)}.",
+        proof.why(repair, quote),
         shown := quote.fence(diff(repair.edits), _PATCH, "diff"),
         *_believed(repair, quote),
         f"**Next:** {by_hand(publication, refusal, uncommanded(shown))}",
@@ -421,7 +422,7 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
         parts += ["### How the test fails", proof.cause(log.diagnosis, quote)]
     if result.culprit is not None:
         heading = "### What the change did" if disagree else "### What broke it"
-        parts += [heading, *culprit.markdown(result.culprit, quote, _BROKEN[0])]
+        parts += [heading, *culprit.markdown(result.culprit, quote, _BROKEN[0], result.reason)]
     if result.suspects:
         parts += [f"### {_possible(result)}", *_suspect(result.suspects[0], quote, _BROKEN[0])]
     body = "\n\n".join([*parts, *_efforts(result, quote)])
@@ -436,7 +437,7 @@ def _ended(result: NoRepair, quote: Quoter, limit: int) -> list[str]:
     reason = quote.prose(result.reason, limit)
     if result.culprit is not None or result.suspects:
         return [said(result), f"**Why:** {reason}"]
-    return [f"**{ended(result)}:** {reason}"]
+    return [f"**Not repaired ({words.uncapitalized(ended(result))}):** {reason}"]
 
 
 def _possible(result: NoRepair) -> str:
@@ -480,7 +481,7 @@ def no_repair_comment(publication: Publication, result: NoRepair) -> str:
     if (diagnosis := result.log.diagnosis) is not None and (result.culprit is None or diagnosis.by != BY_VERDICTS):
         parts.insert(0 if _is_about_efforts(result) else 1, _cause(diagnosis, quote))  # else, the reason says it
     if result.culprit is not None:
-        _, *shown = culprit.markdown(result.culprit, quote, _BROKEN[1])
+        _, *shown = culprit.markdown(result.culprit, quote, _BROKEN[1], result.reason)
         parts += shown
     if result.suspects:
         parts += [f"**{_possible(result)}:**", *_suspect(result.suspects[0], quote, _BROKEN[1])]
@@ -501,12 +502,14 @@ def _suspect(suspect: Repair, quote: Quoter, limit: int) -> list[str]:
 def healed_comment(publication: Publication, repair: Repair, number: int, pull_url: str) -> str:
     """The comment on the pull request that broke."""
     quote = quoter(publication)
-    commit = quote.span(publication.head_sha[:10])
+    where, alone = quote.span(publication.head_sha[:10]), ""
+    if repair.evidence.merged_into:
+        where, alone = _where(publication, repair, quote), " The branch alone passes."
     offer = "a verified repair" if repair.confidence >= SURE else "a possible repair"
     parts = [
         publication.comment_head,
-        f"{link(f'#{number}', pull_url)} contains {offer} of {commit} ({proof.failed(repair.evidence)}).",
-        f"**Cause:** {quote.prose(repair.diagnosis.cause, 600)}",
+        f"{link(f'#{number}', pull_url)} contains {offer} of {where} ({proof.failed(repair.evidence)}).{alone}",
+        proof.why(repair, quote),
         f"**Changed:** {quote.prose(headline(repair), 300).rstrip('.') or 'see the diff'} ({proof.files(repair, quote)}).",
         *_believed(repair, quote),
         f"**Next:** Review {link(f'#{number}', pull_url)}, which merges into this branch. Selfheal never merges by itself.",

@@ -64,6 +64,12 @@ def turned(evidence: Evidence) -> str:
     return f"{before} failing → {passing} passing"
 
 
+def why(repair: Repair, quote: Quoter) -> str:
+    """What fails, as the tests show it, or the cause that a model found."""
+    name = "Fails" if repair.diagnosis.by == BY_VERDICTS else "Cause"
+    return f"**{name}:** {quote.prose(repair.diagnosis.cause, 600)}"
+
+
 def found(repair: Repair) -> str:
     """What Selfheal found, as a sentence."""
     if repair.confidence >= SURE:

@@ -53,8 +53,8 @@ def step_unavailable(title: str, what: str, kind: str = "step") -> Ending:
         return Ending(
             Outcome.NEEDS_SECRET,
             f"The {kind} `{title}` needs {quote_missing(what)}, but secrets never enter the sandbox.",
-            "Make the tests run without it (skip those that need it), or name a command that does not need it under `test:` in "
-            "`.github/selfheal.yml`.",
+            "Make the tests run without it (skip those that need it), or set `test:` in `.github/selfheal.yml` to a command "
+            "that does not need it.",
         )
     return Ending(
         Outcome.NOT_REPRODUCED,
@@ -65,11 +65,11 @@ def step_unavailable(title: str, what: str, kind: str = "step") -> Ending:
 
 def step_lacks(title: str, lacks: str, *, is_program: bool) -> Ending:
     """`lacks`: "the network", "the program tsc"."""
-    other = "a command that does not need it under `test:` in `.github/selfheal.yml`."
+    other = "set `test:` in `.github/selfheal.yml` to a command that does not need it."
     return Ending(
         Outcome.NOT_REPRODUCED,
         f"The step `{title}` fails here without {lacks}, which CI has.",
-        f"{words.capitalized(ASK)} to install {lacks} for the sandbox, or name {other}" if is_program else f"Name {other}",
+        f"{words.capitalized(ASK)} to install {lacks} for the sandbox, or {other}" if is_program else words.capitalized(other),
     )
 
 
@@ -86,8 +86,8 @@ def needs_services(sentence: str) -> Ending:
     return Ending(
         Outcome.NEEDS_SERVICES,
         sentence,
-        f"{words.capitalized(ASK)} to install the servers for the sandbox, or name a command that does not need them under "
-        "`test:` in `.github/selfheal.yml`.",
+        f"{words.capitalized(ASK)} to install the servers for the sandbox, or set `test:` in "
+        "`.github/selfheal.yml` to a command that does not need them.",
     )
 
 

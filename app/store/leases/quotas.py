@@ -121,7 +121,7 @@ async def _left(session: AsyncSession, row: AttemptRow, quotas: Quotas, now: dat
             if used >= limit.most:
                 until = day + timedelta(days=1)
                 used_up = f"The quota of {what} {whose} is used up until {until:%Y-%m-%d %H:%M} UTC."
-                return f"{used_up} To raise it, change {limit.raised_by}."
+                return f"{used_up} It is set by {limit.raised_by}."
         left = replace(left, tokens=min(left.tokens, quota.tokens.most - tokens), cost=min(left.cost, quota.cost.most - cost))
     return left
 

@@ -18,6 +18,7 @@ from agent.contract.outcome import CheckEvidence, Evidence, Flakiness, Iteration
 from agent.contract.proposal import Diagnosis, FileChange, Span
 from agent.contract.question import Question
 from agent.contract.verdicts import CheckRun, Failure, VerdictId
+from agent.contract.words import uncapitalized
 from agent.diagnosis.evidence import BY_VERDICTS
 from agent.report import endings
 from agent.report.endings import ON_REQUEST, Ending, gave_up
@@ -248,7 +249,7 @@ def test_the_first_lines_tell_what_failed_why_what_was_changed_and_how_sure_and_
     assert receipt.startswith("<!-- selfheal:receipt ")
     assert failed.startswith("- **Failed:** `CI / tests` on `main` at `0123456789`: 2 failing tests ([see the run](https")
     assert changed == "- **Changed:** `<` becomes `<=` in in_range (`calc/core.py`)."
-    assert cause == "- **Cause:** The upper bound was excluded."
+    assert cause == "- **Fails:** The upper bound was excluded."
     assert proof == "- **Proof:** 2 failing → 30 passing → 2 failing with the patch reverted."
     assert sure == "- **Confidence:** very sure (92%): no other passing change was found."
     varied = messages.pull_body(publication(), repair(signals={"passing": 1.0}))
@@ -513,7 +514,7 @@ def test_every_outcome_has_a_sentence_and_a_next_step(outcome: Outcome) -> None:
     assert ending.next_step.endswith(".")
     text = messages.no_repair_summary(publication(), no_repair(outcome, next_step=" "))
     known = {Outcome.GAVE_UP: ending.sentence}
-    assert text.startswith(known.get(outcome, f"**{label(outcome)}:** Forty changes were tried."))
+    assert text.startswith(known.get(outcome, f"**Not repaired ({uncapitalized(label(outcome))}):** Forty changes were tried."))
     assert ending.next_step.replace("comment `/heal` on a pull request", "re-run the check `Selfheal`") in text
     assert "Forty changes were tried" in text
 

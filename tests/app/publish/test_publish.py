@@ -435,7 +435,7 @@ async def test_what_somebody_deletes_right_before_it_is_renewed_is_made_anew(
     [check] = standin.check_runs(NAME)
     [comment] = standin.comments(NAME, publication.pull_number or 0)
     assert check.output["title"].startswith("Flaky. ")
-    assert "**Flaky:**" in comment.body
+    assert "**Not repaired (flaky):**" in comment.body
 
 
 async def test_nobody_is_bothered_who_did_not_ask(standin: StandIn, repository: Repository, publication: Publication) -> None:
@@ -462,7 +462,7 @@ async def test_the_author_has_one_comment_that_stays_true(
     assert "attempts approve" not in asked.body, "the author has no shell on the operator's machine"
 
     later = replace(untold(publication), attempt_id="att-2")
-    for result, said in ((no_repair(Outcome.FLAKY), "**Flaky:**"), (no_repair(), "found no change")):
+    for result, said in ((no_repair(Outcome.FLAKY), "**Not repaired (flaky):**"), (no_repair(), "found no change")):
         await publish.explanation(later, result, repository)
         [told] = standin.comments(NAME, number)
         assert (told.id, said in told.body) == (asked.id, True)

@@ -65,7 +65,7 @@ async def test_a_repositorys_attempts_of_a_day_end_at_midnight_utc_and_others_go
     assert results == [
         None,
         None,
-        "The quota of 2 attempts per repository and day is used up until 2026-01-02 00:00 UTC. To raise it, change MORE.",
+        "The quota of 2 attempts per repository and day is used up until 2026-01-02 00:00 UTC. It is set by MORE.",
     ]
     assert await run(limits, await taken(limits, replace(RUN, repository=RepositoryRef(8, "octo/other")))) is None
     clock.advance(60)
