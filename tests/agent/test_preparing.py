@@ -73,7 +73,7 @@ async def test_a_missing_runtime_is_named_with_its_version_and_the_way_to_get_it
     assert isinstance(ended, NoRepair)
     assert ended.outcome is Outcome.INFRASTRUCTURE
     assert ended.reason == f"The tests need {name} {version}, but the sandbox has no program `{program}`."
-    assert f"Install {name} {version} on the sandbox's machine" in ended.next_step
+    assert f"to install {name} {version} for the sandbox" in ended.next_step
     assert f"apt-get install {package}" in ended.next_step
 
 
@@ -125,7 +125,9 @@ async def test_where_every_job_is_refused_the_first_refusal_is_the_ending(tmp_pa
     ended = await prepared(files, tmp_path, job=AnyJob())
     assert isinstance(ended, NoRepair)
     assert "the program nosuchtool" in ended.reason
-    assert ended.next_step.startswith("Give the sandbox the program nosuchtool, or name a command that does not need it under")
+    assert ended.next_step.startswith(
+        "Ask the operator of Selfheal to install the program nosuchtool for the sandbox, or set `test:`"
+    )
 
 
 @pytest.mark.parametrize("seconds", [pytest.param(600.0, marks=pytest.mark.long), 0.0])

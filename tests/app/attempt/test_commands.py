@@ -143,7 +143,7 @@ async def test_a_used_up_quota_is_told_once_on_the_pull_request(plant: Plant, re
         (told,) = plant.github.comments(NAME, second)[3:]
         assert "The quota of 1 attempt per person and day is used up until " in told.body
         assert told.body.endswith(
-            "To raise it, change SELFHEAL_PERSON_ATTEMPTS_PER_DAY. [What is used today](https://heal.example/)."
+            "It is set by SELFHEAL_PERSON_ATTEMPTS_PER_DAY. [What is used today](https://heal.example/). Comment it again then."
         )
         assert len(await plant.store.attempts()) == 1
 

@@ -49,7 +49,7 @@ async def test_a_failure_of_the_branch_is_repaired_on_the_branch(plant: Plant) -
 async def test_a_failure_that_only_the_merge_has_is_told(plant: Plant) -> None:
     attempt = await healed(plant, RIGHT + REST, WRONG + REST)
     assert attempt.outcome is Outcome.REFUSED
-    assert "passes on the merge that CI tested, but not on this branch alone" in (attempt.reason or "")
+    assert "holds on the merge that CI tested, but not on this branch alone" in (attempt.reason or "")
     assert "The branch has this code already" in (attempt.reason or "")
     assert [pull for pull in plant.github.pull_requests(NAME) if pull.head_branch.startswith("selfheal/")] == []
     (check,) = plant.github.check_runs(NAME)

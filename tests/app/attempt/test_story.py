@@ -113,7 +113,7 @@ async def test_a_refusal_that_names_no_permission_asks_for_none(plant: Plant) ->
     attempt = await plant.attempt(attempt_id)
     assert attempt.outcome is Outcome.REFUSED
     assert "GitHub refuses this: " in (attempt.reason or "")
-    assert attempt.next_step == "Change what GitHub names, then comment `/heal`."
+    assert attempt.next_step == "Ask an admin of the repository to change the setting behind this answer, then comment `/heal`."
 
 
 async def test_a_repository_that_is_gone_ends_its_attempt(plant: Plant) -> None:
@@ -412,7 +412,10 @@ async def test_a_refusal_that_is_no_rule_blames_none(plant: Plant) -> None:
 
     await heal(attempt_id, plant.deps)
 
-    assert "To get pull requests, change what GitHub names." in shown_patch(plant)
+    assert (
+        "To get pull requests, ask an admin of the repository to change the setting behind GitHub's answer above."
+        in shown_patch(plant)
+    )
 
 
 @pytest.mark.long
