@@ -97,8 +97,9 @@ async def test_a_permission_that_the_app_lacks_is_named(plant: Plant, name: str)
     assert attempt.outcome is Outcome.REFUSED
     lacking = f"{name}={PUBLISHING.get(name) or READING[name]}"
     assert attempt.reason == f"The App lacks a permission on GitHub: the installation does not grant {lacking}."
+    shown = f"{name.replace('_', ' ').capitalize()} ({'read and write' if name in PUBLISHING else 'read-only'})"
     assert attempt.next_step == (
-        f"Ask the App's owner to grant it the permission {lacking}, and an owner of `acme` to accept that in the installation. "
+        f"Ask the App's owner to grant it the permission {shown}, and an owner of `acme` to accept that in the installation. "
         "Then comment `/heal`."
     )
     assert attempt.is_reported
@@ -385,7 +386,7 @@ async def test_a_refusal_without_a_reason_names_what_can_protect_the_branch(plan
     remedy = "let the App bypass the branch protection rule or ruleset that matches `selfheal/…`"
     assert remedy in (attempt.next_step or "")
     assert remedy in (patch := shown_patch(plant))
-    assert "refuses its pull request: Reference update failed." in patch
+    assert "GitHub refuses the pull request: Reference update failed." in patch
     assert "`SELFHEAL_BRANCH_PREFIX`" in patch
     assert any("workflows" in token.actor.permissions for token in plant.github.tokens.known.values()), "it may be for them"
 

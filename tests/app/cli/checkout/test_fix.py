@@ -168,7 +168,7 @@ def test_an_unsure_change_is_shown_and_not_written(cache: Path, checkout: Path) 
 def test_people_see_an_unsure_change_and_how_to_apply_it(cache: Path, checkout: Path) -> None:
     code, patch, said = fix(cache, checkout, "--min-confidence", "1")
     assert (code, patch) == (1, b""), said
-    assert "Not healed: Selfheal found a change that passes all checks, but is not sure that it is right." in said
+    assert "Not healed: Selfheal found a possible repair: all checks pass with it, but do not show that it is right." in said
     assert "Suspect: " in said
     least = re.search(r"--min-confidence (0\.\d+) --apply", said)
     assert least, said
