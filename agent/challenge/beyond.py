@@ -1,6 +1,7 @@
 """Asks about changes that behave oddly near the tests' calls. Pure.
 
-Odd are new values without much effect there (answers by heart), and calls that are no longer refused.
+Odd are new values without much effect there (answers by heart), and calls that are no longer refused: one that no test asks
+for, or many where the tests ask for few.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from agent.challenge.exercise import CallResult, NearCall, Observations, Variant
 Pair = tuple[CallResult, CallResult]  # how the base and the winner answer a call
 Near = Sequence[tuple[NearCall, CallResult, CallResult]]
 ENOUGH, ENOUGH_BEYOND = 8, 40  # near calls from which on no effect is odd
+WIDE, WIDE_SHARE = 4, 3  # so many near calls that are no longer refused, one in so many at least, are more than was asked for
 SHARE = 6  # an effect for fewer than one in so many near calls is none; honest repairs that add values reach one in three
 
 
@@ -26,6 +28,11 @@ def near_questions(seen: Observations, base: Variant, winner: Variant, has_data:
     lax = {seen.calls[at].function for at, pair in own.items() if _accepts(*pair)}
     if (call := _accepted(near, own, lax)) is not None:
         yield f"{seen.shown(call)} is no longer refused, and no test asks for that"
+    # A function that refused all calls of tests had no measure of what to refuse.
+    measured = {seen.calls[at].function for at, (before, _) in own.items() if before.kind == "value" and not before.refuses}
+    for function in sorted(lax & measured):
+        if (call := _opened(near, own, function)) is not None:
+            yield f"{seen.shown(call)} is no longer refused, like many calls near those that still are"
     changed = [at for at, (before, after) in own.items() if before.differs(after) and not seen.calls[at].passing]
     for function in dict.fromkeys(seen.calls[at].function for at in changed):
         mine = [each for each in near if each[0].function == function]
@@ -46,6 +53,19 @@ def _accepted(near: Near, own: Mapping[int, Pair], lax: set[int]) -> NearCall | 
         if _accepts(before, after) and (is_held or call.function not in lax):
             return call
     return None
+
+
+def _opened(near: Near, own: Mapping[int, Pair], function: int) -> NearCall | None:
+    """The first of many calls that are no longer refused, near those that both refuse, and for the same reason."""
+    refused = [
+        (call, _accepts(before, after))
+        for call, before, after in near
+        if call.function == function and call.how == "beside"
+        if before == own[call.of][0] and all(one.refuses for one in own[call.of])
+    ]
+    opened = [call for call, is_opened in refused if is_opened]
+    beside = [call for call, _ in refused if call.of in {each.of for each in opened}]
+    return opened[0] if len(opened) >= WIDE and len(opened) * WIDE_SHARE >= len(beside) else None
 
 
 def _is_by_heart(near: Near, failing: Sequence[int]) -> bool:

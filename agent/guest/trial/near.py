@@ -6,11 +6,14 @@ A change that knows the tests' own calls by heart has no effect there. The same 
 from __future__ import annotations
 
 import collections
+import copy
 import datetime
 import itertools
 import numbers
+import re
 import string
 import time
+import types
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -81,15 +84,43 @@ def _values(value: Any, deep: int) -> Iterator[Any]:
     elif type(value) is dict and deep:
         for key, item in itertools.islice(value.items(), PARTS):
             yield from ({**value, key: other} for other in itertools.islice(_values(item, deep - 1), VALUES))
+    elif deep and not isinstance(value, (type, types.ModuleType)):
+        for name, item in itertools.islice(_fields(value), PARTS):
+            yield from (_having(value, name, other) for other in itertools.islice(_values(item, deep - 1), VALUES))
+
+
+def _fields(value: Any) -> Iterator[tuple[str, Any]]:
+    """The public attributes of an object: private ones may hang together in ways that only the object knows."""
+    names = [*getattr(value, "__dict__", ()), *getattr(type(value), "_fields", ()), *getattr(type(value), "__slots__", ())]
+    return ((name, getattr(value, name)) for name in names if not name.startswith("_") and hasattr(value, name))
+
+
+def _having(value: Any, name: str, other: Any) -> Any:
+    """A copy of an object, frozen ones too, with another value of an attribute."""
+    if isinstance(value, tuple):
+        return value._replace(**{name: other})  # type: ignore[attr-defined]
+    made = copy.copy(value)
+    object.__setattr__(made, name, other)
+    return made
 
 
 def _texts(text: str) -> Iterator[str]:
-    """With another character of the same kind at a place, with one more or one less; letters and digits first."""
-    for at in sorted(range(min(len(text), 40)), key=lambda at: (not text[at].isalnum(), at % 3)):
-        start, one, rest = text[:at], text[at], text[at + 1 :]
-        for kind in (kind for kind in _KINDS if one in kind):
-            yield from (start + kind[(kind.index(one) + step) % len(kind)] + rest for step in (1, 4))
-        yield from (start + one + one + rest, start + rest)
+    """With another number in it, or at a place another character of the same kind, one more or one less."""
+    places = sorted(range(min(len(text), 40)), key=lambda at: (not text[at].isalnum(), at % 3))
+    yield from _in_turns([_with_numbers(text), (other for at in places for other in _with_characters(text, at))])
+
+
+def _with_numbers(text: str) -> Iterator[str]:
+    for step, found in itertools.product((1, 2, 3, 7, 10, -1), list(itertools.islice(re.finditer(r"\d{1,9}", text), PARTS))):
+        number = max(0, int(found[0]) + step)
+        yield text[: found.start()] + str(number).zfill(len(found[0])) + text[found.end() :]
+
+
+def _with_characters(text: str, at: int) -> Iterator[str]:
+    start, one, rest = text[:at], text[at], text[at + 1 :]
+    for kind in (kind for kind in _KINDS if one in kind):
+        yield from (start + kind[(kind.index(one) + step) % len(kind)] + rest for step in (1, 4))
+    yield from (start + one + one + rest, start + rest)
 
 
 def _holding(calls: Sequence[RecordedCall]) -> Iterator[Any]:

@@ -66,3 +66,12 @@ def test_what_is_no_longer_refused_is_asked_about_unless_a_failing_test_wants_le
     assert not asked([wrong, rows[1], *near("beside", 1, FAILED, value(1))]), "it was a mistake, no refusal"
     held = [own(0, REFUSED, value(2)), rows[1], *near("holds", 1, REFUSED, value(1))]
     assert len(asked(held)) == 1, "a longer value that holds what is refused"
+
+
+def test_a_function_that_is_to_refuse_less_and_refuses_hardly_anything_any_more_is_asked_about() -> None:
+    rows = [own(0, REFUSED, value(2)), own(1, REFUSED, REFUSED, passing=True), own(2, value(3), value(3), passing=True)]
+    wide = near("beside", 1, REFUSED, value(1), 4)
+    assert asked([*rows, *wide]) == ("`f(near 1)` is no longer refused, like many calls near those that still are",)
+    assert not asked([*rows, *near("beside", 0, REFUSED, value(1), 9)]), "near the call that shall be answered"
+    assert not asked([*rows, *wide, *near("beside", 1, REFUSED, REFUSED, 9)]), "most of them still are"
+    assert not asked([*rows[:2], *wide]), "it answered no call of the tests before"

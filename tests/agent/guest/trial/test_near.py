@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+import typing
 
 from agent.guest.trial.inputs import RecordedCall
 from agent.guest.trial.near import near_calls
@@ -41,6 +43,45 @@ def test_containers_and_days_have_neighbours() -> None:
     assert [9] in found
     assert [7, 9, 9] in found
     assert {"n": 8} in [args[0] for _, _, args in made(call({"n": 7}))]
+
+
+class Plain:
+    def __init__(self, name: str) -> None:
+        self.name, self._secret = name, "x"
+
+
+class Slotted:
+    __slots__ = ("size",)
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    name: str
+    size: int
+
+
+class Pair(typing.NamedTuple):
+    name: str
+    size: int
+
+
+def test_objects_have_neighbours_that_differ_in_a_public_attribute() -> None:
+    plain, frozen, pair = Plain("a"), Frozen("a", 7), Pair("a", 7)
+    found = [args[0] for _, _, args in made(call(plain), call(frozen), call(pair))]
+    assert {(each.name, each._secret) for each in found if isinstance(each, Plain)} == {
+        ("b", "x"),
+        ("e", "x"),
+        ("aa", "x"),
+        ("", "x"),
+    }
+    assert {Frozen("b", 7), Frozen("a", 8), Pair("b", 7), Pair("a", 8)} <= {
+        each for each in found if not isinstance(each, Plain)
+    }
+    assert 8 in [args[0].size for _, _, args in made(call(Slotted(7)))]  # type: ignore[attr-defined]
+    assert (plain.name, frozen.name) == ("a", "a")
 
 
 def test_boundary_values_have_no_neighbours() -> None:
