@@ -49,7 +49,7 @@ from app.redaction import hide_token
 RENEW_BEFORE = timedelta(minutes=5)
 API_VERSION = "2022-11-28"
 _PAGE = 100
-_MAX_PAGES = 25  # GitHub allows 2,500 comments on an issue; our other listings are much shorter
+_MAX_PAGES = 1_000
 _MAX_REDIRECTS = 5
 _TOO_QUICKLY = 180.0  # seconds
 _ANSWERS, _ANSWER_BYTES = 100, 50_000  # most answers that a channel keeps to ask whether they have changed; bytes of one
@@ -149,44 +149,40 @@ class Channel:
 
     async def get(self, path: str, **params: str | int) -> Any:
         """Raises `GitHubError`."""
+        return _json(await self._read(path, params))
+
+    async def _read(self, path: str, params: Mapping[str, str | int]) -> httpx.Response:
         name = (path, *sorted(params.items()))
         known = self._answers.get(name)
         # GitHub's ETags are for one token: with the next one, it sends everything again.
         response = await self._send("GET", path, params=params, etag=known.headers["etag"] if known is not None else "")
         if known is not None and response.status_code == httpx.codes.NOT_MODIFIED:
             self._answers.move_to_end(name)
-            return _json(known)
+            return known
         self._answers.pop(name, None)
         if "etag" in response.headers and len(response.content) <= _ANSWER_BYTES:
             self._answers[name] = response
             if len(self._answers) > _ANSWERS:
                 self._answers.popitem(last=False)
-        return _json(response)
+        return response
 
     async def listing(self, path: str, key: str | None = None, **params: str | int) -> AsyncIterator[Any]:
-        """The items of all pages; `key` names the list if the response wraps it. Raises `GitHubError`."""
-        for page in range(1, _MAX_PAGES + 1):
-            answer = await self.get(path, per_page=_PAGE, page=page, **params)
+        """The items of all pages; `key` names the list if the response wraps it. Raises `GitHubError`.
+
+        Only the `Link` header tells the last page: a page may be short, and some listings go on by a cursor.
+        """
+        asked: Mapping[str, str | int] = {"per_page": _PAGE, **params}
+        for _ in range(_MAX_PAGES):
+            response = await self._read(path, asked)
+            answer = _json(response)
             items = answer if key is None else answer.get(key) if isinstance(answer, dict) else None
             if not isinstance(items, list):
                 raise Unavailable(f"GitHub's response to {path} is not a list")
             for item in items:
                 yield item
-            if len(items) < _PAGE:
+            if "next" not in response.links:
                 return
-
-    async def continued(self, path: str) -> AsyncIterator[Any]:
-        """The items of a listing that is continued by a cursor, in the `Link` header. Raises `GitHubError`."""
-        cursor: str | None = ""
-        while cursor is not None:
-            response = await self._send("GET", path, params={"per_page": _PAGE} | ({"cursor": cursor} if cursor else {}))
-            items = _json(response)
-            if not isinstance(items, list):
-                raise Unavailable(f"GitHub's response to {path} is not a list")
-            for item in items:
-                yield item
-            following = response.links.get("next", {}).get("url")
-            cursor = httpx.URL(following).params.get("cursor") if following else None
+            asked = dict(httpx.URL(response.links["next"]["url"]).params)
 
     async def write(
         self,

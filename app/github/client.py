@@ -85,7 +85,7 @@ class GitHub:
 
     async def deliveries(self, since: datetime) -> AsyncIterator[HookDelivery]:
         """Every try to deliver a webhook of the App since then, newest first. Raises `GitHubError`."""
-        async for item in self._app.continued("/app/hook/deliveries"):
+        async for item in self._app.listing("/app/hook/deliveries"):
             delivery = parsed(HookDelivery, item)
             if delivery.delivered_at < since:
                 return

@@ -25,7 +25,7 @@ from tests.standins.github.auth import private_pem
 from tests.standins.github.faults import Fault
 from tests.standins.github.git.plumbing import Signature
 from tests.standins.github.limits import LIMITS
-from tests.standins.github.routing import Refusal
+from tests.standins.github.routing import Answer, Refusal
 from webhooks.intake import RepositoryRef
 
 NAME = "acme/sample"
@@ -113,7 +113,9 @@ async def test_a_long_log_keeps_its_head_and_its_tail(standin: StandIn, reader: 
 
 
 @pytest.mark.parametrize("size", [pytest.param(1 << 30, marks=pytest.mark.long), 64 << 20])
-async def test_a_log_of_a_gigabyte_is_never_held_as_a_whole(standin: StandIn, reader: Repository, size: int) -> None:
+async def test_a_log_of_a_gigabyte_is_never_held_as_a_whole(standin: StandIn, size: int) -> None:
+    patient = GitHub(standin.app_id, standin.private_key, api_url=standin.url, retry_policy=replace(QUICK, download=60))
+    reader = patient.repository(standin.installation("acme").id, ref(standin), READING)
     sha = await standin.push(NAME, "main", {".github/workflows/ci.yml": WORKFLOW}, "Add CI")
     await standin.settled()
     [run] = await reader.failing_runs(sha)
@@ -125,6 +127,7 @@ async def test_a_log_of_a_gigabyte_is_never_held_as_a_whole(standin: StandIn, re
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
+        await patient.close()
     assert f"{size - (4 << 20)} bytes omitted" in log
     assert most < 48 << 20
 
@@ -553,3 +556,14 @@ async def test_a_fenced_write_is_not_sent_and_not_repeated(standin: StandIn, git
         await committed(writer)
     assert count(standin, "POST /repos/acme/sample/git/trees") == 1
     assert count(standin, "GET") > 0, "reading is nobody's harm"
+
+
+async def test_a_short_page_does_not_end_a_listing_that_goes_on(standin: StandIn, writer: Repository) -> None:
+    await standin.push(NAME, "topic", {"a.py": "x = 2\n"})
+    number = (await standin.open_pull(NAME, "topic")).issue.number
+    await writer.find_or_create_comment(number, "<!-- m -->", "hi <!-- m -->")
+    path = f"/repos/{NAME}/issues/{number}/comments"
+    short = Answer.of([], link=f'<{standin.url}{path}?per_page=100&page=1>; rel="next"')
+    standin.faults.waiting.append(Fault("GET", path, 1, "answer", answer=short))
+    await writer.find_or_create_comment(number, "<!-- m -->", "hi again <!-- m -->")
+    assert [comment.body for comment in standin.comments(NAME, number)] == ["hi again <!-- m -->"]
