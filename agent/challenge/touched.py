@@ -1,4 +1,4 @@
-"""Finds the Python functions that changes touch: those that change or read what changes beside them. Pure."""
+"""Finds the Python functions that changes touch, and those of the same files that mention them. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from agent.contract.proposal import Edits, FileChange
-from agent.source.outline import Function, Module, names_of, parse
+from agent.source.outline import Function, Module, names_of
 from agent.source.test_files import is_test
 
 MOST = 12  # functions that are exercised
@@ -40,9 +40,6 @@ def touched(candidates: Iterable[Edits]) -> Touched:
         before, after = _functions(change, change.before), _functions(change, change.after)
         same = _dumps(after)  # overloads share one name
         changed = [f for f, node in before.items() if f.name in same and ast.dump(node) not in same[f.name]]
-        if other := _values(change.before) ^ _values(change.after) if before and after else set():
-            names = {name for name, _ in other}
-            changed += [f for f, node in before.items() if f.name in same and f not in changed and names_of(node) & names]
         if changed and change.before is not None:
             texts[change.path] = change.before
             functions.update(dict.fromkeys(changed))
@@ -64,19 +61,6 @@ def functions_of(path: str, text: str) -> dict[FunctionRef, Function]:
 
 def _functions(change: FileChange, text: str | None) -> dict[FunctionRef, Function]:
     return functions_of(change.path, text) if text and change.path.endswith(".py") and not is_test(change.path) else {}
-
-
-def _values(text: str | None) -> set[tuple[str, str]]:
-    """The names that are assigned at module level or in a class, each with what it is assigned."""
-    tree = parse(text or "") or ast.Module([], [])
-    inside = [node for part in tree.body for node in ([part, *part.body] if isinstance(part, ast.ClassDef) else [part])]
-    assigned = [node for node in inside if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and node.value]
-    return {
-        (name, ast.dump(node))
-        for node in assigned
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        for name in names_of(target)
-    }
 
 
 def _dumps(functions: Mapping[FunctionRef, Function]) -> dict[str, set[str]]:

@@ -51,7 +51,10 @@ def _of_node(source: Source, node: ast.AST, written: list[tuple[int, int]]) -> I
     is_natural = naturally(source, node, may_forget=True)
     for pattern in PATTERNS:
         for rewrite in pattern(source, node):
-            if any(_overlap((rewrite.start, rewrite.end), span) for span in written) and is_natural(rewrite):
+            # Whether equal values are identical is up to the interpreter.
+            is_identity = source.text[rewrite.start : rewrite.end] in ("==", "!=") and rewrite.text in ("is", "is not")
+            is_written = any(_overlap((rewrite.start, rewrite.end), span) for span in written)
+            if is_written and not is_identity and is_natural(rewrite):
                 yield rewrite, rewrite.title
 
 
