@@ -61,6 +61,9 @@ _SWALLOWING = re.compile(
     r"\bcatch\s*(?:\([^)]*\))?\s*\{\s*(?://[^\n]*\s*)?\}|\brecover\(\)|\bcatch_unwind\b|\ballSettled\("
     r"|\.catch\(\s*\(?\w*\)?\s*=>\s*(?:\{\s*\}|undefined|null)\s*\)"
 )
+_QUIETER = re.compile(
+    r"\b(?:setMaxListeners|defaultMaxListeners|noDeprecation|traceDeprecation|NODE_NO_WARNINGS)\b|--no-(?:warn|deprec)"
+)
 _LINES = r'(?:[^"\\]|\\.)*?\\n'  # earlier lines of the same text
 _BEGINS = rf'"(?:{_LINES})?(?:\s|\\t|\\r)*'
 _PRINTING = {
@@ -117,6 +120,8 @@ def line_findings(edit: FileChange, *, no_exits: bool = False, no_verdicts: bool
     if kin == NODE:
         if _replaced(after) - _replaced(before):
             yield "under-test", f"{path} would replace the assertions of tests"
+        if _more(_QUIETER, new, old):
+            yield "warnings", f"{path} would change which warnings are shown"
         if _found(_LISTENING, after) > _found(_LISTENING, before):
             yield "under-test", f"{path} would listen to process events by computed names"
     if _more(_REACHING[kin], new, old):

@@ -8,7 +8,9 @@ before and after, so code that was there before is allowed.
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -168,6 +170,19 @@ def same_tree(edit: FileChange) -> bool:
     if before is None or after is None or ast.dump(before) != ast.dump(after):
         return False
     return len(_SILENCER.findall(edit.after or "")) <= len(_SILENCER.findall(edit.before or ""))
+
+
+def adds_only_comments(edit: FileChange) -> bool:
+    """Whether the program stays the same: only a tool that reads comments can answer differently."""
+    before, after = parsed(edit.before), parsed(edit.after)
+    if before is None or after is None or ast.dump(before) != ast.dump(after):
+        return False
+    return bool(Counter(_comments(edit.after or "")) - Counter(_comments(edit.before or "")))
+
+
+def _comments(text: str) -> list[str]:
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return [token.string for token in tokens if token.type == tokenize.COMMENT]
 
 
 _REQUIREMENTS = (

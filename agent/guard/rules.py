@@ -31,7 +31,7 @@ from agent.edits.changes import EDITABLE, added, changed_lines
 from agent.guard import EVALUATED, Finding
 from agent.guard.deciding_files import deciding_file_findings
 from agent.guard.exits import exiting_may_pass, reports_only_an_exit_code, verdicts_are_printed
-from agent.guard.python import changes_only_requirements, code_findings, same_tree
+from agent.guard.python import adds_only_comments, changes_only_requirements, code_findings, same_tree
 from agent.guard.questions import file_findings, functions
 from agent.guard.requirements import new_names, requirement_findings
 from agent.guard.reversals import REVERSAL
@@ -123,7 +123,9 @@ def questions(candidate: Candidate, oracle: Oracle, failing: str = "", tests: st
         return ()
     code = "\n".join(added(candidate.edits))
     files = (each for edit in candidate.edits for each in file_findings(edit, tests, code))
-    found = (*files, *_code_findings(candidate.edits, oracle, f"{failing}\n{tests}"))
+    found = [*files, *_code_findings(candidate.edits, oracle, f"{failing}\n{tests}")]
+    if candidate.edits and all(map(adds_only_comments, candidate.edits)):
+        found.append(("types", "only comments change, which tools read and the program does not"))
     return tuple({sentence: (rule, sentence) for rule, sentence in found if rule in (*ASKED, EVALUATED, _UNREADABLE)}.values())[
         :_MOST_ASKED
     ]

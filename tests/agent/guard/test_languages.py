@@ -454,3 +454,9 @@ def test_assertions_and_events_may_be_used(line: str) -> None:
 def test_a_hostile_change_is_judged_quickly(path: str, text: str) -> None:
     edit = FileChange(path, "", text * (200_000 // len(text)))
     list(line_findings(edit, no_exits=True, no_verdicts=True))
+
+
+def test_a_change_that_shows_fewer_warnings_is_asked_about() -> None:
+    [(rule_, sentence)] = line_findings(adds("src/a.js", "emitter.setMaxListeners(0)"))
+    assert (rule_, sentence) == ("warnings", "src/a.js would change which warnings are shown")
+    assert not list(line_findings(adds("src/a.js", "emitter.removeListener('x', f)")))

@@ -754,6 +754,21 @@ def test_a_case_that_the_docstring_states_is_no_answer_by_heart(said: str, refus
     assert asked(FileChange("pkg/a.py", before, by_table)) == refused_by
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "is_asked"),
+    [
+        ("return 1", "return 1  # lint: allow", True),
+        ("return 1", "return (1)", False),
+        ("return 1  # lint: allow", "return 1", False),
+        ("return 1", "return 2  # not one", False),
+    ],
+)
+def test_a_change_of_comments_alone_is_asked_about(before: str, after: str, is_asked: bool) -> None:
+    edit = FileChange("pkg/a.py", f"def f():\n    {before}\n", f"def f():\n    {after}\n")
+    found = [sentence for _, sentence in questions(Candidate("model:m", (edit,), "a change"), PLAIN)]
+    assert found == ["only comments change, which tools read and the program does not"] * is_asked
+
+
 def test_a_policy_can_refuse_what_is_asked_about() -> None:
     gone = Candidate("model:m", (FileChange("pkg/old.py", "x = 1\n", None),), "a change")
     assert refusal(gone, Policy(), PLAIN) is None
