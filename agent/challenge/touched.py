@@ -40,6 +40,7 @@ def touched(candidates: Iterable[Edits]) -> Touched:
         before, after = _functions(change, change.before), _functions(change, change.after)
         same = _dumps(after)  # overloads share one name
         changed = [f for f, node in before.items() if f.name in same and ast.dump(node) not in same[f.name]]
+        changed = [f for f in changed if not f.name.endswith("__hash__")]  # the number itself means nothing
         if changed and change.before is not None:
             texts[change.path] = change.before
             functions.update(dict.fromkeys(changed))

@@ -44,6 +44,11 @@ def test_formatting_tests_new_files_and_other_languages_touch_nothing() -> None:
     assert names(touched([tuple(changes)]).functions) == []
 
 
+def test_a_hash_is_not_compared() -> None:
+    text = "class Name:\n    def __hash__(self):\n        return 1\n\n    def __len__(self):\n        return 1\n"
+    assert names(touched([(FileChange("a.py", text, text.replace("return 1", "return 2")),)]).functions) == ["Name.__len__"]
+
+
 def test_rivals_add_what_they_touch() -> None:
     one = (FileChange("a.py", BEFORE, BEFORE.replace("x + 1", "x + 2")),)
     other = (FileChange("a.py", BEFORE, BEFORE.replace("return low(x)", "return low(-x)")),)
