@@ -28,6 +28,40 @@ _PATH = re.compile(r"[\s#*`]*(?:File:?\s*)?`?(?P<path>[\w./-]{1,200}\.py)`?[\s*`
 _PYTHON = ("", "py", "python", "python3")
 
 
+_REACHING = {
+    **dict.fromkeys(
+        ("socket", "ssl", "urllib", "http", "ftplib", "smtplib", "requests", "httpx", "aiohttp"), "uses the network"
+    ),
+    **dict.fromkeys(("subprocess", "multiprocessing", "pty"), "starts processes"),
+    **dict.fromkeys(("shutil", "tempfile"), "writes or deletes files"),
+}
+_WRITING = frozenset({
+    "write_text", "write_bytes", "unlink", "rmdir", "mkdir", "makedirs", "touch", "rmtree", "rename", "removedirs", "symlink_to"
+})  # fmt: skip
+
+
+def reaches(files: Files) -> list[str]:
+    """What code does beyond computing, a clause each: people shall read it before they run it."""
+    found: dict[str, None] = {}
+    for node in (node for text in files.values() for node in ast.walk(_tree(text) or ast.Module([], []))):
+        match node:
+            case ast.Import(names=names):
+                roots = [alias.name.partition(".")[0] for alias in names]
+            case ast.ImportFrom(module=str(module)):
+                roots = [module.partition(".")[0]]
+            case ast.Attribute(attr=name) if name in _WRITING:
+                roots = ["shutil"]
+            case ast.Call(func=ast.Name(id="open") | ast.Attribute(attr="open"), args=args, keywords=keywords):
+                values = [each for each in (*args[1:], *(word.value for word in keywords)) if isinstance(each, ast.Constant)]
+                roots = (
+                    ["shutil"] if any(re.fullmatch(r"(?=.*[wxa+])[rwxabt+]{1,4}", str(each.value)) for each in values) else []
+                )
+            case _:
+                roots = []
+        found |= dict.fromkeys(_REACHING[root] for root in roots if root in _REACHING)
+    return [f"the code {what}: read it before you run it" for what in found]
+
+
 def files_in(answer: str, only: str) -> dict[str, str] | EditProblem:
     """The Python files in an answer: each is a code block, with its path in the line above or in its first line.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,21 +15,22 @@ from agent.ci.project.configuration import Configuration, Install, TestCommand
 from agent.contract import words
 from agent.contract.blobs import MemoryBlobs
 from agent.contract.budget import Meter
-from agent.contract.events import AnyEvent, Degraded, Emit, Proposed, Reflected, StepDone, StepStarted, Verified
+from agent.contract.events import AnyEvent, Degraded, Emit, Guarded, Proposed, Reflected, StepDone, StepStarted, Verified
 from agent.contract.outcome import ConfirmedFailure, Iteration, NoRepair, Outcome, Repair
-from agent.contract.proposal import Edits
+from agent.contract.proposal import Candidate, Edits
 from agent.contract.question import Reply, Waiting
-from agent.contract.verdicts import CheckRun, Failure
+from agent.contract.verdicts import Check, CheckRun, Failure, Oracle, VerdictId
 from agent.engine import Engine
 from agent.gate.confidence import ASKED
+from agent.guard.rules import refusal
 from agent.models.router import Models
-from agent.models.values import Misconfigured, ModelError, ModelSettings
+from agent.models.values import Misconfigured, ModelError
 from agent.prompts import render
 from agent.proposer import Proposer, Situation
 from agent.proposers.ladder import built_in_ladder
 from agent.proposers.model import ModelProposer, model_rungs
 from agent.solving import contract, dispute
-from agent.solving.code import Files
+from agent.solving.code import Files, reaches
 from agent.solving.draft import Draft, without_example
 from agent.solving.output import formed
 from agent.solving.rungs import Counted, Signed
@@ -37,20 +39,21 @@ from agent.solving.specification import Example, Specification, is_said
 from agent.solving.writer import KnownAnswer, Writer, Writing, edits_of
 from agent.source.archive import File, packed
 
-TESTS_SECONDS = 30.0  # one run of all tests; code may never return
+TESTS_SECONDS = 15.0  # one run of all tests; code may never return
 CONFIGURATION = Configuration(
     test=(TestCommand(run="python -m pytest -q", kind="pytest", timeout=TESTS_SECONDS),),
     install=Install(requirements=("pytest",)),
 )
 MOST_LINES = 2_000  # that an answer may have
 HEAD_START = 2.0  # seconds of search for a small slip in an answer, before the model is asked again
+UNTESTED, NO_IDEA = "there is no example and no test, so only the syntax was checked", 0.5
 UNCOUNTED = 3  # rounds of the graph in which no model is asked: an answer that is known, a search, and its result
 _REACH_IT = "Check that its server runs, and its address and key (`selfheal doctor` asks it), or name another one with --model."
 
 
-def reach(model: str) -> str:
-    """The next step if `model` could not be asked; a script has said itself what it lacks."""
-    return "" if ModelSettings(model).is_scripted else _REACH_IT
+def reach(models: Models | None) -> str:
+    """The next step if a model could not be asked; a script has said itself what it lacks."""
+    return "" if models is None or all(each.is_scripted for each in models.all_settings) else _REACH_IT
 
 
 @dataclass
@@ -76,6 +79,7 @@ class Run:
     doubts: list[str] = field(default_factory=list)
     failing: tuple[Failure, ...] = ()
     first: Files = field(default_factory=dict)
+    is_refused: bool = False  # a rule refuses the best first answer
     phases: int = 0
     drafted: dict[str, Example] = field(default_factory=dict)  # examples that are only claims, by the paths of their tests
     is_contradictory: bool = False  # the model finds that the user's tests contradict the words
@@ -129,7 +133,7 @@ class Run:
         """Without any example or test, only that the code can be imported is checked."""
         if not self.tests:
             self.tests = {contract.EXAMPLES: contract.is_written(self.draft)}
-            self.doubts.append("there is no example and no test, so only the syntax was checked")
+            self.doubts.append(UNTESTED)
 
     def _is_retried(self, found: Repair | NoRepair) -> bool:
         if self._bound() is not None:
@@ -139,10 +143,13 @@ class Run:
     async def _first_answers(self, writer: Writer | KnownAnswer) -> tuple[Repair | NoRepair, Files]:
         """Written, judged, and the files of the best: the accepted one, else the one that fails least."""
         left: dict[str, int] = {}
+        refused: set[str] = set()
 
         async def emit(event: AnyEvent) -> None:
             if isinstance(event, Verified) and not event.passed:
                 left[event.title] = len(event.still_red) + len(event.newly_red) or 1_000
+            elif isinstance(event, Guarded):
+                refused.add(event.title)
             await self.emit(event)
 
         if isinstance(writer, Writer):
@@ -155,29 +162,41 @@ class Run:
         if not writer.written:
             return found, {}
         title = min(writer.written, key=lambda title: left.get(title, 2_000))
+        self.is_refused = title in refused
         return found, _with(self.draft.files, writer.written[title])
 
     async def _repaired(self, files: Files, before: Repair | NoRepair) -> tuple[Repair | NoRepair, Files]:
         """Repair an answer whose tests fail, after the tests were judged that may be wrong themselves."""
-        failing = await self._confirmed(files)
+        failing = None if self.is_refused else await self._confirmed(files)
         if failing:
             failing = await self._settled(failing)
             files = self._cleared(files)
-        if failing is None:
-            return before, files
-        if not failing:  # the tests were wrong, or a rule or a second opinion refused it: then the model is told why
-            known = KnownAnswer(f"model:{self.models.name}", edits_of(self.draft.files, files), "the first answer")
-            again = await self._phase(self.draft.files, (known, *model_rungs(self.models)), self.emit)
-            return again, _with(self.draft.files, again.edits) if isinstance(again, Repair) else files
-        self.failing = tuple(failing)
+        if failing == []:  # the tests were wrong, or a second opinion objected: then the model is told why
+            return await self._from_the_draft(files)
+        self.failing = tuple(failing or ())
         if self._bound() is not None:
             return before, files
+        if failing is None:  # a rule refuses it, or it stops the tests: no base for a repair
+            return await self._from_the_draft(files)
         ladder = model_rungs(self.models) if self.is_contradictory else built_in_ladder(self.models)
-        found = await self._phase(files, ladder, self.emit)
-        if isinstance(found, Repair):
-            self.failing = ()
-            return found, _with(files, found.edits)
-        return found, files
+        return await self._accepted(await self._phase(files, ladder, self.emit), files)
+
+    async def _accepted(self, found: Repair | NoRepair, files: Files) -> tuple[Repair | NoRepair, Files]:
+        """Accepts a repair of these files, unless a rule refuses all of the code: the last step may be its smallest part."""
+        if not isinstance(found, Repair):
+            return found, files
+        self.failing, files = (), _with(files, found.edits)
+        check = Check("tests", CONFIGURATION.test[0].run, "pytest")
+        oracle = Oracle((check,), {check.name: frozenset({VerdictId("every test")})}, {check.name: frozenset()})
+        whole = Candidate(f"model:{self.models.name}", edits_of(self.draft.files, files), "the whole answer")
+        refused = await asyncio.to_thread(refusal, whole, self._engine().policy, oracle, "\n".join(self.tests.values()))
+        return (found, files) if refused is None else await self._from_the_draft(files)
+
+    async def _from_the_draft(self, files: Files) -> tuple[Repair | NoRepair, Files]:
+        """Judge these files as one change of the draft, and let a model that is told what is wrong write other ones."""
+        known = KnownAnswer(f"model:{self.models.name}", edits_of(self.draft.files, files), "the first answer")
+        found = await self._phase(self.draft.files, (known, *model_rungs(self.models)), self.emit)
+        return found, _with(self.draft.files, found.edits) if isinstance(found, Repair) else files
 
     async def _attacked(self, found: Repair, files: Files) -> tuple[Repair | NoRepair, Files]:
         """Tests that try to break the accepted code. If one does and is right, the code is repaired, or it is not solved."""
@@ -210,11 +229,7 @@ class Run:
         if not failing:
             return found, files
         self.failing = tuple(failing)
-        repaired = await self._phase(files, built_in_ladder(self.models), self.emit)
-        if isinstance(repaired, Repair):
-            self.failing = ()
-            return repaired, _with(files, repaired.edits)
-        return repaired, files
+        return await self._accepted(await self._phase(files, built_in_ladder(self.models), self.emit), files)
 
     async def _settled(self, failing: list[Failure]) -> list[Failure]:
         """The failures that count. Tests that the specification does not support are dropped, unless the user gave them."""
@@ -295,7 +310,7 @@ class Run:
                 found,
                 outcome=Outcome.INFRASTRUCTURE,
                 reason=reason,
-                next_step=reach(engine.models.name if engine.models else ""),
+                next_step=reach(engine.models),
             )
         return found
 
@@ -404,6 +419,10 @@ class Run:
             elif ended.outcome is Outcome.INFRASTRUCTURE:
                 next_step = ended.next_step
         confidence = found.confidence if isinstance(found, Repair) else None
+        if confidence is not None and UNTESTED in self.doubts:
+            confidence = min(confidence, NO_IDEA)
+        if isinstance(found, Repair):
+            self.doubts += reaches(files)
         doubts = (*(found.doubts if isinstance(found, Repair) else ()), *self.doubts)
         return Solution(
             solved=ended is None,

@@ -108,7 +108,7 @@ async def run(
             with recorder.recording() if recorder is not None else nullcontext():
                 found = await solve(spec, engine, emit=emit, options=options, start=start, keep=keep)
     except ModelError as error:  # without a design or a model, there is no code to show
-        next_step = reach(engine.models.name) if error.is_outage else ""
+        next_step = reach(engine.models) if error.is_outage else ""
         found = _undesigned(spec, error, next_step, time.monotonic() - screen.started)
         failure = ModelError(f"{str(error).rstrip('.')}. {next_step}") if next_step else error
     else:

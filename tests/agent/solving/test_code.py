@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.edits.changes import EditProblem
-from agent.solving.code import completed, files_in, is_open, problem_in, signed
+from agent.solving.code import completed, files_in, is_open, problem_in, reaches, signed
 
 PATH = "solution.py"
 
@@ -139,3 +139,18 @@ def test_a_docstring_that_the_answer_forgot_is_kept() -> None:
     own = 'def f(x):\n    """Own."""\n    return x\n'
     assert completed(own, stub) == own
     assert completed("def f(x): return x\n", stub) == "def f(x): return x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("import os.path\nprint(open('a').read())\nx = open('a', 'r', encoding='ascii')\n", []),
+        ("from urllib.request import urlopen\n", ["uses the network"]),
+        ("import subprocess, socket\n", ["starts processes", "uses the network"]),
+        ("open('/etc/hosts', 'a').write('x')\n", ["writes or deletes files"]),
+        ("with path.open(mode='w') as file: pass\n", ["writes or deletes files"]),
+        ("from pathlib import Path\nPath('x').unlink()\n", ["writes or deletes files"]),
+    ],
+)
+def test_what_code_does_beyond_computing_is_told(text: str, told: list[str]) -> None:
+    assert reaches({"solution.py": text}) == [f"the code {each}: read it before you run it" for each in told]

@@ -391,6 +391,45 @@ async def test_an_answer_that_a_rule_refuses_is_written_again_by_the_model_that_
     assert found.reason.startswith("The best answer was not accepted: refused: it"), found.reason
 
 
+HIDING = "def pytest_collection_modifyitems(items):\n    items[:] = [each for each in items if each.name.endswith('2')]"
+NOTHING = "def total(numbers):\n    return 1"
+
+
+async def test_code_that_no_test_tries_is_unsure(solved: Solve) -> None:
+    found = await solved({"write": [block(RIGHT)]}, replace(PLAIN, design=False), signature=SIGNATURE)
+    assert found.solved, found.reason
+    assert found.confidence == 0.5
+    assert "there is no example and no test, so only the syntax was checked" in found.doubts
+
+
+@pytest.mark.long
+async def test_what_a_rule_refused_is_no_part_of_the_repaired_code(solved: Solve) -> None:
+    answer = f"solution.py\n{block(NOTHING)}\n\nconftest.py\n{block(HIDING)}\n"
+    bent = f"Cause: c\nChange: d\n\nFUNCTION solution.py::total\n{block(NOTHING.replace('1', '0'))}\n"
+    found = await solved({"write": [answer], "repair": [bent, FIX]})
+    assert found.solved, found.reason
+    assert list(found.answer) == ["solution.py"]
+    assert "result += number" in found.code
+
+
+@pytest.mark.long
+async def test_code_that_is_by_heart_only_as_a_whole_is_not_accepted(solved: Solve) -> None:
+    start = "def total(numbers):\n    if numbers == [9, 9]:\n        return 18\n    return 0"
+    longer = start.replace("    return 0", "    if numbers == [1, 2]:\n        return 3\n    return 0")
+    more = f"Cause: c\nChange: d\n\nFUNCTION solution.py::total\n{block(longer)}\n"
+    found = await solved({"write": [block(start)], "repair": [more]})
+    assert not found.solved
+    assert "the best answer was not accepted: refused: it hard-codes the answer" in found.reason
+
+
+@pytest.mark.long
+async def test_code_that_stops_the_tests_is_written_again_by_the_model_that_knows_why(solved: Solve) -> None:
+    for first in ("import socket\nsocket.create_connection(('192.0.2.1', 80), 1)\n", "import sys\nsys.exit(3)\n"):
+        found = await solved({"write": [block(first + "\n" + RIGHT)], "repair": [FIX]})
+        assert found.solved, found.reason
+        assert first not in found.code
+
+
 @pytest.mark.long
 async def test_an_answer_that_swallows_errors_or_runs_text_is_doubted(solved: Solve) -> None:
     odd = "def total(numbers):\n    try:\n        return eval('sum(numbers)')\n    except Exception:\n        return 0"
