@@ -16,6 +16,7 @@ from agent.proposers.patterns.natural import naturally
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, Unreadable
 
 MOST = 40  # of one change
+LIKELY = 0.35  # nobody means a less likely operator: `is` for `==` (what that says is up to the interpreter), `|` for `+`
 PATTERNS: tuple[Pattern, ...] = (
     operators.comparisons,
     operators.arithmetic,
@@ -24,6 +25,8 @@ PATTERNS: tuple[Pattern, ...] = (
     names.variables,
     names.attributes,
 )
+
+_OF_OPERATORS = (operators.comparisons, operators.arithmetic)
 
 
 def neighbours(change: FileChange) -> list[Change]:
@@ -51,10 +54,9 @@ def _of_node(source: Source, node: ast.AST, written: list[tuple[int, int]]) -> I
     is_natural = naturally(source, node, may_forget=True)
     for pattern in PATTERNS:
         for rewrite in pattern(source, node):
-            # Whether equal values are identical is up to the interpreter.
-            is_identity = source.text[rewrite.start : rewrite.end] in ("==", "!=") and rewrite.text in ("is", "is not")
             is_written = any(_overlap((rewrite.start, rewrite.end), span) for span in written)
-            if is_written and not is_identity and is_natural(rewrite):
+            is_meant = pattern not in _OF_OPERATORS or rewrite.prior >= LIKELY
+            if is_written and is_meant and is_natural(rewrite):
                 yield rewrite, rewrite.title
 
 
