@@ -55,6 +55,7 @@ from webhooks.triggers import DYNAMIC, FAILING
 MIB = 1024 * 1024
 ACTIONS = "github-actions"
 _MOST_TAGS = 1000
+_MOST_CHECKS = 1000  # whose ids are kept
 
 
 _REGULAR = ("100644", "100755")
@@ -77,11 +78,16 @@ class Repository:
         channel_of: Callable[[str], Channel] | None = None,
         *,
         optional: bool = False,
+        made: dict[tuple[str, str], CheckRun] | None = None,
     ) -> None:
-        """`channel_of` opens a channel to another repository of the same installation, by its name."""
+        """`channel_of` opens a channel to another repository of the same installation, by its name.
+
+        `made`: our newest check runs, by commit and external id, as GitHub may not list them at once.
+        """
         self.ref = ref
         self._channel, self._app_id, self._fence, self._optional = channel, app_id, fence, optional
         self._channel_of = channel_of
+        self._made = {} if made is None else made
         self._path = f"/repos/{quote(ref.full_name)}"
 
     @property
@@ -418,23 +424,32 @@ class Repository:
 
     async def find_check(self, name: str, head_sha: str, external_id: str) -> CheckRun | None:
         """Our check run on a commit."""
+        return await anext(self._own_checks(name, head_sha, external_id), None)
+
+    async def _own_checks(self, name: str, head_sha: str, external_id: str) -> AsyncIterator[CheckRun]:
         path = f"{self._path}/commits/{head_sha}/check-runs"
         async for item in self._channel.listing(path, "check_runs", check_name=name, filter="all"):
             run = parsed(CheckRun, item)
             if run.external_id == external_id and self._is_ours(run.app):
-                return run
-        return None
+                yield run
 
     async def report_check(self, report: CheckReport) -> CheckRun:
-        """Create or update our check run on a commit, found by name, commit and external id."""
+        """Create or update our check run on a commit, found by name, commit and external id.
+
+        GitHub lists a new one late, so a lost answer can leave two: both are completed.
+        """
+        known = (report.head_sha, report.external_id)
         body = msgspec.to_builtins(report)
         update = {name: value for name, value in body.items() if name != "head_sha"}
 
-        created: list[CheckRun] = []
+        reported: list[CheckRun] = []
 
         async def create_in_suite() -> CheckRun:
-            created.append(parsed(CheckRun, await self._write("POST", f"{self._path}/check-runs", body)))
-            return created[0]
+            reported.append(parsed(CheckRun, await self._write("POST", f"{self._path}/check-runs", body)))
+            self._made[known] = CheckRun(reported[0].id, report.name)  # without its long text
+            if len(self._made) > _MOST_CHECKS:
+                del self._made[next(iter(self._made))]
+            return reported[0]
 
         async def create() -> CheckRun:
             try:
@@ -446,15 +461,20 @@ class Repository:
                     await self._write("POST", f"{self._path}/check-suites", suite, repeatable=True)
                 return await create_in_suite()
 
-        run = await find_or_create(
-            lambda: self.find_check(report.name, report.head_sha, report.external_id), create, self._channel.retry_policy
-        )
-        if created:
+        async def find() -> CheckRun | None:
+            return self._made.get(known) or await self.find_check(report.name, *known)
+
+        run = await find_or_create(find, create, self._channel.retry_policy)
+        if reported:
             return run
-        try:
-            return parsed(CheckRun, await self._write("PATCH", f"{self._path}/check-runs/{run.id}", update, repeatable=True))
-        except NotFound:  # it was deleted in this moment
-            return await create()
+        runs = {run.id}
+        if report.status == "completed":
+            runs.update([copy.id async for copy in self._own_checks(report.name, *known)])
+        for number in sorted(runs):
+            with contextlib.suppress(NotFound):  # it was deleted
+                answer = await self._write("PATCH", f"{self._path}/check-runs/{number}", update, repeatable=True)
+                reported.append(parsed(CheckRun, answer))
+        return reported[0] if reported else await create()
 
     async def stop_automatic_suites(self) -> None:
         """Ask GitHub not to make a check suite of ours for every push: without a check run, it stays queued for ever.

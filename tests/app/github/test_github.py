@@ -387,6 +387,30 @@ async def test_a_lost_answer_and_a_replica_that_lags_double_no_pull_request(stan
     assert [p.number for p in standin.pull_requests(NAME, "all")] == [pull.number]
 
 
+async def test_a_check_run_that_the_listing_does_not_show_yet_is_not_doubled(standin: StandIn, github: GitHub) -> None:
+    installation, sha = standin.installation("acme").id, (await standin.branches(NAME))["main"]
+    standin.faults.lag("POST /repos/*/check-runs", "/repos/*/commits/*/check-runs")
+    first = github.repository(installation, ref(standin), PUBLISHING)
+    made = await first.report_check(CheckReport("Selfheal", sha, "a1", "queued", SHOWN))
+    del first  # its channel too
+    other = github.repository(installation, ref(standin), PUBLISHING)
+    await other.report_check(CheckReport("Selfheal", sha, "a1", "completed", SHOWN, "neutral"))
+    assert [(c.id, c.status) for c in standin.check_runs(NAME)] == [(made.id, "completed")]
+    standin.repository(NAME).check_runs.clear()  # somebody deletes it
+    await other.report_check(CheckReport("Selfheal", sha, "a1", "completed", SHOWN, "neutral"))
+    assert [c.status for c in standin.check_runs(NAME)] == ["completed"]
+
+
+async def test_copies_of_a_check_run_are_all_completed(standin: StandIn, writer: Repository) -> None:
+    sha = (await standin.branches(NAME))["main"]
+    standin.faults.status("POST", "*/check-runs", 502, applied=True)
+    standin.faults.lag("POST /repos/*/check-runs", "/repos/*/commits/*/check-runs")
+    await writer.report_check(CheckReport("Selfheal", sha, "a1", "in_progress", SHOWN))
+    assert len(standin.check_runs(NAME)) == 2, "nobody could know of the first"
+    await writer.report_check(CheckReport("Selfheal", sha, "a1", "completed", SHOWN, "neutral"))
+    assert [c.status for c in standin.check_runs(NAME)] == ["completed", "completed"]
+
+
 async def test_a_commit_keeps_modes_and_other_files_and_is_signed_as_the_apps(standin: StandIn, writer: Repository) -> None:
     git = standin.repository(NAME).git
     head = (await standin.branches(NAME))["main"]
