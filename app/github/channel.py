@@ -41,6 +41,7 @@ from app.github.errors import (
     NotFound,
     RateLimited,
     Unavailable,
+    UnsafeDownload,
 )
 from app.github.retries import RetryPolicy, WritePacer
 from app.github.types import Link
@@ -267,14 +268,17 @@ class Channel:
             try:
                 response = await self._wire.fetch(target.href, target.header)
             except httpx.HTTPError as error:
-                failure = Unavailable(f"GET {path}: the download failed: {type(error).__name__}")
-            except Unavailable as error:  # the host cannot be resolved
+                host = httpx.URL(target.href).host
+                failure = Unavailable(f"GET {path}: the download from {host} failed: {type(error).__name__}")
+            except (Unavailable, UnsafeDownload) as error:  # the host cannot be resolved, or is refused
                 failure = error
             else:
-                if response.status_code == httpx.codes.OK:
+                if (status := response.status_code) == httpx.codes.OK:
                     break
                 await response.aclose()
-                failure = _of_status(response.status_code, f"GET {path}: the download failed with {response.status_code}")
+                host = httpx.URL(target.href).host
+                failure = _of_status(status, f"GET {path}: the download from {host} failed with {status}")
+            failure.of_download = True
             tried += 1
             if (delay := self.retry_policy.delay(failure, tried, True)) is None:
                 raise failure
@@ -282,7 +286,9 @@ class Channel:
         try:
             yield response
         except httpx.HTTPError as error:
-            raise Unavailable(f"GET {path}: the download was interrupted: {type(error).__name__}") from error
+            failure = Unavailable(f"GET {path}: the download was interrupted: {type(error).__name__}")
+            failure.of_download = True
+            raise failure from error
         finally:
             await response.aclose()
 

@@ -16,9 +16,13 @@ from __future__ import annotations
 
 
 class GitHubError(Exception):
-    """Base of all; `str(error)` is one line without secrets. `said`: GitHub's own words on one line, or ""."""
+    """Base of all; `str(error)` is one line without secrets. `said`: GitHub's own words on one line, or "".
+
+    `of_download`: the host of a download failed or was refused, not the API.
+    """
 
     said = ""
+    of_download = False
 
 
 class NotFound(GitHubError):
