@@ -402,7 +402,7 @@ def _of_answer(response: httpx.Response, what: str) -> GitHubError:
     # The first line names the kind of error ("Repository rule violations found"), the others name what is wrong.
     kind, *wrong = [line.strip() for line in str(fields.get("message", ""))[:600].splitlines() if line.strip()] or [""]
     message = f"{kind}: {' '.join(wrong)}" if wrong else kind
-    error = _of_message(response, fields, message, f"{what}: {response.status_code} {message}".rstrip())
+    error = _of_message(response, fields, message, f"{what}: {response.status_code} {message}".rstrip(" ."))
     error.said = "; ".join([message, *error.reasons]) if isinstance(error, Invalid) else message
     return error
 
@@ -412,11 +412,13 @@ def _of_message(response: httpx.Response, fields: dict[str, Any], message: str, 
         # Without a `retry-after` header GitHub asks for at least a minute.
         return RateLimited(text, 60.0)
     if response.status_code == 403:
-        return Forbidden(text, response.headers.get("x-accepted-github-permissions"))
+        # The header tells what the request needs, on every answer: it does not say that this is missing.
+        is_missing = "not accessible by integration" in message.lower()
+        return Forbidden(text, response.headers.get("x-accepted-github-permissions") if is_missing else None)
     if response.status_code == 422:
         errors = fields.get("errors")
         reasons = [_reason(each) if isinstance(each, dict) else str(each) for each in errors or ()]
-        text = "; ".join([text, *reasons])[:1000]
+        text = "; ".join([text, *reasons])[:1000].rstrip(".")
         if "submitted too quickly" in text:  # GitHub limits new content by 422 too, and names no time
             return RateLimited(text, _TOO_QUICKLY)
         return Invalid(text, tuple(reasons))

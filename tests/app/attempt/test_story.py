@@ -31,6 +31,8 @@ from sandbox.base import Isolation, Limits, Sandbox, SandboxUnavailable
 from tests.app.plant import HASTY, NAME, Plant
 from tests.app.requests import cancel, taken
 from tests.app.waiting import until
+from tests.standins.github.faults import Fault
+from tests.standins.github.routing import Refusal
 from tests.standins.github.state import PullRequest, Ruleset
 from tests.tiers import long_but
 from webhooks.triggers import decide
@@ -109,12 +111,46 @@ async def test_a_permission_that_the_app_lacks_is_named(plant: Plant, name: str)
 
 async def test_a_refusal_that_names_no_permission_asks_for_none(plant: Plant) -> None:
     attempt_id = await taken(plant.store, plant.request)
-    plant.github.faults.status("POST", f"/repos/{NAME}/check-runs", 403)  # as of an archived repository
+    plant.github.faults.refuse("POST", f"/repos/{NAME}/check-runs", 403, "Sorry. Your account was blocked.")
     await heal(attempt_id, plant.deps)
     attempt = await plant.attempt(attempt_id)
     assert attempt.outcome is Outcome.REFUSED
-    assert "GitHub refuses this: " in (attempt.reason or "")
+    path = f"POST /repos/{NAME}/check-runs"
+    assert attempt.reason == f"GitHub refuses this: {path}: 403 Sorry. Your account was blocked."
     assert attempt.next_step == "Ask an admin of the repository to change the setting behind this answer, then comment `/heal`."
+
+
+ARCHIVED = "Repository was archived so is read-only."
+ALLOWED_ADDRESSES = (
+    "Although you appear to have the correct authorization credentials, the `acme` organization has an IP allow list enabled, "
+    "and your IP address is not permitted to access this resource."
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason", "first_step"),
+    [
+        (ARCHIVED, f"{NAME} is archived, so nothing can be written there.", "Unarchive it in its settings, "),
+        (ALLOWED_ADDRESSES, "The IP allow list of `acme` does not admit the server of Selfheal.", "Ask whoever runs Selfheal "),
+    ],
+)
+async def test_a_refusal_that_people_can_end_tells_them_how(plant: Plant, words: str, reason: str, first_step: str) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    plant.github.faults.refuse("*", f"/repos/{NAME}/*", 403, words, times=99)
+    await heal(attempt_id, plant.deps)
+    attempt = await plant.attempt(attempt_id)
+    assert (attempt.outcome, attempt.reason) == (Outcome.REFUSED, reason)
+    assert (attempt.next_step or "").startswith(first_step)
+
+
+async def test_sets_of_permissions_are_told_as_github_means_them(plant: Plant) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    refusal = Refusal(403, "Resource not accessible by integration").answer()
+    refusal.headers["x-accepted-github-permissions"] = "contents=read,pull_requests=write; issues=write"
+    plant.github.faults.waiting.append(Fault("POST", f"/repos/{NAME}/check-runs", 1, "answer", answer=refusal))
+    await heal(attempt_id, plant.deps)
+    sets = "Contents (read-only) and Pull requests (read and write), or Issues (read and write)"
+    assert f"grant it the permission {sets}, and an owner" in ((await plant.attempt(attempt_id)).next_step or "")
 
 
 async def test_a_repository_that_is_gone_ends_its_attempt(plant: Plant) -> None:
