@@ -53,7 +53,8 @@ _PAGE = 100
 _MAX_PAGES = 1_000
 _MAX_REDIRECTS = 5
 _TOO_QUICKLY = 180.0  # seconds
-_ANSWERS, _ANSWER_BYTES = 100, 50_000  # most answers that a channel keeps to ask whether they have changed; bytes of one
+_KEPT_BYTES = 8 * 1024 * 1024  # of the answers that a channel keeps to ask whether they have changed
+_ANSWER_BYTES = 4096  # of an answer's headers and of the objects around it, roughly
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +162,9 @@ class Channel:
             self._answers.move_to_end(name)
             return known
         self._answers.pop(name, None)
-        if "etag" in response.headers and len(response.content) <= _ANSWER_BYTES:
+        if "etag" in response.headers and _size(response) <= _KEPT_BYTES:
             self._answers[name] = response
-            if len(self._answers) > _ANSWERS:
+            while sum(map(_size, self._answers.values())) > _KEPT_BYTES:
                 self._answers.popitem(last=False)
         return response
 
@@ -353,6 +354,10 @@ def _json(response: httpx.Response) -> Any:
         return response.json()
     except ValueError as error:
         raise Unavailable(f"GitHub's response to {response.request.method} {response.request.url.path} is not JSON") from error
+
+
+def _size(response: httpx.Response) -> int:
+    return len(response.content) + _ANSWER_BYTES
 
 
 def _redirect(response: httpx.Response) -> str | None:

@@ -191,6 +191,17 @@ async def test_what_has_not_changed_is_not_sent_again(standin: StandIn, github: 
     assert [request.rpartition("> ")[2] for request in standin.requests[-2:]] == ["200", "304"], "an ETag is for one token"
 
 
+async def test_large_answers_are_kept_too_and_the_oldest_make_room(standin: StandIn, reader: Repository) -> None:
+    sha = await standin.push(NAME, "main", {f"{number}.txt": str(number) * 900_000 for number in range(9)})
+    for number in range(20):
+        standin.set_check(NAME, sha, f"part {number}", "failure", summary="x" * 5_000)
+    assert len(await reader.other_checks(sha)) == len(await reader.other_checks(sha)) == 20
+    for number in (*range(9), 8, 0):
+        assert await reader.file(f"{number}.txt", sha) == str(number).encode() * 900_000
+    statuses = [request.rpartition("> ")[2] for request in standin.requests if request.startswith("GET /repos/")]
+    assert statuses == ["200", "304", *["200"] * 9, "304", "200"]
+
+
 async def test_check_runs_of_other_apps_only(standin: StandIn, reader: Repository, writer: Repository) -> None:
     sha = await standin.push(NAME, "main", {".github/workflows/ci.yml": WORKFLOW}, "Add CI")
     await standin.settled()
