@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import accumulate
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -54,6 +55,7 @@ from webhooks.triggers import DYNAMIC, FAILING
 
 MIB = 1024 * 1024
 ACTIONS = "github-actions"
+_UPDATE_FAILED = "reference update failed"
 _MOST_TAGS = 1000
 _MOST_CHECKS = 1000  # whose ids are kept
 
@@ -306,14 +308,19 @@ class Repository:
         return parsed(Object, await self._write("POST", f"{self._path}/git/commits", body, repeatable=True)).sha
 
     async def create_branch(self, branch: str, sha: str) -> None:
-        """Create `branch` at `sha` unless it exists. Raises `BranchTaken` if it points elsewhere, and `Forbidden` or `Invalid`
-        if a rule or a missing permission prevents it."""
+        """Create `branch` at `sha` unless it exists. Raises `BranchTaken` if it points elsewhere or a branch is named like
+        its folder, and `Forbidden` or `Invalid` if a rule or a missing permission prevents it."""
+        *folders, _ = accumulate(branch.split("/"), "{}/{}".format)
 
         async def create() -> str:
             body = {"ref": f"refs/heads/{branch}", "sha": sha}
             try:
                 return parsed(Reference, await self._write("POST", f"{self._path}/git/refs", body)).object.sha
             except (NotFound, Invalid) as error:
+                if isinstance(error, Invalid) and error.says(_UPDATE_FAILED):
+                    for folder in folders:
+                        if await self.branch_head(folder) is not None:
+                            raise BranchTaken(f"the branch {folder} exists, so GitHub makes none below `{folder}/`") from error
                 raise _of_missing_permission(error) from error
 
         head = await find_or_create(lambda: self.branch_head(branch), create, self._channel.retry_policy)
@@ -529,7 +536,7 @@ def _of_missing_permission(error: NotFound | Invalid) -> GitHubError:
     "refusing to allow a GitHub App to create or update workflow `…` without `workflows` permission". "Reference update failed"
     has no reason: https://github.com/github/rest-api-description/issues/4887.
     """
-    if isinstance(error, Invalid) and not any(map(error.says, ("without `workflows` permission", "reference update failed"))):
+    if isinstance(error, Invalid) and not any(map(error.says, ("without `workflows` permission", _UPDATE_FAILED))):
         return error
     forbidden = Forbidden(str(error))
     forbidden.said = error.said if isinstance(error, Invalid) else ""

@@ -427,6 +427,20 @@ async def test_a_refusal_without_a_reason_names_what_can_protect_the_branch(plan
     assert any("workflows" in token.actor.permissions for token in plant.github.tokens.known.values()), "it may be for them"
 
 
+async def test_a_branch_named_like_our_folder_is_told(plant: Plant) -> None:
+    await plant.github.push(NAME, "selfheal", {"a.txt": "A person's.\n"})
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.REFUSED
+    assert attempt.reason == ("It could not be pushed: the branch selfheal exists, so GitHub makes none below `selfheal/`.")
+    assert attempt.next_step == "Remove or rename that branch, then comment `/heal`."
+    (check,) = plant.github.check_runs(NAME)
+    assert "return a + b" in check.output["summary"]
+
+
 async def test_a_repair_that_is_submitted_too_quickly_is_published_later(plant: Plant) -> None:
     reasons = [{"resource": "PullRequest", "code": "custom", "message": "was submitted too quickly"}]
     plant.github.faults.refuse("POST", f"/repos/{NAME}/pulls", 422, "Validation Failed", reasons)

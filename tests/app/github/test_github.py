@@ -16,7 +16,17 @@ import pytest
 
 from app.github.channel import Token
 from app.github.client import GitHub
-from app.github.errors import BadCredentials, Conflict, Forbidden, Invalid, NotFound, RateLimited, TooLarge, Unavailable
+from app.github.errors import (
+    BadCredentials,
+    BranchTaken,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    RateLimited,
+    TooLarge,
+    Unavailable,
+)
 from app.github.repository import Repository
 from app.github.retries import Rate, RetryPolicy, WritePacer
 from app.github.types import PUBLISHING, READING, CheckOutput, CheckReport, Permission
@@ -460,6 +470,14 @@ async def test_a_branch_of_that_name_with_other_content_is_a_conflict(standin: S
         await writer.create_branch("selfheal/x", sha)
     await writer.move_branch("selfheal/x", sha)
     assert (await standin.branches(NAME))["selfheal/x"] == sha
+
+
+@pytest.mark.parametrize("taken", ["selfheal", "selfheal/a"])
+async def test_a_branch_named_like_our_folder_is_named(standin: StandIn, writer: Repository, taken: str) -> None:
+    sha = await committed(writer)
+    await standin.push(NAME, taken, {"a.py": "x = 3\n"})
+    with pytest.raises(BranchTaken, match=f"the branch {taken} exists, so GitHub makes none below `{taken}/`"):
+        await writer.create_branch("selfheal/a/x", sha)
 
 
 async def test_a_comment_of_somebody_else_with_our_marker_is_not_ours(standin: StandIn, writer: Repository) -> None:
