@@ -105,9 +105,12 @@ class Repository:
         return parsed(WorkflowRun, await self._channel.get(f"{self._path}/actions/runs/{run_id}"))
 
     async def runs(self, head_sha: str) -> tuple[WorkflowRun, ...]:
-        """The latest attempt of each workflow run of a commit, without GitHub's own workflows."""
+        """The latest attempt of each workflow run of a commit but GitHub's own; none where this GitHub has no Actions."""
         listing = self._channel.listing(f"{self._path}/actions/runs", "workflow_runs", head_sha=head_sha)
-        runs = [parsed(WorkflowRun, item) async for item in listing]
+        try:
+            runs = [parsed(WorkflowRun, item) async for item in listing]
+        except NotFound:  # an Enterprise server; if the repository itself is gone, the next request tells
+            return ()
         return tuple(run for run in runs if run.event != DYNAMIC)
 
     async def failing_runs(self, head_sha: str) -> tuple[WorkflowRun, ...]:

@@ -14,7 +14,7 @@ from agent.contract.outcome import NoRepair, Outcome
 from app.attempt.gather import Gathered, HeadCommit, gather, wait_for_ci
 from app.clock import SystemClock
 from app.github.client import GitHub
-from app.github.errors import Forbidden
+from app.github.errors import Forbidden, NotFound
 from app.github.repository import Repository
 from app.github.retries import RetryPolicy
 from app.github.types import PullRequest
@@ -77,6 +77,17 @@ async def red(tmp_path: Path, database_url: str | None) -> AsyncIterator[Red]:
         ref = RepositoryRef(made.id, NAME, "main")
         repository = client.repository(github.installation("acme").id, ref)
         yield Red(github, repository, store, HeadCommit(sha, "main"), ref)
+
+
+async def test_where_github_has_no_actions_other_services_are_read(red: Red) -> None:
+    """Without Actions, an Enterprise server answers 404 to everything about them."""
+    red.github.faults.status("GET", f"/repos/{NAME}/actions/*", 404, times=99)
+    gathered = await by_status(red)
+    assert (gathered.title, gathered.runs) == ("ci/jenkins", ())
+    attempt = await red.attempt()
+    red.github.remove_repository(NAME)
+    with pytest.raises(NotFound):
+        await gather(attempt, red.head, red.repository, ())
 
 
 async def test_what_a_failing_job_says_is_told_without_secrets(red: Red) -> None:

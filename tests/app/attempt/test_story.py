@@ -216,7 +216,7 @@ async def test_a_second_command_of_a_busy_head_waits(plant: Plant) -> None:
 )
 async def test_what_github_ends_on_the_way_is_shown_there(plant: Plant, status: int, outcome: Outcome, conclusion: str) -> None:
     attempt_id = await taken(plant.store, plant.request)
-    plant.github.faults.status("GET", f"/repos/{NAME}/actions/runs", status)
+    plant.github.faults.status("GET", f"/repos/{NAME}/commits/*/check-runs", status)
 
     await heal(attempt_id, plant.deps)
 
