@@ -372,6 +372,10 @@ class Repository:
         async def create(draft: bool = True) -> PullRequest:
             try:
                 answer = await self._write("POST", f"{self._path}/pulls", {**texts, "head": head, "base": base, "draft": draft})
+            except NotFound as error:  # the branch was just made: they are turned off, or the token may not know them
+                refusal = Forbidden(str(error))
+                refusal.said = "Pull requests cannot be opened here (404)"
+                raise refusal from error
             except Invalid as error:
                 if draft and error.says("draft"):
                     return await create(draft=False)

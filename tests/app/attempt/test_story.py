@@ -427,6 +427,33 @@ async def test_a_refusal_without_a_reason_names_what_can_protect_the_branch(plan
     assert any("workflows" in token.actor.permissions for token in plant.github.tokens.known.values()), "it may be for them"
 
 
+async def test_a_repair_whose_pull_request_github_does_not_know_is_a_patch(plant: Plant) -> None:
+    plant.github.faults.refuse("POST", f"/repos/{NAME}/pulls", 404, "Not Found", times=9)
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.REFUSED
+    words = "GitHub refuses its pull request: Pull requests cannot be opened here (404)."
+    assert words in (attempt.reason or "")
+    remedy = "ask an admin of the repository to turn on pull requests and to let the App write them"
+    assert f"To get pull requests, {remedy}" in (attempt.next_step or "")
+    assert remedy in shown_patch(plant)
+    assert not any(name.startswith("selfheal/") for name in await plant.github.branches(NAME))
+
+
+async def test_a_repository_that_is_gone_before_its_pull_request_ends_the_attempt(plant: Plant) -> None:
+    plant.github.faults.on("POST", f"/repos/{NAME}/git/refs", lambda *_: plant.github.remove_repository(NAME))
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.CANCELLED
+    assert f"{NAME} or the failing commit is gone" in (attempt.reason or "")
+
+
 async def test_a_branch_named_like_our_folder_is_told(plant: Plant) -> None:
     await plant.github.push(NAME, "selfheal", {"a.txt": "A person's.\n"})
     attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
