@@ -24,7 +24,7 @@ from agent.contract.last_good import LastGood
 from agent.contract.outcome import NoRepair, Outcome
 from app.attempt.last_good import find_last_good
 from app.attempt.tags import newest_tag
-from app.github.errors import Gone, NotFound, TooSlow
+from app.github.errors import GitHubError, Gone, NotFound, TooSlow
 from app.github.repository import Repository
 from app.github.types import CheckRun, CommitStatus, Job, PullRequest, WorkflowRun
 from app.redaction import redact
@@ -213,7 +213,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     merge, told = await _tested_merge(read, head, base, repository)
     if merge:
         jobs = [replace(job, run=replace(job.run, sha=merge)) for job in jobs]
-    notes = (*notes, *told)
+    notes = (*notes, *told, *_unread(read))
     return Gathered(
         configuration,
         tuple(jobs),
@@ -244,8 +244,9 @@ def _excluded(names: Iterable[str], why: str) -> NotWanted:
 class _ReadJob:
     job: FailedJob
     hint: str
-    reading: LogReading | None  # None: the log has expired
+    reading: LogReading | None  # None: the log is missing
     merge_sha: str | None  # that CI tested, by the log
+    unread: str = ""  # why the log could not be downloaded
 
 
 def _context(run: WorkflowRun, head: HeadCommit, repository: Repository, tag: str) -> Run:
@@ -262,11 +263,15 @@ def _context(run: WorkflowRun, head: HeadCommit, repository: Repository, tag: st
 
 
 async def _read_job(job: Job, run: WorkflowRun, context: Run, workflow: bytes | None, repository: Repository) -> _ReadJob:
-    log, missing = None, "has expired"
+    log, missing, unread = None, "has expired", ""
     try:
         log = await _log(job, repository)
     except TooSlow:  # it is only a hint
         missing = "took too long to download"
+    except GitHubError as error:
+        if not error.of_download:
+            raise
+        missing, unread = "could not be downloaded", str(error)
     reading = await asyncio.to_thread(read_log, log) if log is not None else None
     failed = FailedJob(
         name=job.name,
@@ -280,7 +285,17 @@ async def _read_job(job: Job, run: WorkflowRun, context: Run, workflow: bytes | 
         started=(job.failed_step or job).started_at,
     )
     hint = excerpt(log) if log is not None else f"The log of the failing job {job.name} {missing}."
-    return _ReadJob(failed, hint, reading, read_merge(log) if log is not None and run.event == _PULL_REQUEST else None)
+    merge = read_merge(log) if log is not None and run.event == _PULL_REQUEST else None
+    return _ReadJob(failed, hint, reading, merge, unread)
+
+
+def _unread(read: Sequence[_ReadJob]) -> tuple[str, ...]:
+    """A note for people on the logs whose host could not be reached."""
+    why = {each.job.name: each.unread.rstrip(".") for each in read if each.unread}
+    if not why:
+        return ()
+    told = f"The log of {', '.join(why)} could not be downloaded: {next(iter(why.values()))}."
+    return (f"{told} Whoever runs Selfheal can let its server reach that host.",)
 
 
 def _deployments(jobs: Sequence[FailedJob]) -> str:
@@ -311,7 +326,7 @@ async def _tested_merge(
         return merge, (told,) if merge else ()
     if not any(each.reading is None and each.job.run.event == _PULL_REQUEST for each in read):
         return None, ()
-    gone = f"CI tested a merge of the pull request into {base}, but its log, which names that, has expired"
+    gone = f"CI tested a merge of the pull request into {base}, but its log, which names that, is missing"
     made = await repository.merge_of(head.pull.number) if head.pull is not None else None
     merge = await _different_merge(made, head, repository) if made else None
     return merge, (f"{gone}: {f'the newest merge (`{merge[:10]}`)' if merge else 'the branch alone'} is repaired.",)

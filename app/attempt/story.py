@@ -327,7 +327,21 @@ def _ending_for(error: GitHubError, attempt: Attempt) -> NoRepair:
                 f"Ask the App's owner to grant it the permission {_permission(error.permission)}, and an owner of "
                 f"`{attempt.repository.full_name.partition('/')[0]}` to accept that in the installation. Then comment `/heal`.",
             )
-        case Forbidden():  # such as an archived repository
+        case Forbidden() if "was archived" in error.said:
+            return without_a_run(
+                Outcome.REFUSED,
+                f"{attempt.repository.full_name} is archived, so nothing can be written there.",
+                "Unarchive it in its settings, then comment `/heal`.",
+            )
+        case Forbidden() if "IP allow list" in error.said:
+            owner = attempt.repository.full_name.partition("/")[0]
+            return without_a_run(
+                Outcome.REFUSED,
+                f"The IP allow list of `{owner}` does not admit the server of Selfheal.",
+                f"Ask whoever runs Selfheal for its address, and an owner of `{owner}` to add it (Settings → Authentication "
+                "security). Then comment `/heal`.",
+            )
+        case Forbidden():
             return without_a_run(
                 Outcome.REFUSED,
                 f"GitHub refuses this: {error}.",
@@ -354,11 +368,14 @@ def _ending_for(error: GitHubError, attempt: Attempt) -> NoRepair:
 
 
 def _permission(accepted: str) -> str:
-    """ "Contents (read and write)" for "contents=write", as the settings of an App name it."""
-    found = re.findall(r"(\w+)=(\w+)", accepted)
+    """ "Contents (read and write)" for "contents=write", as the settings of an App name it: "," is "and", ";" is "or"."""
     levels = {"write": "read and write", "read": "read-only"}
-    named = [f"{words.capitalized(name.replace('_', ' '))} ({levels.get(level, level)})" for name, level in found]
-    return " or ".join(named) or accepted
+
+    def named(found: re.Match[str]) -> str:
+        return f"{words.capitalized(found[1].replace('_', ' '))} ({levels.get(found[2], found[2])})"
+
+    sets = re.sub(r"(\w+)=(\w+)", named, accepted).replace(",", " and ")
+    return ", or ".join(" ".join(each.split()) for each in sets.split(";"))
 
 
 def _can_keep_waiting(work: Work) -> bool:

@@ -41,6 +41,7 @@ from app.github.errors import (
     NotFound,
     RateLimited,
     Unavailable,
+    UnsafeDownload,
 )
 from app.github.retries import RetryPolicy, WritePacer
 from app.github.types import Link
@@ -52,7 +53,8 @@ _PAGE = 100
 _MAX_PAGES = 1_000
 _MAX_REDIRECTS = 5
 _TOO_QUICKLY = 180.0  # seconds
-_ANSWERS, _ANSWER_BYTES = 100, 50_000  # most answers that a channel keeps to ask whether they have changed; bytes of one
+_KEPT_BYTES = 8 * 1024 * 1024  # of the answers that a channel keeps to ask whether they have changed
+_ANSWER_BYTES = 4096  # of an answer's headers and of the objects around it, roughly
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +162,9 @@ class Channel:
             self._answers.move_to_end(name)
             return known
         self._answers.pop(name, None)
-        if "etag" in response.headers and len(response.content) <= _ANSWER_BYTES:
+        if "etag" in response.headers and _size(response) <= _KEPT_BYTES:
             self._answers[name] = response
-            if len(self._answers) > _ANSWERS:
+            while sum(map(_size, self._answers.values())) > _KEPT_BYTES:
                 self._answers.popitem(last=False)
         return response
 
@@ -267,14 +269,17 @@ class Channel:
             try:
                 response = await self._wire.fetch(target.href, target.header)
             except httpx.HTTPError as error:
-                failure = Unavailable(f"GET {path}: the download failed: {type(error).__name__}")
-            except Unavailable as error:  # the host cannot be resolved
+                host = httpx.URL(target.href).host
+                failure = Unavailable(f"GET {path}: the download from {host} failed: {type(error).__name__}")
+            except (Unavailable, UnsafeDownload) as error:  # the host cannot be resolved, or is refused
                 failure = error
             else:
-                if response.status_code == httpx.codes.OK:
+                if (status := response.status_code) == httpx.codes.OK:
                     break
                 await response.aclose()
-                failure = _of_status(response.status_code, f"GET {path}: the download failed with {response.status_code}")
+                host = httpx.URL(target.href).host
+                failure = _of_status(status, f"GET {path}: the download from {host} failed with {status}")
+            failure.of_download = True
             tried += 1
             if (delay := self.retry_policy.delay(failure, tried, True)) is None:
                 raise failure
@@ -282,7 +287,9 @@ class Channel:
         try:
             yield response
         except httpx.HTTPError as error:
-            raise Unavailable(f"GET {path}: the download was interrupted: {type(error).__name__}") from error
+            failure = Unavailable(f"GET {path}: the download was interrupted: {type(error).__name__}")
+            failure.of_download = True
+            raise failure from error
         finally:
             await response.aclose()
 
@@ -349,6 +356,10 @@ def _json(response: httpx.Response) -> Any:
         raise Unavailable(f"GitHub's response to {response.request.method} {response.request.url.path} is not JSON") from error
 
 
+def _size(response: httpx.Response) -> int:
+    return len(response.content) + _ANSWER_BYTES
+
+
 def _redirect(response: httpx.Response) -> str | None:
     if response.status_code not in (301, 302, 303, 307, 308) or "location" not in response.headers:
         return None
@@ -396,7 +407,7 @@ def _of_answer(response: httpx.Response, what: str) -> GitHubError:
     # The first line names the kind of error ("Repository rule violations found"), the others name what is wrong.
     kind, *wrong = [line.strip() for line in str(fields.get("message", ""))[:600].splitlines() if line.strip()] or [""]
     message = f"{kind}: {' '.join(wrong)}" if wrong else kind
-    error = _of_message(response, fields, message, f"{what}: {response.status_code} {message}".rstrip())
+    error = _of_message(response, fields, message, f"{what}: {response.status_code} {message}".rstrip(" ."))
     error.said = "; ".join([message, *error.reasons]) if isinstance(error, Invalid) else message
     return error
 
@@ -406,11 +417,13 @@ def _of_message(response: httpx.Response, fields: dict[str, Any], message: str, 
         # Without a `retry-after` header GitHub asks for at least a minute.
         return RateLimited(text, 60.0)
     if response.status_code == 403:
-        return Forbidden(text, response.headers.get("x-accepted-github-permissions"))
+        # The header tells what the request needs, on every answer: it does not say that this is missing.
+        is_missing = "not accessible by integration" in message.lower()
+        return Forbidden(text, response.headers.get("x-accepted-github-permissions") if is_missing else None)
     if response.status_code == 422:
         errors = fields.get("errors")
         reasons = [_reason(each) if isinstance(each, dict) else str(each) for each in errors or ()]
-        text = "; ".join([text, *reasons])[:1000]
+        text = "; ".join([text, *reasons])[:1000].rstrip(".")
         if "submitted too quickly" in text:  # GitHub limits new content by 422 too, and names no time
             return RateLimited(text, _TOO_QUICKLY)
         return Invalid(text, tuple(reasons))

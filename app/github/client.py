@@ -18,6 +18,7 @@ from app.github.types import (
     READING,
     Access,
     AppFacts,
+    CheckRun,
     HookDelivery,
     InstallationFacts,
     InstalledRepository,
@@ -52,6 +53,7 @@ class GitHub:
         self._wire = SharedTransport(api_url, self._patience, download_hosts)
         self._app = AppChannel(self._wire, WritePacer(self._patience.write_rates, _APP, budget), app_id, private_key)
         self._channels: WeakValueDictionary[object, InstallationChannel] = WeakValueDictionary()
+        self._checks: dict[tuple[str, str], CheckRun] = {}
         self._budget = budget
         self._paces: dict[int, WritePacer] = {}
 
@@ -113,7 +115,7 @@ class GitHub:
         def channel_of(repository: int | str) -> InstallationChannel:
             return self._channel(installation_id, repository, permissions)
 
-        return Repository(channel_of(ref.id), ref, self.app_id, fence, channel_of, optional=optional)
+        return Repository(channel_of(ref.id), ref, self.app_id, fence, channel_of, optional=optional, made=self._checks)
 
     def _channel(
         self, installation_id: int, repository: int | str | None, permissions: Mapping[str, Access]

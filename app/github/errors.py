@@ -2,7 +2,7 @@
 
 GitHubError
 ├── NotFound         does not exist, or this installation cannot see it; Gone: it has expired
-├── Forbidden        the App lacks a permission               permission: "contents=write" where GitHub names it
+├── Forbidden        the App lacks a permission               permission: "contents=write" where GitHub says that it lacks
 ├── BadCredentials   the App's id, key or token is rejected
 ├── RateLimited      GitHub asks for a longer wait than ours  retry_after: seconds
 ├── Unavailable      network, time-out, 5xx, an invalid response; TooSlow: a log
@@ -16,9 +16,13 @@ from __future__ import annotations
 
 
 class GitHubError(Exception):
-    """Base of all; `str(error)` is one line without secrets. `said`: GitHub's own words on one line, or ""."""
+    """Base of all; `str(error)` is one line without secrets. `said`: GitHub's own words on one line, or "".
+
+    `of_download`: the host of a download failed or was refused, not the API.
+    """
 
     said = ""
+    of_download = False
 
 
 class NotFound(GitHubError):

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import accumulate
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -54,7 +55,9 @@ from webhooks.triggers import DYNAMIC, FAILING
 
 MIB = 1024 * 1024
 ACTIONS = "github-actions"
+_UPDATE_FAILED = "reference update failed"
 _MOST_TAGS = 1000
+_MOST_CHECKS = 1000  # whose ids are kept
 
 
 _REGULAR = ("100644", "100755")
@@ -77,11 +80,16 @@ class Repository:
         channel_of: Callable[[str], Channel] | None = None,
         *,
         optional: bool = False,
+        made: dict[tuple[str, str], CheckRun] | None = None,
     ) -> None:
-        """`channel_of` opens a channel to another repository of the same installation, by its name."""
+        """`channel_of` opens a channel to another repository of the same installation, by its name.
+
+        `made`: our newest check runs, by commit and external id, as GitHub may not list them at once.
+        """
         self.ref = ref
         self._channel, self._app_id, self._fence, self._optional = channel, app_id, fence, optional
         self._channel_of = channel_of
+        self._made = {} if made is None else made
         self._path = f"/repos/{quote(ref.full_name)}"
 
     @property
@@ -97,9 +105,12 @@ class Repository:
         return parsed(WorkflowRun, await self._channel.get(f"{self._path}/actions/runs/{run_id}"))
 
     async def runs(self, head_sha: str) -> tuple[WorkflowRun, ...]:
-        """The latest attempt of each workflow run of a commit, without GitHub's own workflows."""
+        """The latest attempt of each workflow run of a commit but GitHub's own; none where this GitHub has no Actions."""
         listing = self._channel.listing(f"{self._path}/actions/runs", "workflow_runs", head_sha=head_sha)
-        runs = [parsed(WorkflowRun, item) async for item in listing]
+        try:
+            runs = [parsed(WorkflowRun, item) async for item in listing]
+        except NotFound:  # an Enterprise server; if the repository itself is gone, the next request tells
+            return ()
         return tuple(run for run in runs if run.event != DYNAMIC)
 
     async def failing_runs(self, head_sha: str) -> tuple[WorkflowRun, ...]:
@@ -160,7 +171,7 @@ class Repository:
     async def job_log(self, job_id: int, limit: int) -> str:
         """The log of one job, cut in the middle to `limit` bytes, with a line that says how much is missing.
 
-        Raises `NotFound` once it has expired, and `TooSlow`.
+        Raises `NotFound` once it has expired, `TooSlow`, and other errors `of_download` if its host fails.
         """
         try:
             async with asyncio.timeout(self._channel.retry_policy.download):
@@ -300,14 +311,19 @@ class Repository:
         return parsed(Object, await self._write("POST", f"{self._path}/git/commits", body, repeatable=True)).sha
 
     async def create_branch(self, branch: str, sha: str) -> None:
-        """Create `branch` at `sha` unless it exists. Raises `BranchTaken` if it points elsewhere, and `Forbidden` or `Invalid`
-        if a rule or a missing permission prevents it."""
+        """Create `branch` at `sha` unless it exists. Raises `BranchTaken` if it points elsewhere or a branch is named like
+        its folder, and `Forbidden` or `Invalid` if a rule or a missing permission prevents it."""
+        *folders, _ = accumulate(branch.split("/"), "{}/{}".format)
 
         async def create() -> str:
             body = {"ref": f"refs/heads/{branch}", "sha": sha}
             try:
                 return parsed(Reference, await self._write("POST", f"{self._path}/git/refs", body)).object.sha
             except (NotFound, Invalid) as error:
+                if isinstance(error, Invalid) and error.says(_UPDATE_FAILED):
+                    for folder in folders:
+                        if await self.branch_head(folder) is not None:
+                            raise BranchTaken(f"the branch {folder} exists, so GitHub makes none below `{folder}/`") from error
                 raise _of_missing_permission(error) from error
 
         head = await find_or_create(lambda: self.branch_head(branch), create, self._channel.retry_policy)
@@ -356,6 +372,10 @@ class Repository:
         async def create(draft: bool = True) -> PullRequest:
             try:
                 answer = await self._write("POST", f"{self._path}/pulls", {**texts, "head": head, "base": base, "draft": draft})
+            except NotFound as error:  # the branch was just made: they are turned off, or the token may not know them
+                refusal = Forbidden(str(error))
+                refusal.said = "Pull requests cannot be opened here (404)"
+                raise refusal from error
             except Invalid as error:
                 if draft and error.says("draft"):
                     return await create(draft=False)
@@ -418,23 +438,32 @@ class Repository:
 
     async def find_check(self, name: str, head_sha: str, external_id: str) -> CheckRun | None:
         """Our check run on a commit."""
+        return await anext(self._own_checks(name, head_sha, external_id), None)
+
+    async def _own_checks(self, name: str, head_sha: str, external_id: str) -> AsyncIterator[CheckRun]:
         path = f"{self._path}/commits/{head_sha}/check-runs"
         async for item in self._channel.listing(path, "check_runs", check_name=name, filter="all"):
             run = parsed(CheckRun, item)
             if run.external_id == external_id and self._is_ours(run.app):
-                return run
-        return None
+                yield run
 
     async def report_check(self, report: CheckReport) -> CheckRun:
-        """Create or update our check run on a commit, found by name, commit and external id."""
+        """Create or update our check run on a commit, found by name, commit and external id.
+
+        GitHub lists a new one late, so a lost answer can leave two: both are completed.
+        """
+        known = (report.head_sha, report.external_id)
         body = msgspec.to_builtins(report)
         update = {name: value for name, value in body.items() if name != "head_sha"}
 
-        created: list[CheckRun] = []
+        reported: list[CheckRun] = []
 
         async def create_in_suite() -> CheckRun:
-            created.append(parsed(CheckRun, await self._write("POST", f"{self._path}/check-runs", body)))
-            return created[0]
+            reported.append(parsed(CheckRun, await self._write("POST", f"{self._path}/check-runs", body)))
+            self._made[known] = CheckRun(reported[0].id, report.name)  # without its long text
+            if len(self._made) > _MOST_CHECKS:
+                del self._made[next(iter(self._made))]
+            return reported[0]
 
         async def create() -> CheckRun:
             try:
@@ -446,15 +475,20 @@ class Repository:
                     await self._write("POST", f"{self._path}/check-suites", suite, repeatable=True)
                 return await create_in_suite()
 
-        run = await find_or_create(
-            lambda: self.find_check(report.name, report.head_sha, report.external_id), create, self._channel.retry_policy
-        )
-        if created:
+        async def find() -> CheckRun | None:
+            return self._made.get(known) or await self.find_check(report.name, *known)
+
+        run = await find_or_create(find, create, self._channel.retry_policy)
+        if reported:
             return run
-        try:
-            return parsed(CheckRun, await self._write("PATCH", f"{self._path}/check-runs/{run.id}", update, repeatable=True))
-        except NotFound:  # it was deleted in this moment
-            return await create()
+        runs = {run.id}
+        if report.status == "completed":
+            runs.update([copy.id async for copy in self._own_checks(report.name, *known)])
+        for number in sorted(runs):
+            with contextlib.suppress(NotFound):  # it was deleted
+                answer = await self._write("PATCH", f"{self._path}/check-runs/{number}", update, repeatable=True)
+                reported.append(parsed(CheckRun, answer))
+        return reported[0] if reported else await create()
 
     async def stop_automatic_suites(self) -> None:
         """Ask GitHub not to make a check suite of ours for every push: without a check run, it stays queued for ever.
@@ -509,7 +543,7 @@ def _of_missing_permission(error: NotFound | Invalid) -> GitHubError:
     "refusing to allow a GitHub App to create or update workflow `…` without `workflows` permission". "Reference update failed"
     has no reason: https://github.com/github/rest-api-description/issues/4887.
     """
-    if isinstance(error, Invalid) and not any(map(error.says, ("without `workflows` permission", "reference update failed"))):
+    if isinstance(error, Invalid) and not any(map(error.says, ("without `workflows` permission", _UPDATE_FAILED))):
         return error
     forbidden = Forbidden(str(error))
     forbidden.said = error.said if isinstance(error, Invalid) else ""

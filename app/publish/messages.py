@@ -38,6 +38,7 @@ _ASKED_DIFF = 12_000  # characters of a diff to approve; the command line shows 
 _VISIBLE_AGAIN = r"perl -pe 's/\xe2\x80\x8b//g'"  # of U+200B
 _PATCH = 30_000  # characters of a diff that people apply by hand
 _REMEDIES = (  # words in a refusal by GitHub, and what has to be changed then
+    ("cannot be opened here", "ask an admin of the repository to turn on pull requests and to let the App write them"),
     (
         "commit message",
         "set `commit_prefix` in `.github/selfheal.yml` to what the rule demands, or let the App bypass the ruleset",

@@ -14,6 +14,7 @@ from agent.contract.outcome import NoRepair, Outcome
 from app.attempt.gather import Gathered, HeadCommit, gather, wait_for_ci
 from app.clock import SystemClock
 from app.github.client import GitHub
+from app.github.errors import Forbidden, NotFound
 from app.github.repository import Repository
 from app.github.retries import RetryPolicy
 from app.github.types import PullRequest
@@ -78,6 +79,17 @@ async def red(tmp_path: Path, database_url: str | None) -> AsyncIterator[Red]:
         yield Red(github, repository, store, HeadCommit(sha, "main"), ref)
 
 
+async def test_where_github_has_no_actions_other_services_are_read(red: Red) -> None:
+    """Without Actions, an Enterprise server answers 404 to everything about them."""
+    red.github.faults.status("GET", f"/repos/{NAME}/actions/*", 404, times=99)
+    gathered = await by_status(red)
+    assert (gathered.title, gathered.runs) == ("ci/jenkins", ())
+    attempt = await red.attempt()
+    red.github.remove_repository(NAME)
+    with pytest.raises(NotFound):
+        await gather(attempt, red.head, red.repository, ())
+
+
 async def test_what_a_failing_job_says_is_told_without_secrets(red: Red) -> None:
     gathered = await red.gathered()
     (job,) = gathered.jobs
@@ -128,6 +140,32 @@ async def test_a_log_that_takes_too_long_is_done_without(red: Red) -> None:
     is_over.set()
     assert [job.name for job in gathered.jobs] == ["tests"]
     assert gathered.hints == ("The log of the failing job tests took too long to download.",)
+
+
+@pytest.mark.parametrize("fault", ["403", "503", "302", "reset", "private network"])
+async def test_a_log_whose_host_cannot_be_reached_is_done_without(red: Red, fault: str) -> None:
+    world, host = red.github.world, "localhost"
+    if fault.isdigit():
+        red.github.downloads.status = int(fault)
+    else:
+        host = "127.0.0.2" if fault == "private network" else "127.0.0.1"
+        world.downloads_url = f"http://{host}:9"
+    hasty = RetryPolicy(tries=2, first_delay=0.01)
+    async with GitHub(red.github.app_id, red.github.private_key, api_url=red.github.url, retry_policy=hasty) as client:
+        reading = client.repository(red.github.installation("acme").id, red.ref)
+        gathered = await replace(red, repository=reading).gathered()
+    assert [job.name for job in gathered.jobs] == ["tests"]
+    assert gathered.hints == ("The log of the failing job tests could not be downloaded.",)
+    (note,) = [note for note in gathered.notes if "log" in note]
+    assert note.startswith("The log of tests could not be downloaded: ")
+    assert host in note
+    assert note.endswith(". Whoever runs Selfheal can let its server reach that host.")
+
+
+async def test_an_api_that_refuses_a_log_is_told(red: Red) -> None:
+    red.github.faults.status("GET", f"/repos/{NAME}/actions/jobs/*/logs", 403)
+    with pytest.raises(Forbidden):
+        await red.gathered()
 
 
 async def test_an_old_log_that_is_missing_is_not_waited_for(red: Red, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,7 @@ async def test_with_the_log_the_merge_is_forgotten_so_it_says_what_is_repaired(p
     assert isinstance(gathered, Gathered)
     assert gathered.merge_sha == (merge if has_merge else "")
     what = f"the newest merge (`{merge[:10]}`)" if has_merge else "the branch alone"
-    gone = "CI tested a merge of the pull request into main, but its log, which names that, has expired"
+    gone = "CI tested a merge of the pull request into main, but its log, which names that, is missing"
     assert f"{gone}: {what} is repaired." in gathered.notes
 
 

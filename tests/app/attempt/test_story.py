@@ -31,6 +31,8 @@ from sandbox.base import Isolation, Limits, Sandbox, SandboxUnavailable
 from tests.app.plant import HASTY, NAME, Plant
 from tests.app.requests import cancel, taken
 from tests.app.waiting import until
+from tests.standins.github.faults import Fault
+from tests.standins.github.routing import Refusal
 from tests.standins.github.state import PullRequest, Ruleset
 from tests.tiers import long_but
 from webhooks.triggers import decide
@@ -109,12 +111,46 @@ async def test_a_permission_that_the_app_lacks_is_named(plant: Plant, name: str)
 
 async def test_a_refusal_that_names_no_permission_asks_for_none(plant: Plant) -> None:
     attempt_id = await taken(plant.store, plant.request)
-    plant.github.faults.status("POST", f"/repos/{NAME}/check-runs", 403)  # as of an archived repository
+    plant.github.faults.refuse("POST", f"/repos/{NAME}/check-runs", 403, "Sorry. Your account was blocked.")
     await heal(attempt_id, plant.deps)
     attempt = await plant.attempt(attempt_id)
     assert attempt.outcome is Outcome.REFUSED
-    assert "GitHub refuses this: " in (attempt.reason or "")
+    path = f"POST /repos/{NAME}/check-runs"
+    assert attempt.reason == f"GitHub refuses this: {path}: 403 Sorry. Your account was blocked."
     assert attempt.next_step == "Ask an admin of the repository to change the setting behind this answer, then comment `/heal`."
+
+
+ARCHIVED = "Repository was archived so is read-only."
+ALLOWED_ADDRESSES = (
+    "Although you appear to have the correct authorization credentials, the `acme` organization has an IP allow list enabled, "
+    "and your IP address is not permitted to access this resource."
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason", "first_step"),
+    [
+        (ARCHIVED, f"{NAME} is archived, so nothing can be written there.", "Unarchive it in its settings, "),
+        (ALLOWED_ADDRESSES, "The IP allow list of `acme` does not admit the server of Selfheal.", "Ask whoever runs Selfheal "),
+    ],
+)
+async def test_a_refusal_that_people_can_end_tells_them_how(plant: Plant, words: str, reason: str, first_step: str) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    plant.github.faults.refuse("*", f"/repos/{NAME}/*", 403, words, times=99)
+    await heal(attempt_id, plant.deps)
+    attempt = await plant.attempt(attempt_id)
+    assert (attempt.outcome, attempt.reason) == (Outcome.REFUSED, reason)
+    assert (attempt.next_step or "").startswith(first_step)
+
+
+async def test_sets_of_permissions_are_told_as_github_means_them(plant: Plant) -> None:
+    attempt_id = await taken(plant.store, plant.request)
+    refusal = Refusal(403, "Resource not accessible by integration").answer()
+    refusal.headers["x-accepted-github-permissions"] = "contents=read,pull_requests=write; issues=write"
+    plant.github.faults.waiting.append(Fault("POST", f"/repos/{NAME}/check-runs", 1, "answer", answer=refusal))
+    await heal(attempt_id, plant.deps)
+    sets = "Contents (read-only) and Pull requests (read and write), or Issues (read and write)"
+    assert f"grant it the permission {sets}, and an owner" in ((await plant.attempt(attempt_id)).next_step or "")
 
 
 async def test_a_repository_that_is_gone_ends_its_attempt(plant: Plant) -> None:
@@ -180,7 +216,7 @@ async def test_a_second_command_of_a_busy_head_waits(plant: Plant) -> None:
 )
 async def test_what_github_ends_on_the_way_is_shown_there(plant: Plant, status: int, outcome: Outcome, conclusion: str) -> None:
     attempt_id = await taken(plant.store, plant.request)
-    plant.github.faults.status("GET", f"/repos/{NAME}/actions/runs", status)
+    plant.github.faults.status("GET", f"/repos/{NAME}/commits/*/check-runs", status)
 
     await heal(attempt_id, plant.deps)
 
@@ -389,6 +425,47 @@ async def test_a_refusal_without_a_reason_names_what_can_protect_the_branch(plan
     assert "GitHub refuses the pull request: Reference update failed." in patch
     assert "`SELFHEAL_BRANCH_PREFIX`" in patch
     assert any("workflows" in token.actor.permissions for token in plant.github.tokens.known.values()), "it may be for them"
+
+
+async def test_a_repair_whose_pull_request_github_does_not_know_is_a_patch(plant: Plant) -> None:
+    plant.github.faults.refuse("POST", f"/repos/{NAME}/pulls", 404, "Not Found", times=9)
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.REFUSED
+    words = "GitHub refuses its pull request: Pull requests cannot be opened here (404)."
+    assert words in (attempt.reason or "")
+    remedy = "ask an admin of the repository to turn on pull requests and to let the App write them"
+    assert f"To get pull requests, {remedy}" in (attempt.next_step or "")
+    assert remedy in shown_patch(plant)
+    assert not any(name.startswith("selfheal/") for name in await plant.github.branches(NAME))
+
+
+async def test_a_repository_that_is_gone_before_its_pull_request_ends_the_attempt(plant: Plant) -> None:
+    plant.github.faults.on("POST", f"/repos/{NAME}/git/refs", lambda *_: plant.github.remove_repository(NAME))
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.CANCELLED
+    assert f"{NAME} or the failing commit is gone" in (attempt.reason or "")
+
+
+async def test_a_branch_named_like_our_folder_is_told(plant: Plant) -> None:
+    await plant.github.push(NAME, "selfheal", {"a.txt": "A person's.\n"})
+    attempt_id = await taken(plant.store, replace(plant.request, head_sha=await plant.broken()))
+
+    await heal(attempt_id, plant.deps)
+
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.REFUSED
+    assert attempt.reason == ("It could not be pushed: the branch selfheal exists, so GitHub makes none below `selfheal/`.")
+    assert attempt.next_step == "Remove or rename that branch, then comment `/heal`."
+    (check,) = plant.github.check_runs(NAME)
+    assert "return a + b" in check.output["summary"]
 
 
 async def test_a_repair_that_is_submitted_too_quickly_is_published_later(plant: Plant) -> None:

@@ -16,7 +16,17 @@ import pytest
 
 from app.github.channel import Token
 from app.github.client import GitHub
-from app.github.errors import BadCredentials, Conflict, Forbidden, Invalid, NotFound, RateLimited, TooLarge, Unavailable
+from app.github.errors import (
+    BadCredentials,
+    BranchTaken,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    RateLimited,
+    TooLarge,
+    Unavailable,
+)
 from app.github.repository import Repository
 from app.github.retries import Rate, RetryPolicy, WritePacer
 from app.github.types import PUBLISHING, READING, CheckOutput, CheckReport, Permission
@@ -189,6 +199,17 @@ async def test_what_has_not_changed_is_not_sent_again(standin: StandIn, github: 
     other = github.repository(standin.installation("acme").id, ref, PUBLISHING)
     assert await other.branch_head("main") == await reader.branch_head("main")
     assert [request.rpartition("> ")[2] for request in standin.requests[-2:]] == ["200", "304"], "an ETag is for one token"
+
+
+async def test_large_answers_are_kept_too_and_the_oldest_make_room(standin: StandIn, reader: Repository) -> None:
+    sha = await standin.push(NAME, "main", {f"{number}.txt": str(number) * 900_000 for number in range(9)})
+    for number in range(20):
+        standin.set_check(NAME, sha, f"part {number}", "failure", summary="x" * 5_000)
+    assert len(await reader.other_checks(sha)) == len(await reader.other_checks(sha)) == 20
+    for number in (*range(9), 8, 0):
+        assert await reader.file(f"{number}.txt", sha) == str(number).encode() * 900_000
+    statuses = [request.rpartition("> ")[2] for request in standin.requests if request.startswith("GET /repos/")]
+    assert statuses == ["200", "304", *["200"] * 9, "304", "200"]
 
 
 async def test_check_runs_of_other_apps_only(standin: StandIn, reader: Repository, writer: Repository) -> None:
@@ -387,6 +408,30 @@ async def test_a_lost_answer_and_a_replica_that_lags_double_no_pull_request(stan
     assert [p.number for p in standin.pull_requests(NAME, "all")] == [pull.number]
 
 
+async def test_a_check_run_that_the_listing_does_not_show_yet_is_not_doubled(standin: StandIn, github: GitHub) -> None:
+    installation, sha = standin.installation("acme").id, (await standin.branches(NAME))["main"]
+    standin.faults.lag("POST /repos/*/check-runs", "/repos/*/commits/*/check-runs")
+    first = github.repository(installation, ref(standin), PUBLISHING)
+    made = await first.report_check(CheckReport("Selfheal", sha, "a1", "queued", SHOWN))
+    del first  # its channel too
+    other = github.repository(installation, ref(standin), PUBLISHING)
+    await other.report_check(CheckReport("Selfheal", sha, "a1", "completed", SHOWN, "neutral"))
+    assert [(c.id, c.status) for c in standin.check_runs(NAME)] == [(made.id, "completed")]
+    standin.repository(NAME).check_runs.clear()  # somebody deletes it
+    await other.report_check(CheckReport("Selfheal", sha, "a1", "completed", SHOWN, "neutral"))
+    assert [c.status for c in standin.check_runs(NAME)] == ["completed"]
+
+
+async def test_copies_of_a_check_run_are_all_completed(standin: StandIn, writer: Repository) -> None:
+    sha = (await standin.branches(NAME))["main"]
+    standin.faults.status("POST", "*/check-runs", 502, applied=True)
+    standin.faults.lag("POST /repos/*/check-runs", "/repos/*/commits/*/check-runs")
+    await writer.report_check(CheckReport("Selfheal", sha, "a1", "in_progress", SHOWN))
+    assert len(standin.check_runs(NAME)) == 2, "nobody could know of the first"
+    await writer.report_check(CheckReport("Selfheal", sha, "a1", "completed", SHOWN, "neutral"))
+    assert [c.status for c in standin.check_runs(NAME)] == ["completed", "completed"]
+
+
 async def test_a_commit_keeps_modes_and_other_files_and_is_signed_as_the_apps(standin: StandIn, writer: Repository) -> None:
     git = standin.repository(NAME).git
     head = (await standin.branches(NAME))["main"]
@@ -425,6 +470,14 @@ async def test_a_branch_of_that_name_with_other_content_is_a_conflict(standin: S
         await writer.create_branch("selfheal/x", sha)
     await writer.move_branch("selfheal/x", sha)
     assert (await standin.branches(NAME))["selfheal/x"] == sha
+
+
+@pytest.mark.parametrize("taken", ["selfheal", "selfheal/a"])
+async def test_a_branch_named_like_our_folder_is_named(standin: StandIn, writer: Repository, taken: str) -> None:
+    sha = await committed(writer)
+    await standin.push(NAME, taken, {"a.py": "x = 3\n"})
+    with pytest.raises(BranchTaken, match=f"the branch {taken} exists, so GitHub makes none below `{taken}/`"):
+        await writer.create_branch("selfheal/a/x", sha)
 
 
 async def test_a_comment_of_somebody_else_with_our_marker_is_not_ours(standin: StandIn, writer: Repository) -> None:

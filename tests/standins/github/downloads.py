@@ -35,6 +35,7 @@ class Downloads:
         self.links: dict[str, Link] = {}
         self.leaks: list[str] = []  # requests that brought an Authorization header
         self.served: list[str] = []
+        self.status = 200  # of every download from now on
         self.size: int | None = None  # bytes of every download from now on, instead of what is asked for
 
     def _link(
@@ -75,6 +76,8 @@ class Downloads:
             return PlainTextResponse("Only one auth mechanism allowed", 400)
         if link is None or link.path != path or link.until < time.monotonic():
             return PlainTextResponse("AuthenticationFailed", 403)
+        if self.status != 200:  # 302 as from a proxy that asks people to sign in
+            return PlainTextResponse("Blocked", self.status, {"location": f"{self.world.url}/"} if self.status == 302 else None)
         if self.size is not None:
             return StreamingResponse(_noise(self.size))
         if link.archive is None:

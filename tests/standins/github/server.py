@@ -77,7 +77,14 @@ class Api:
             "x-ratelimit-resource": "core",
         }
         own = {"x-github-enterprise-version": "enterprise-server@3.14.0"} if self.world.is_enterprise else limits
-        answer.headers = own | {"x-github-media-type": "github.v3; format=json"} | answer.headers
+        own["x-github-media-type"] = "github.v3; format=json"
+        # On every answer, whatever is refused: a comma means "and", a semicolon "or".
+        # https://docs.github.com/rest/using-the-rest-api/troubleshooting-the-rest-api#resource-not-accessible
+        route = self.routes.find(call)
+        if route is not None and route.needs not in ("app", "token", None):
+            names, _, level = (route.needs or "").partition(":")
+            own["x-accepted-github-permissions"] = "; ".join(f"{name}={level}" for name in names.split("|"))
+        answer.headers = own | answer.headers
         await Response(answer.body, answer.status, answer.headers)(scope, receive, send)
 
     async def _answer(self, call: Call) -> Answer:
