@@ -30,7 +30,7 @@ from app.github.types import CheckRun, CommitStatus, Job, PullRequest, WorkflowR
 from app.redaction import redact
 from app.store.values import Attempt
 from webhooks.intake import RepairRequest
-from webhooks.triggers import FAILING, one_line
+from webhooks.triggers import FAILING, TESTING, one_line
 
 _PULL_REQUEST = "pull_request"  # the event whose runs test a merge
 _MAX_JOBS = 8  # failing jobs to read; more of them rarely have more causes
@@ -355,8 +355,9 @@ async def _configuration(attempt: Attempt, head: HeadCommit, repository: Reposit
 
 
 async def _failing_runs(attempt: Attempt, head: HeadCommit, repository: Repository) -> tuple[WorkflowRun, ...]:
-    """The runs that triggered the attempt, and all other failed runs of the same commit."""
-    known = {run.id: run for run in await repository.failing_runs(head.sha)}
+    """The runs that triggered the attempt, and all other failed runs that test the commit; for a person, all failed ones."""
+    failing = await repository.failing_runs(head.sha)
+    known = {run.id: run for run in failing if attempt.by_command or run.event in TESTING}
     for request in attempt.requests:
         if request.run_id is not None and request.run_id not in known:
             try:

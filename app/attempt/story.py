@@ -279,7 +279,7 @@ async def _gather(work: Work, head: HeadCommit) -> Gathered | NoRepair:
         gathered = await gather(attempt, head, work.reading, work.deps.secrets)
         if isinstance(gathered, NoRepair):
             return gathered
-        if await lease.gathered({(run.id, run.attempt): run.name for run in gathered.runs}, gathered.others):
+        if await lease.gathered({(run.id, run.attempt): (run.name, run.workflow_id) for run in gathered.runs}, gathered.others):
             return gathered
 
 
