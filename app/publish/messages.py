@@ -66,6 +66,7 @@ _NOTES = 10  # differences from CI
 _BROKEN = (4_000, 1_500)  # characters of the diff of what broke the tests: in the check run, in a comment
 _FOLDING = 400  # bytes of what `folded` adds
 _OUTDATED = "<!-- selfheal:outdated -->"
+_CLOSED = "**Closed:** "
 _IDS = (20, 5, 1)  # failing ids listed per check, tried in turn until the text fits
 
 
@@ -535,8 +536,13 @@ def needless(publication: Publication, green_sha: str) -> str:
 
 def closed_body(attempt_id: str, body: str, why: str) -> str:
     """The text of our pull request, with the reason why it is closed, a sentence, at its top."""
-    whole = uncommanded(f"**Closed:** {why}\n\n{body}")
-    return whole if size(whole) <= BODY_LIMIT else uncommanded(f"{pull_marker(attempt_id)}\n\n**Closed:** {why}")
+    whole = uncommanded(f"{_CLOSED}{why}\n\n{body}")
+    return whole if size(whole) <= BODY_LIMIT else uncommanded(f"{pull_marker(attempt_id)}\n\n{_CLOSED}{why}")
+
+
+def was_closed(body: str) -> bool:
+    """Whether our pull request says that Selfheal has closed it: if it is open, a person wants it so."""
+    return any(part.startswith(_CLOSED) for part in body.split("\n\n", 2)[:2])
 
 
 def green_now(sha: str) -> str:

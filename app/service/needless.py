@@ -94,7 +94,7 @@ async def _close_if_needless(attempt: Attempt, reading: Repository, writing: Rep
     if pull.state == "closed":  # its delivery was lost
         await store.record_pull_request_state(attempt.repository.id, pull.number, "merged" if pull.merged_at else "closed")
         return False
-    if await publish.attempt_of(pull, reading) is None:
+    if messages.was_closed(pull.body or "") or await publish.attempt_of(pull, reading) is None:
         return False
     head = await reading.branch_head(attempt.head_branch)
     if head is None or not await _is_green(attempt, head, reading):

@@ -180,3 +180,16 @@ async def test_what_people_pushed_to_its_branch_is_theirs(plant: Plant, repair: 
     await plant.github.settled()
     assert await looked(plant) == 0
     assert repair.state == "open"
+
+
+async def test_what_a_person_reopens_stays_open(plant: Plant, repair: PullRequest) -> None:
+    sha = (await plant.github.branches(NAME))[OURS]
+    await plant.github.push(NAME, "topic", {"calc.py": FIXED})
+    await plant.github.settled()
+    assert await looked(plant) == 1
+    told = repair.body
+    await plant.github.repository(NAME).git.create_ref(f"refs/heads/{OURS}", sha)
+    repair.issue.state = "open"
+    await plant.store.record_pull_request_state(plant.request.repository.id, repair.number, "open")
+    assert await looked(plant) == 0
+    assert (repair.state, repair.body) == ("open", told)
