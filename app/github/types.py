@@ -235,6 +235,7 @@ class CheckRun(msgspec.Struct, frozen=True):
     output: CheckOutput | None = None
     html_url: str | None = None
     details_url: str | None = None
+    started_at: datetime | None = None
 
     @property
     def is_pending(self) -> bool:
@@ -268,6 +269,7 @@ class CommitStatus(msgspec.Struct, frozen=True, rename={"name": "context", "targ
     state: str  # "error", "failure", "pending", "success"
     description: str | None = None
     target: str | None = None  # URL for people
+    updated_at: datetime | None = None
     service = ""  # no App is named
 
     @property

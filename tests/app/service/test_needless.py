@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -193,3 +194,34 @@ async def test_what_a_person_reopens_stays_open(plant: Plant, repair: PullReques
     await plant.store.record_pull_request_state(plant.request.repository.id, repair.number, "open")
     assert await looked(plant) == 0
     assert (repair.state, repair.body) == ("open", told)
+
+
+async def test_what_stays_pending_does_not_keep_it_open_for_ever(plant: Plant, repair: PullRequest) -> None:
+    """A status or a check that waits for an approval, or for the merge itself, as Prow's `tide`."""
+    green = await plant.github.push(NAME, "topic", {"calc.py": FIXED})
+    await plant.github.settled()
+    await plant.github.set_status(NAME, green, "tide", "pending")
+    approval = plant.github.set_check(NAME, green, "approval")
+    assert await looked(plant) == 0
+    plant.github.repository(NAME).statuses[-1].created -= timedelta(minutes=61)
+    assert await looked(plant) == 0, "the check is new"
+    approval.started -= timedelta(minutes=61)
+    assert await looked(plant) == 1
+
+
+async def test_what_failed_and_stays_pending_keeps_it_open(plant: Plant, repair: PullRequest) -> None:
+    red = (await plant.github.commits(NAME, "topic"))[0].sha
+    await plant.github.set_status(NAME, red, "ci/jenkins", "failure")
+    green = await plant.github.push(NAME, "topic", {"calc.py": FIXED})
+    await plant.github.settled()
+    await plant.github.set_status(NAME, green, "ci/jenkins", "pending")
+    plant.github.repository(NAME).statuses[-1].created -= timedelta(minutes=61)
+    assert await looked(plant) == 0
+
+
+async def test_a_workflow_that_tests_no_commit_does_not_keep_it_open(plant: Plant, repair: PullRequest) -> None:
+    await plant.github.push(NAME, "topic", {"calc.py": FIXED, ".github/workflows/talk.yml": workflow("Talk", run="exit 1")})
+    await plant.github.settled()
+    plant.github.runs(NAME)[-1].event = "issue_comment"
+    assert plant.github.runs(NAME)[-1].conclusion == "failure"
+    assert await looked(plant) == 1
