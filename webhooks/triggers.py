@@ -98,7 +98,10 @@ def decide(
 
 
 def unless_own(request: RepairRequest | Ignored, branch_prefix: str) -> RepairRequest | Ignored:
-    """The request, unless it is for a branch of Selfheal's, also of one that it made before the prefix was set."""
+    """The request, unless it is for a branch of Selfheal's, also of one that it made before the prefix was set.
+
+    A person who re-runs our check there is answered by `app/service/needless.py`.
+    """
     if isinstance(request, RepairRequest) and (request.head_branch or "").startswith((branch_prefix, BRANCH_PREFIX)):
         return Ignored("the branch belongs to Selfheal")
     return request

@@ -26,6 +26,7 @@ from app.github.retries import find_or_create
 from app.github.types import (
     CheckReport,
     CheckRun,
+    CheckSuite,
     Collaborator,
     Comment,
     Commit,
@@ -455,6 +456,22 @@ class Repository:
             return parsed(CheckRun, await self._write("PATCH", f"{self._path}/check-runs/{run.id}", update, repeatable=True))
         except NotFound:  # it was deleted in this moment
             return await create()
+
+    async def queued_suite(self, head_sha: str) -> CheckSuite | None:
+        """Our check suite of a commit, if GitHub waits for its runs."""
+        path = f"{self._path}/commits/{head_sha}/check-suites"
+        async for item in self._channel.listing(path, "check_suites", app_id=self._app_id):
+            if (suite := parsed(CheckSuite, item)).status == "queued":
+                return suite
+        return None
+
+    async def report_again(self, suite: CheckSuite) -> None:
+        """Report the completed check runs of our suite once more, unchanged: only that ends it after a person re-ran it."""
+        async for item in self._channel.listing(f"{self._path}/check-suites/{suite.id}/check-runs", "check_runs"):
+            run = parsed(CheckRun, item)
+            if not run.is_pending:
+                same = {"status": run.status, "conclusion": run.conclusion}
+                await self._write("PATCH", f"{self._path}/check-runs/{run.id}", same, repeatable=True)
 
     async def stop_automatic_suites(self) -> None:
         """Ask GitHub not to make a check suite of ours for every push: without a check run, it stays queued for ever.

@@ -262,6 +262,13 @@ class CheckRun(msgspec.Struct, frozen=True):
         return self.html_url or self.details_url or ""
 
 
+class CheckSuite(msgspec.Struct, frozen=True):
+    """The check runs of one App at one commit."""
+
+    id: int
+    status: str | None = None
+
+
 class CommitStatus(msgspec.Struct, frozen=True, rename={"name": "context", "target": "target_url"}):
     """The newest report under one name by a CI service that sets no check runs."""
 

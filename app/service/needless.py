@@ -95,6 +95,8 @@ async def _close_if_needless(attempt: Attempt, reading: Repository, writing: Rep
     if pull.state == "closed":  # its delivery was lost
         await store.record_pull_request_state(attempt.repository.id, pull.number, "merged" if pull.merged_at else "closed")
         return False
+    if (suite := await reading.queued_suite(pull.head.sha)) is not None:
+        await writing.report_again(suite)
     if messages.was_closed(pull.body or "") or await publish.attempt_of(pull, reading) is None:
         return False
     head = await reading.branch_head(attempt.head_branch)

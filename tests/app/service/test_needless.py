@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from agent.contract.outcome import Outcome
+from app.github.types import PUBLISHING, CheckOutput, CheckReport
 from app.service.needless import Known, close_needless
 from app.store.values import PullRequestRecord
 from tests.app.plant import NAME, TEST, Plant, workflow
@@ -181,6 +182,28 @@ async def test_what_people_pushed_to_its_branch_is_theirs(plant: Plant, repair: 
     await plant.github.settled()
     assert await looked(plant) == 0
     assert repair.state == "open"
+
+
+@pytest.mark.parametrize("suite", [False, True])
+async def test_our_check_on_our_own_pull_request_ends_again_when_a_person_reruns_it(
+    plant: Plant, repair: PullRequest, suite: bool
+) -> None:
+    """GitHub queues its suite, until the App reports."""
+    sha = (await plant.github.branches(NAME))[OURS]
+    writing = plant.deps.github.repository(plant.request.installation_id, plant.request.repository, PUBLISHING)
+    said = CheckOutput("1 failing → 1 passing", "A receipt")
+    await writing.report_check(CheckReport("Selfheal", sha, "one", "completed", said, "neutral"))
+    (run,) = plant.github.check_runs(NAME)
+    before = (run.status, run.conclusion, dict(run.output), run.external_id)
+    await plant.github.rerequest(NAME, sha, suite=suite)
+    assert run.suite.status == "queued"
+    assert await looked(plant) == 0
+    assert run.suite.status == "completed"
+    assert plant.github.check_runs(NAME) == [run]
+    assert (run.status, run.conclusion, run.output, run.external_id) == before
+    wrote = [request for request in plant.github.requests if request.startswith("PATCH")]
+    assert await looked(plant) == 0
+    assert [request for request in plant.github.requests if request.startswith("PATCH")] == wrote
 
 
 async def test_what_a_person_reopens_stays_open(plant: Plant, repair: PullRequest) -> None:
