@@ -33,7 +33,7 @@ from agent.models import tracing
 from app.attempt.archive import files_of
 from app.attempt.gather import Gathered, HeadCommit, NotWanted, check_permission, gather, has_moved, resolve_head, wait_for_ci
 from app.attempt.merges import on_head
-from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, publication_of, react, report_end, rerun
+from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, page_of, publication_of, react, report_end, rerun
 from app.github.client import GitHub
 from app.github.errors import (
     BadCredentials,
@@ -174,7 +174,8 @@ async def _answer(work: Work, ending: NoRepair) -> None:
         return
     try:
         writing = _writing(work.lease, work.deps, COMMENTING)
-        await publish.refusal(number, f"{ending.reason} {ending.next_step}", writing)
+        page_url = page_of(work.attempt, work.deps.pages_url)
+        await publish.refusal(number, f"{ending.reason} {ending.next_step}", writing, page_url)
     except GitHubError as error:
         log.warning("command not answered", attempt=work.attempt.id, error=str(error))
 
@@ -187,7 +188,8 @@ async def _run(work: Work) -> None:
     if isinstance(head, NoRepair):
         await react(attempt, work.writing, "confused")  # to strangers, nothing else is said
         if stranger is None and (number := attempt.requests[0].pull_number) is not None:
-            await publish.refusal(number, f"{head.reason} {head.next_step}", work.writing)
+            page_url = page_of(attempt, work.deps.pages_url)
+            await publish.refusal(number, f"{head.reason} {head.next_step}", work.writing, page_url)
         await lease.end(head.outcome, head.reason, head.next_step)
         return
     if not attempt.is_asked_for and await _is_own(work, head):

@@ -67,6 +67,7 @@ _BROKEN = (4_000, 1_500)  # characters of the diff of what broke the tests: in t
 _FOLDING = 400  # bytes of what `folded` adds
 _OUTDATED = "<!-- selfheal:outdated -->"
 _CLOSED = "**Closed:** "
+_TIMELINE = "Timeline of this attempt"
 _IDS = (20, 5, 1)  # failing ids listed per check, tried in turn until the text fits
 
 
@@ -119,6 +120,10 @@ def quota_comment(day: date, refusal: str, pages_url: str) -> str:
 
 
 REFUSAL = "<!-- selfheal:refusal -->"
+
+
+def refusal_comment(why: str, page_url: str) -> str:
+    return f"{REFUSAL}\n{why}{f' {link(_TIMELINE, page_url)}.' if page_url else ''}"
 
 
 def attempt_in(commit_message: str) -> str | None:
@@ -249,7 +254,7 @@ def _broken(publication: Publication) -> str:
 
 def _page(publication: Publication, bullet: str = "") -> list[str]:
     """A link to the attempt's page."""
-    return [f"{bullet}{link('Timeline of this attempt', publication.page_url)}"] if publication.page_url else []
+    return [f"{bullet}{link(_TIMELINE, publication.page_url)}"] if publication.page_url else []
 
 
 def _environment(evidence: Evidence, quote: Quoter) -> list[str]:

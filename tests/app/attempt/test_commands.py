@@ -151,7 +151,7 @@ async def test_a_used_up_quota_is_told_once_on_the_pull_request(plant: Plant, re
 async def commanded(plant: Plant, number: int, login: str) -> str:
     """A command as its delivery comes, in an attempt that ran."""
     attempt_id = await delivered(plant, number, login)
-    await heal(attempt_id, plant.deps)
+    await heal(attempt_id, replace(plant.deps, pages_url="https://heal.example/"))
     return attempt_id
 
 
@@ -182,6 +182,7 @@ async def test_who_may_write_is_told_once_why_a_pull_request_is_not_healed(plant
         assert attempt.is_reported
     (told,) = [comment for comment in github.comments(NAME, number) if comment.user.login != "maria"]
     assert why in told.body
+    assert told.body.endswith(f" [Timeline of this attempt](https://heal.example/attempts/{attempt.id}).")
     assert [reaction.content for reaction in github.reactions(NAME)] == ["confused", "confused"]
 
 
@@ -209,10 +210,11 @@ async def test_a_command_that_lacks_a_permission_is_answered(plant: Plant, redis
     async with working(plant, redis_url) as site:
         await site.comment(number, "maria")
         await until(lambda: bool(site.slots))
-        await heal(site.slots[0], plant.deps)
+        await heal(site.slots[0], replace(plant.deps, pages_url="https://heal.example/"))
     (told,) = [comment for comment in plant.github.comments(NAME, number) if comment.user.login != "maria"]
     assert "The App lacks a permission on GitHub: the installation does not grant checks=read" in told.body
     assert "and an owner of `acme` to accept that in the installation. Then comment `/heal`." in told.body
+    assert told.body.endswith(f" [Timeline of this attempt](https://heal.example/attempts/{site.slots[0]}).")
 
 
 async def test_a_command_waits_while_github_does_not_answer(plant: Plant, redis_url: str) -> None:
