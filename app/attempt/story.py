@@ -424,12 +424,29 @@ async def _add_notes(work: Work, gathered: Gathered, result: Repair | NoRepair) 
     if gathered.infrastructure and work.attempt.is_asked_for:
         note = f"Requested by a person, although CI's log shows a failure outside the code: {gathered.infrastructure}"
         result = replace(result, log=replace(result.log, notes=(note, *result.log.notes)))
+    if isinstance(result, NoRepair) and result.outcome in (Outcome.NOTHING_FAILED, Outcome.NOT_REPRODUCED):
+        failed_in_ci = gathered.runs or gathered.others
+        result = replace(result, next_step=(not failed_in_ci and await _after_queue(work)) or result.next_step)
     if isinstance(result, NoRepair) and result.outcome in (Outcome.FLAKY, Outcome.INFRASTRUCTURE) and gathered.runs:
         is_wanted = (gathered.configuration.rerun or work.deps.rerun) == "once"
         reruns = await rerun(work.attempt, gathered.runs, work.deps.store, work.deps.github) if is_wanted else ""
         if reruns:
             result = replace(result, next_step=f"{reruns} {result.next_step.removeprefix(_RERUN_FIRST).strip()}")
     return result
+
+
+async def _after_queue(work: Work) -> str:
+    """What to do if the pull request of a command failed in GitHub's merge queue; "" if it did not, or GitHub does not say."""
+    try:
+        queues = await work.reading.failed_queues() if work.attempt.by_command else ()
+    except GitHubError:  # it is only a hint
+        return ""
+    number = work.attempt.requests[0].pull_number
+    found = next((match for queue in queues if (match := re.fullmatch(rf"[\w-]+/(.+)/pr-{number}-\w+", queue))), None)
+    if found is None:
+        return ""
+    merge = f"Merge `{found[1]}` into it: if CI fails then, an attempt starts."
+    return f"CI failed in GitHub's merge queue, not on this branch. {merge}"
 
 
 async def _ask(work: Work, publication: Publication, waiting: Waiting) -> None:

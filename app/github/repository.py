@@ -114,6 +114,12 @@ class Repository:
         wanted = {"status": conclusion, "created": created, "exclude_pull_requests": "true"}
         return parsed(RecentRuns, await self._channel.get(path, **wanted, per_page=100))
 
+    async def failed_queues(self) -> tuple[str, ...]:
+        """The branches of the newest 20 failed runs in GitHub's merge queue, such as "gh-readonly-queue/main/pr-7-0123…"."""
+        wanted = {"event": "merge_group", "status": "failure", "exclude_pull_requests": "true"}
+        runs = parsed(WorkflowRuns, await self._channel.get(f"{self._path}/actions/runs", **wanted, per_page=20)).workflow_runs
+        return tuple(run.head_branch for run in runs if run.head_branch)
+
     async def passed_runs(self, run: WorkflowRun, branch: str) -> tuple[WorkflowRun, ...]:
         """The newest successful runs of the run's workflow on a branch of this repository; at most 20 are read."""
         path = f"{self._path}/actions/workflows/{run.workflow_id}/runs"

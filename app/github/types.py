@@ -157,6 +157,7 @@ class WorkflowRun(
     number: int = 0  # among the runs of its workflow, from 1
     workflow_id: int = 0
     head_sha: str = ""
+    head_branch: str | None = None
     head_repository: Minimal | None = None  # None: that fork was deleted
     pull_requests: tuple[PullLink, ...] | None = None  # open ones with this head; none of forks
 
