@@ -59,6 +59,7 @@ class Run(msgspec.Struct, frozen=True):
     head_repository: Minimal | None = None
     conclusion: str | None = None
     name: str | None = None
+    workflow_id: Id | None = None
     event: str | None = None  # that started the workflow: "push", "schedule", …
     run_attempt: Annotated[int, msgspec.Meta(ge=1)] | None = None
     triggering_actor: Account | None = None  # who started this attempt of the run

@@ -69,6 +69,10 @@ FAILING_STATES: Final = frozenset({"failure", "error"})
 DYNAMIC: Final = "dynamic"
 """The event of runs of GitHub's own workflows, which no file of the repository defines."""
 
+TESTING: Final = frozenset({"push", "pull_request", "merge_group", "schedule", "workflow_dispatch"})
+"""Events whose workflows test the commit that their runs name. All others (a comment, an issue, another workflow's end) run on
+the default branch, whatever it contains, and many of them are caused by anybody."""
+
 BRANCH_PREFIX: Final = "selfheal/"
 """Begins the names of Selfheal's branches, unless a setting names another prefix."""
 
@@ -94,7 +98,10 @@ def decide(
 
 
 def unless_own(request: RepairRequest | Ignored, branch_prefix: str) -> RepairRequest | Ignored:
-    """The request, unless it is for a branch of Selfheal's, also of one that it made before the prefix was set."""
+    """The request, unless it is for a branch of Selfheal's, also of one that it made before the prefix was set.
+
+    A person who re-runs our check there is answered by `app/service/needless.py`.
+    """
     if isinstance(request, RepairRequest) and (request.head_branch or "").startswith((branch_prefix, BRANCH_PREFIX)):
         return Ignored("the branch belongs to Selfheal")
     return request
@@ -137,6 +144,8 @@ def on_workflow_run(event: WorkflowRun) -> RepairRequest | Ignored:
         return Ignored(f"the run ended with {one_line(run.conclusion)}")
     if run.event == DYNAMIC:
         return Ignored("the run is of a workflow of GitHub's own (Dependabot, Pages, CodeQL)")
+    if run.event is not None and run.event not in TESTING:
+        return Ignored(f"the run was started by {one_line(run.event)}, which tests no commit")
     if event.repository is not None and (run.head_repository is None or run.head_repository.id != event.repository.id):
         return _FORK  # a deleted one is null
     request = _automatic(event, "workflow_run", run.head_sha, run.head_branch, run.name, run_id=run.id)
@@ -145,7 +154,7 @@ def on_workflow_run(event: WorkflowRun) -> RepairRequest | Ignored:
     # A schedule repeats a failure of the same commit, and so does the rerun of a bot, such as our own.
     attempt, actor = run.run_attempt or 1, run.triggering_actor
     is_news = run.event != "schedule" if attempt == 1 else actor is not None and actor.type == "User"
-    return replace(request, run_attempt=attempt, is_news=is_news)
+    return replace(request, run_attempt=attempt, workflow_id=run.workflow_id, is_news=is_news)
 
 
 def on_check_run(event: CheckRun, own_app_id: int | None = None) -> RepairRequest | Ignored:

@@ -30,7 +30,7 @@ from app.github.types import CheckRun, CommitStatus, Job, PullRequest, WorkflowR
 from app.redaction import redact
 from app.store.values import Attempt
 from webhooks.intake import RepairRequest
-from webhooks.triggers import FAILING, one_line
+from webhooks.triggers import FAILING, TESTING, one_line
 
 _PULL_REQUEST = "pull_request"  # the event whose runs test a merge
 _MAX_JOBS = 8  # failing jobs to read; more of them rarely have more causes
@@ -186,13 +186,23 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     if failing and not runs:
         return _excluded((run.name for run in failing), f"{CONFIGURATION} excludes the failing workflows")
     texts = {run.path: await repository.file(run.path, head.sha) for run in runs}
-    tag = await newest_tag(texts.values(), repository)
     read: list[_ReadJob] = []
     for run in runs:
-        context = _context(run, head, repository, tag)
+        context = _context(run, head, repository)
         for job in (await _failed_jobs(run, repository))[: _MAX_JOBS - len(read)]:
             read.append(await _read_job(job, run, context, texts[run.path], repository))
     jobs = [each.job for each in read]
+    asked = [pull.base.ref for run in runs for pull in run.pull_requests or () if pull.head.ref == head.branch]
+    base = head.base or next(iter(asked), attempt.repository.default_branch)
+    merge, told = await _tested_merge(read, head, base, repository)
+    if merge:  # its workflow is what ran: the base may have changed it
+        merged = {run.path: await repository.file(run.path, merge) for run in runs if run.event == _PULL_REQUEST}
+        texts |= merged
+        jobs = [
+            replace(job, workflow=_text(merged[job.workflow_path])) if job.run.event == _PULL_REQUEST else job for job in jobs
+        ]
+    tag = await newest_tag(texts.values(), repository)
+    jobs = [replace(job, run=replace(job.run, sha=merge or head.sha, tag=tag)) for job in jobs]
     if deploying := "" if attempt.is_asked_for else await asyncio.to_thread(_deployments, jobs):
         return without_a_run(
             Outcome.REFUSED,
@@ -206,14 +216,8 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     hints = [redact(text, secrets) for text in (*(each.hint for each in read), *(check.text for check in others))]
     title = ", ".join(run.name for run in runs) or ", ".join(check.name for check in others)
     url = runs[0].url if runs else next((check.url for check in others if check.url), "")
-    asked = [pull.base.ref for run in runs for pull in run.pull_requests or () if pull.head.ref == head.branch]
-    base = head.base or next(iter(asked), attempt.repository.default_branch)
     good, notes = await find_last_good(head.sha, head.branch, runs, base, repository)
-    notes = (*unread, *notes)
-    merge, told = await _tested_merge(read, head, base, repository)
-    if merge:
-        jobs = [replace(job, run=replace(job.run, sha=merge)) for job in jobs]
-    notes = (*notes, *told, *_unread(read))
+    notes = (*unread, *notes, *told, *_unread(read))
     return Gathered(
         configuration,
         tuple(jobs),
@@ -249,7 +253,11 @@ class _ReadJob:
     unread: str = ""  # why the log could not be downloaded
 
 
-def _context(run: WorkflowRun, head: HeadCommit, repository: Repository, tag: str) -> Run:
+def _text(content: bytes | None) -> str | None:
+    return content.decode("utf-8", "replace") if content is not None else None
+
+
+def _context(run: WorkflowRun, head: HeadCommit, repository: Repository) -> Run:
     return Run(
         sha=head.sha,
         branch=head.branch,
@@ -257,7 +265,6 @@ def _context(run: WorkflowRun, head: HeadCommit, repository: Repository, tag: st
         event=run.event,
         id=str(run.id),
         attempt=str(run.attempt),
-        tag=tag,
         api_url=repository.api_url,
     )
 
@@ -275,7 +282,7 @@ async def _read_job(job: Job, run: WorkflowRun, context: Run, workflow: bytes | 
     reading = await asyncio.to_thread(read_log, log) if log is not None else None
     failed = FailedJob(
         name=job.name,
-        workflow=workflow.decode("utf-8", "replace") if workflow is not None else None,
+        workflow=_text(workflow),
         workflow_path=run.path,
         failed_step=job.failed_step.name if job.failed_step else None,
         conclusions=tuple((step.name, step.conclusion) for step in job.steps if step.conclusion is not None),
@@ -370,8 +377,9 @@ async def _configuration(attempt: Attempt, head: HeadCommit, repository: Reposit
 
 
 async def _failing_runs(attempt: Attempt, head: HeadCommit, repository: Repository) -> tuple[WorkflowRun, ...]:
-    """The runs that triggered the attempt, and all other failed runs of the same commit."""
-    known = {run.id: run for run in await repository.failing_runs(head.sha)}
+    """The runs that triggered the attempt, and all other failed runs that test the commit; for a person, all failed ones."""
+    failing = await repository.failing_runs(head.sha)
+    known = {run.id: run for run in failing if attempt.by_command or run.event in TESTING}
     for request in attempt.requests:
         if request.run_id is not None and request.run_id not in known:
             try:

@@ -52,9 +52,14 @@ def publication_of(attempt: Attempt, secrets: tuple[str, ...], pages_url: str = 
         pull_number=request.pull_number,
         answered=attempt.answered_at.strftime("%Y%m%dT%H%M%S") if attempt.answered_at else "",
         by_command=attempt.by_command,
-        page_url=f"{pages_url.rstrip('/')}/attempts/{attempt.id}" if pages_url else "",
+        page_url=page_of(attempt, pages_url),
         secrets=secrets,
     )
+
+
+def page_of(attempt: Attempt, pages_url: str) -> str:
+    """URL of the attempt's page; "" if people cannot reach the pages."""
+    return f"{pages_url.rstrip('/')}/attempts/{attempt.id}" if pages_url else ""
 
 
 async def react(attempt: Attempt, repository: Repository, reaction: Reaction) -> None:

@@ -33,7 +33,7 @@ from agent.models import tracing
 from app.attempt.archive import files_of
 from app.attempt.gather import Gathered, HeadCommit, NotWanted, check_permission, gather, has_moved, resolve_head, wait_for_ci
 from app.attempt.merges import on_head
-from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, publication_of, react, report_end, rerun
+from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, page_of, publication_of, react, report_end, rerun
 from app.github.client import GitHub
 from app.github.errors import (
     BadCredentials,
@@ -174,7 +174,8 @@ async def _answer(work: Work, ending: NoRepair) -> None:
         return
     try:
         writing = _writing(work.lease, work.deps, COMMENTING)
-        await publish.refusal(number, f"{ending.reason} {ending.next_step}", writing)
+        page_url = page_of(work.attempt, work.deps.pages_url)
+        await publish.refusal(number, f"{ending.reason} {ending.next_step}", writing, page_url)
     except GitHubError as error:
         log.warning("command not answered", attempt=work.attempt.id, error=str(error))
 
@@ -187,7 +188,8 @@ async def _run(work: Work) -> None:
     if isinstance(head, NoRepair):
         await react(attempt, work.writing, "confused")  # to strangers, nothing else is said
         if stranger is None and (number := attempt.requests[0].pull_number) is not None:
-            await publish.refusal(number, f"{head.reason} {head.next_step}", work.writing)
+            page_url = page_of(attempt, work.deps.pages_url)
+            await publish.refusal(number, f"{head.reason} {head.next_step}", work.writing, page_url)
         await lease.end(head.outcome, head.reason, head.next_step)
         return
     if not attempt.is_asked_for and await _is_own(work, head):
@@ -279,7 +281,7 @@ async def _gather(work: Work, head: HeadCommit) -> Gathered | NoRepair:
         gathered = await gather(attempt, head, work.reading, work.deps.secrets)
         if isinstance(gathered, NoRepair):
             return gathered
-        if await lease.gathered({(run.id, run.attempt): run.name for run in gathered.runs}, gathered.others):
+        if await lease.gathered({(run.id, run.attempt): (run.name, run.workflow_id) for run in gathered.runs}, gathered.others):
             return gathered
 
 
@@ -439,12 +441,29 @@ async def _add_notes(work: Work, gathered: Gathered, result: Repair | NoRepair) 
     if gathered.infrastructure and work.attempt.is_asked_for:
         note = f"Requested by a person, although CI's log shows a failure outside the code: {gathered.infrastructure}"
         result = replace(result, log=replace(result.log, notes=(note, *result.log.notes)))
+    if isinstance(result, NoRepair) and result.outcome in (Outcome.NOTHING_FAILED, Outcome.NOT_REPRODUCED):
+        failed_in_ci = gathered.runs or gathered.others
+        result = replace(result, next_step=(not failed_in_ci and await _after_queue(work)) or result.next_step)
     if isinstance(result, NoRepair) and result.outcome in (Outcome.FLAKY, Outcome.INFRASTRUCTURE) and gathered.runs:
         is_wanted = (gathered.configuration.rerun or work.deps.rerun) == "once"
         reruns = await rerun(work.attempt, gathered.runs, work.deps.store, work.deps.github) if is_wanted else ""
         if reruns:
             result = replace(result, next_step=f"{reruns} {result.next_step.removeprefix(_RERUN_FIRST).strip()}")
     return result
+
+
+async def _after_queue(work: Work) -> str:
+    """What to do if the pull request of a command failed in GitHub's merge queue; "" if it did not, or GitHub does not say."""
+    try:
+        queues = await work.reading.failed_queues() if work.attempt.by_command else ()
+    except GitHubError:  # it is only a hint
+        return ""
+    number = work.attempt.requests[0].pull_number
+    found = next((match for queue in queues if (match := re.fullmatch(rf"[\w-]+/(.+)/pr-{number}-\w+", queue))), None)
+    if found is None:
+        return ""
+    merge = f"Merge `{found[1]}` into it: if CI fails then, an attempt starts."
+    return f"CI failed in GitHub's merge queue, not on this branch. {merge}"
 
 
 async def _ask(work: Work, publication: Publication, waiting: Waiting) -> None:

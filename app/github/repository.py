@@ -27,6 +27,7 @@ from app.github.retries import find_or_create
 from app.github.types import (
     CheckReport,
     CheckRun,
+    CheckSuite,
     Collaborator,
     Comment,
     Commit,
@@ -123,6 +124,12 @@ class Repository:
         path = f"{self._path}/actions/runs"
         wanted = {"status": conclusion, "created": created, "exclude_pull_requests": "true"}
         return parsed(RecentRuns, await self._channel.get(path, **wanted, per_page=100))
+
+    async def failed_queues(self) -> tuple[str, ...]:
+        """The branches of the newest 20 failed runs in GitHub's merge queue, such as "gh-readonly-queue/main/pr-7-0123…"."""
+        wanted = {"event": "merge_group", "status": "failure", "exclude_pull_requests": "true"}
+        runs = parsed(WorkflowRuns, await self._channel.get(f"{self._path}/actions/runs", **wanted, per_page=20)).workflow_runs
+        return tuple(run.head_branch for run in runs if run.head_branch)
 
     async def passed_runs(self, run: WorkflowRun, branch: str) -> tuple[WorkflowRun, ...]:
         """The newest successful runs of the run's workflow on a branch of this repository; at most 20 are read."""
@@ -489,6 +496,22 @@ class Repository:
                 answer = await self._write("PATCH", f"{self._path}/check-runs/{number}", update, repeatable=True)
                 reported.append(parsed(CheckRun, answer))
         return reported[0] if reported else await create()
+
+    async def queued_suite(self, head_sha: str) -> CheckSuite | None:
+        """Our check suite of a commit, if GitHub waits for its runs."""
+        path = f"{self._path}/commits/{head_sha}/check-suites"
+        async for item in self._channel.listing(path, "check_suites", app_id=self._app_id):
+            if (suite := parsed(CheckSuite, item)).status == "queued":
+                return suite
+        return None
+
+    async def report_again(self, suite: CheckSuite) -> None:
+        """Report the completed check runs of our suite once more, unchanged: only that ends it after a person re-ran it."""
+        async for item in self._channel.listing(f"{self._path}/check-suites/{suite.id}/check-runs", "check_runs"):
+            run = parsed(CheckRun, item)
+            if not run.is_pending:
+                same = {"status": run.status, "conclusion": run.conclusion}
+                await self._write("PATCH", f"{self._path}/check-runs/{run.id}", same, repeatable=True)
 
     async def stop_automatic_suites(self) -> None:
         """Ask GitHub not to make a check suite of ours for every push: without a check run, it stays queued for ever.

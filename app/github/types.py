@@ -157,6 +157,7 @@ class WorkflowRun(
     number: int = 0  # among the runs of its workflow, from 1
     workflow_id: int = 0
     head_sha: str = ""
+    head_branch: str | None = None
     head_repository: Minimal | None = None  # None: that fork was deleted
     pull_requests: tuple[PullLink, ...] | None = None  # open ones with this head; none of forks
 
@@ -235,6 +236,7 @@ class CheckRun(msgspec.Struct, frozen=True):
     output: CheckOutput | None = None
     html_url: str | None = None
     details_url: str | None = None
+    started_at: datetime | None = None
 
     @property
     def is_pending(self) -> bool:
@@ -261,6 +263,13 @@ class CheckRun(msgspec.Struct, frozen=True):
         return self.html_url or self.details_url or ""
 
 
+class CheckSuite(msgspec.Struct, frozen=True):
+    """The check runs of one App at one commit."""
+
+    id: int
+    status: str | None = None
+
+
 class CommitStatus(msgspec.Struct, frozen=True, rename={"name": "context", "target": "target_url"}):
     """The newest report under one name by a CI service that sets no check runs."""
 
@@ -268,6 +277,7 @@ class CommitStatus(msgspec.Struct, frozen=True, rename={"name": "context", "targ
     state: str  # "error", "failure", "pending", "success"
     description: str | None = None
     target: str | None = None  # URL for people
+    updated_at: datetime | None = None
     service = ""  # no App is named
 
     @property

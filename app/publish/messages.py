@@ -67,6 +67,8 @@ _NOTES = 10  # differences from CI
 _BROKEN = (4_000, 1_500)  # characters of the diff of what broke the tests: in the check run, in a comment
 _FOLDING = 400  # bytes of what `folded` adds
 _OUTDATED = "<!-- selfheal:outdated -->"
+_CLOSED = "**Closed:** "
+_TIMELINE = "Timeline of this attempt"
 _IDS = (20, 5, 1)  # failing ids listed per check, tried in turn until the text fits
 
 
@@ -119,6 +121,10 @@ def quota_comment(day: date, refusal: str, pages_url: str) -> str:
 
 
 REFUSAL = "<!-- selfheal:refusal -->"
+
+
+def refusal_comment(why: str, page_url: str) -> str:
+    return f"{REFUSAL}\n{why}{f' {link(_TIMELINE, page_url)}.' if page_url else ''}"
 
 
 def attempt_in(commit_message: str) -> str | None:
@@ -249,7 +255,7 @@ def _broken(publication: Publication) -> str:
 
 def _page(publication: Publication, bullet: str = "") -> list[str]:
     """A link to the attempt's page."""
-    return [f"{bullet}{link('Timeline of this attempt', publication.page_url)}"] if publication.page_url else []
+    return [f"{bullet}{link(_TIMELINE, publication.page_url)}"] if publication.page_url else []
 
 
 def _environment(evidence: Evidence, quote: Quoter) -> list[str]:
@@ -536,8 +542,13 @@ def needless(publication: Publication, green_sha: str) -> str:
 
 def closed_body(attempt_id: str, body: str, why: str) -> str:
     """The text of our pull request, with the reason why it is closed, a sentence, at its top."""
-    whole = uncommanded(f"**Closed:** {why}\n\n{body}")
-    return whole if size(whole) <= BODY_LIMIT else uncommanded(f"{pull_marker(attempt_id)}\n\n**Closed:** {why}")
+    whole = uncommanded(f"{_CLOSED}{why}\n\n{body}")
+    return whole if size(whole) <= BODY_LIMIT else uncommanded(f"{pull_marker(attempt_id)}\n\n{_CLOSED}{why}")
+
+
+def was_closed(body: str) -> bool:
+    """Whether our pull request says that Selfheal has closed it: if it is open, a person wants it so."""
+    return any(part.startswith(_CLOSED) for part in body.split("\n\n", 2)[:2])
 
 
 def green_now(sha: str) -> str:

@@ -186,10 +186,10 @@ async def quota_refusal(pull_number: int, refusal: str, day: date, repository: R
     await repository.find_or_create_comment(pull_number, messages.quota_marker(day), text)
 
 
-async def refusal(pull_number: int, why: str, repository: Repository) -> None:
+async def refusal(pull_number: int, why: str, repository: Repository, page_url: str = "") -> None:
     """Tell on a pull request why its commands start nothing, in one comment. Raises `GitHubError`."""
     with _unless_refused():  # the conversation may be locked
-        await repository.find_or_create_comment(pull_number, messages.REFUSAL, f"{messages.REFUSAL}\n{why}")
+        await repository.find_or_create_comment(pull_number, messages.REFUSAL, messages.refusal_comment(why, page_url))
 
 
 def branch_name(publication: Publication, number: int = 1) -> str:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime, timedelta
+from random import uniform
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.github.client import GitHub
-from app.github.errors import GitHubError
+from app.github.errors import Forbidden, GitHubError, Invalid, NotFound
 from app.github.types import HookDelivery
 from app.store.store import Store
 
 KEPT = timedelta(days=3)  # GitHub redelivers nothing that is older
 _SETTLED = timedelta(minutes=1)  # a younger delivery may still be on its way
-_MOST_TRIES = 8  # of one delivery
-_FIRST, _AGAIN, _USUALLY = 10.0, 60.0, 3600.0  # seconds before a look: at the start, after missed ones, else
+_MOST_TRIES = 8  # of one delivery; those in the same minute are of workers that looked at once, and count as one
+_FIRST = (5.0, 20.0)  # seconds before the first look; workers that start together spread out
+_AGAIN, _USUALLY = 60.0, 3600.0  # seconds before a look: after missed ones, else
 
 log = structlog.get_logger()
 
@@ -33,21 +35,26 @@ async def redeliver_missed(github: GitHub, store: Store, since: datetime) -> int
         tries.setdefault(delivery.guid, []).append(delivery)
     missed = {guid: same[0] for guid, same in tries.items() if _is_missed(same, now)}
     known = await store.known_deliveries(missed)
-    asked = [delivery for guid, delivery in missed.items() if guid not in known]
-    for delivery in reversed(asked):  # the oldest first, as they were sent
-        await github.redeliver(delivery.id)
-    return len(asked)
+    unknown, asked = [delivery for guid, delivery in missed.items() if guid not in known], 0
+    for delivery in reversed(unknown):  # the oldest first, as they were sent
+        try:
+            await github.redeliver(delivery.id)
+            asked += 1
+        except (NotFound, Forbidden, Invalid) as error:  # one delivery says nothing about the others
+            log.warning("missed delivery not asked for", delivery=delivery.guid, error=str(error))
+    return asked
 
 
 def _is_missed(tries: list[HookDelivery], now: datetime) -> bool:
     """`tries` are those of one GUID, newest first."""
     settled = tries[0].delivered_at < now - _SETTLED
-    return settled and len(tries) < _MOST_TRIES and not any(200 <= each.status_code < 300 for each in tries)
+    minutes = {each.delivered_at.replace(second=0) for each in tries}
+    return settled and len(minutes) < _MOST_TRIES and not any(200 <= each.status_code < 300 for each in tries)
 
 
 async def redeliver_for_ever(github: GitHub, store: Store) -> None:
     """Look for missed deliveries at the start and every hour; sooner after some were missed, as a redelivery can fail too."""
-    since, wait, pause = store.clock.now() - KEPT, _FIRST, _AGAIN
+    since, wait, pause = store.clock.now() - KEPT, uniform(*_FIRST), _AGAIN  # noqa: S311 - no secret
     while True:
         await asyncio.sleep(wait)
         began = store.clock.now()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from random import uniform
 
@@ -22,11 +22,12 @@ from app.publish.messages import Publication
 from app.store.store import Store
 from app.store.values import Attempt
 from webhooks.intake import RepairRequest, RepositoryRef
-from webhooks.triggers import FAILING, one_line
+from webhooks.triggers import FAILING, TESTING, one_line
 
 _PAUSE = (540.0, 660.0)  # seconds between two looks; workers that start together spread out
 _MOST_WAITING = 200  # attempts; the newest are looked at
 _MOST_KNOWN = 500  # repositories
+_PATIENCE = timedelta(hours=1)  # what other services leave pending for longer may wait for a person, or for the merge
 _WATCHED = timedelta(days=3)  # how long after its end an attempt's report is brought up to date
 
 Tidy = Callable[[Attempt, Repository, Repository], Awaitable[bool]]
@@ -94,7 +95,9 @@ async def _close_if_needless(attempt: Attempt, reading: Repository, writing: Rep
     if pull.state == "closed":  # its delivery was lost
         await store.record_pull_request_state(attempt.repository.id, pull.number, "merged" if pull.merged_at else "closed")
         return False
-    if await publish.attempt_of(pull, reading) is None:
+    if (suite := await reading.queued_suite(pull.head.sha)) is not None:
+        await writing.report_again(suite)
+    if messages.was_closed(pull.body or "") or await publish.attempt_of(pull, reading) is None:
         return False
     head = await reading.branch_head(attempt.head_branch)
     if head is None or not await _is_green(attempt, head, reading):
@@ -150,8 +153,10 @@ class _Reports:
     def is_red(self) -> bool:
         """Whether something failed, or still runs."""
         is_red = any(run.is_pending or run.conclusion in FAILING for run in self.runs)
-        is_red = is_red or any(status.state != "success" for status in self.statuses)
-        return is_red or any(check.is_pending or check.is_failing for check in self.checks)
+        is_red = is_red or any(status.is_failing for status in self.statuses) or any(check.is_failing for check in self.checks)
+        pending = [status.updated_at for status in self.statuses if status.is_pending]
+        pending += [check.started_at for check in self.checks if check.is_pending]
+        return is_red or any(since is None or datetime.now(UTC) - since < _PATIENCE for since in pending)
 
     def passed(self) -> set[_Part]:
         runs: set[_Part] = {run.workflow_id for run in self.runs if run.conclusion == "success"}
@@ -185,7 +190,7 @@ async def _is_green(attempt: Attempt, head: str, repository: Repository) -> bool
 
 async def _reports(sha: str, repository: Repository) -> _Reports:
     runs, statuses = await repository.runs(sha), await repository.statuses(sha) or ()
-    return _Reports(runs, statuses, await repository.other_checks(sha))
+    return _Reports(tuple(run for run in runs if run.event in TESTING), statuses, await repository.other_checks(sha))
 
 
 async def _publication(attempt: Attempt, repository: Repository) -> Publication:

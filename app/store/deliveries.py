@@ -72,6 +72,7 @@ _SEEN = (
         AttemptRow.head_sha,
         RequestRow.run_id,
         RequestRow.run_attempt,
+        RequestRow.workflow_id,
         RequestRow.source,
         RequestRow.title,
     )
@@ -301,26 +302,32 @@ def _with_branch(request: RepairRequest, known: str | None) -> RepairRequest:
 
 
 def _unseen(connection: Connection, requests: Sequence[RepairRequest]) -> dict[_Head, RepairRequest]:
-    """The first request of each head that is news: of a run, or of another service's check or status, that no attempt knows.
+    """The first request of each head that is news: of a workflow, or another service's check or status, that no attempt knows.
 
-    Other services are read only where no workflow failed, so after a workflow's failure theirs are no news.
+    A re-run is news too, but not a further run, such as a label starts. Other services are read only where no workflow failed,
+    so after a workflow's failure theirs are no news.
     """
     news = [request for request in requests if request.is_news]
     if not news:
         return {}
     repositories, shas = ({_head(request)[part] for request in news} for part in (0, 1))
     runs: set[tuple[Any, ...]] = set()
+    workflows: set[tuple[int, str, int | None]] = set()
     others: set[tuple[Any, ...]] = set()
     rows = connection.execute(_SEEN, {"repositories": list(repositories), "shas": list(shas)})
-    for repository_id, sha, run_id, run_attempt, source, title in rows:
+    for repository_id, sha, run_id, run_attempt, workflow_id, source, title in rows:
         if run_id is not None:
             runs |= {(repository_id, sha), (repository_id, sha, run_id, run_attempt)}
+            workflows.add((repository_id, sha, workflow_id))
         others.add((repository_id, sha, source, title))
 
     def is_unseen(request: RepairRequest) -> bool:
         head = _head(request)
         if request.run_id is not None:
-            return (*head, request.run_id, request.run_attempt) not in runs
+            is_again = (
+                request.run_attempt == 1 and request.workflow_id is not None and (*head, request.workflow_id) in workflows
+            )
+            return not is_again and (*head, request.run_id, request.run_attempt) not in runs
         return request.by_person or (head not in runs and (*head, request.source, storable(request.title)) not in others)
 
     return {_head(request): request for request in reversed(news) if is_unseen(request)}

@@ -17,8 +17,8 @@ from webhooks.intake import RepairRequest, RepositoryRef
 Status = Literal["queued", "running", "waiting", "ended"]
 Trigger = Literal["automatic", "command", "fork"]
 REQUEST_FIELDS = (
-    *("source", "head_branch", "run_id", "run_attempt", "check_run_id", "check_suite_id", "pull_number", "comment_id"),
-    *("sender", "title", "flaky"),
+    *("source", "head_branch", "run_id", "run_attempt", "workflow_id", "check_run_id", "check_suite_id", "pull_number"),
+    *("comment_id", "sender", "title", "flaky"),
 )
 """Fields that a `RepairRequest` and a row of `requests` share."""
 _SAME_FIELDS = (

@@ -89,9 +89,10 @@ def decided(event: str, payload: dict[str, Any]) -> Any:
 
 
 def test_a_failing_run_asks_for_an_attempt() -> None:
-    request = decided("workflow_run", RUN)
+    request = decided("workflow_run", changed(RUN, "workflow_run.workflow_id", 6))
     assert isinstance(request, RepairRequest)
     assert (request.source, request.installation_id, request.run_id, request.title) == ("workflow_run", 11, 1, "CI")
+    assert request.workflow_id == 6
     assert (request.head_sha, request.head_branch) == ("a" * 40, "trunk")
     assert (request.repository.id, request.repository.full_name) == (7, "octo/calculator")
     assert (request.repository.default_branch, request.repository.private) == ("trunk", True)
@@ -118,6 +119,22 @@ def test_only_some_failures_of_a_known_commit_are_news(fields: dict[str, Any], i
     request = decided("workflow_run", BASE | {"action": "completed", "workflow_run": {**RUN["workflow_run"], **fields}})
     assert isinstance(request, RepairRequest)
     assert (request.run_attempt, request.is_news) == (fields.get("run_attempt", 1), is_news)
+
+
+@pytest.mark.parametrize("event", ["push", "pull_request", "merge_group", "schedule", "workflow_dispatch"])
+def test_workflows_that_test_their_commit_ask_for_an_attempt(event: str) -> None:
+    assert isinstance(decided("workflow_run", changed(RUN, "workflow_run.event", event)), RepairRequest)
+
+
+@pytest.mark.parametrize(
+    "event", ["issue_comment", "issues", "workflow_run", "pull_request_target", "release", "fork", "watch"]
+)
+def test_workflows_that_test_no_commit_are_ignored(event: str) -> None:
+    """Everybody can comment; GitHub runs these workflows on the default branch."""
+    ignored = decided("workflow_run", changed(RUN, "workflow_run.event", event))
+    assert isinstance(ignored, Ignored)
+    assert event in ignored.reason
+    assert not ignored.refused
 
 
 @pytest.mark.parametrize(

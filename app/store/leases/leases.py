@@ -41,6 +41,8 @@ from webhooks.intake import RepairRequest
 
 T = TypeVar("T")
 Service = Literal["check_run", "status"]  # how other services than GitHub Actions report
+Runs = Mapping[tuple[int, int], tuple[str, int]]
+"""Title and workflow of runs, by their id and the number of their attempt."""
 DIFF_SHOWN = 20_000  # characters of a diff in the timeline
 
 
@@ -83,9 +85,8 @@ class Lease(RowLease):
         """
         return await self._patiently(lambda: self._set_head(sha, branch))
 
-    async def gathered(self, runs: Mapping[tuple[int, int], str], others: Collection[tuple[Service, str]] = ()) -> bool:
-        """Record the titles of the failing runs that the attempt has seen, by id and number of the run's attempt, and the kinds
-        and names of other services' failures.
+    async def gathered(self, runs: Runs, others: Collection[tuple[Service, str]] = ()) -> bool:
+        """Record the failing runs that the attempt has seen, and the kinds and names of other services' failures.
 
         From then on, another failure starts a further attempt. False if one has joined this attempt since the last look; then
         nothing is recorded. Without any failure, quotas do not count the attempt unless `reserve` follows.
@@ -179,7 +180,7 @@ class Lease(RowLease):
         self.attempt = replace(self.attempt, head_branch=branch)
         return self.attempt
 
-    async def _gathered(self, runs: Mapping[tuple[int, int], str], others: Collection[tuple[Service, str]]) -> bool:
+    async def _gathered(self, runs: Runs, others: Collection[tuple[Service, str]]) -> bool:
         at_claim = {request.run_id for request in self.attempt.requests if request.run_id is not None}
         claimed = {(request.source, request.title) for request in self.attempt.requests}
         async with self._fenced() as (session, row):
@@ -197,8 +198,10 @@ class Lease(RowLease):
                 ref, head = self.attempt.repository, (row.head_sha, row.head_branch)
                 new = partial(RepairRequest, installation_id=self.attempt.installation_id, repository=ref)
                 for run_id, attempt in sorted(runs.keys() - known_runs):
-                    seen = new("workflow_run", head_sha=head[0], head_branch=head[1], run_id=run_id, run_attempt=attempt)
-                    session.add(RequestRow(**request_row(replace(seen, title=runs[run_id, attempt]), row.id, now)))
+                    title, workflow_id = runs[run_id, attempt]
+                    seen = new("workflow_run", head_sha=head[0], head_branch=head[1], title=title)
+                    seen = replace(seen, run_id=run_id, run_attempt=attempt, workflow_id=workflow_id)
+                    session.add(RequestRow(**request_row(seen, row.id, now)))
                 for source, title in sorted(set(others) - known_others):
                     seen = new(source, head_sha=head[0], head_branch=head[1], title=title)
                     session.add(RequestRow(**request_row(seen, row.id, now)))

@@ -17,7 +17,7 @@ from app.queue.queue import Queue
 from app.service.intake import StoreIntake
 from app.service.worker import Jobs, run_worker
 from app.store.models import DeliveryRow
-from tests.app.plant import NAME, Plant
+from tests.app.plant import NAME, Plant, workflow
 from tests.app.requests import delivery, taken
 from tests.app.waiting import until
 from webhooks.intake import RepairRequest
@@ -151,7 +151,7 @@ async def test_a_used_up_quota_is_told_once_on_the_pull_request(plant: Plant, re
 async def commanded(plant: Plant, number: int, login: str) -> str:
     """A command as its delivery comes, in an attempt that ran."""
     attempt_id = await delivered(plant, number, login)
-    await heal(attempt_id, plant.deps)
+    await heal(attempt_id, replace(plant.deps, pages_url="https://heal.example/"))
     return attempt_id
 
 
@@ -182,7 +182,25 @@ async def test_who_may_write_is_told_once_why_a_pull_request_is_not_healed(plant
         assert attempt.is_reported
     (told,) = [comment for comment in github.comments(NAME, number) if comment.user.login != "maria"]
     assert why in told.body
+    assert told.body.endswith(f" [Timeline of this attempt](https://heal.example/attempts/{attempt.id}).")
     assert [reaction.content for reaction in github.reactions(NAME)] == ["confused", "confused"]
+
+
+@pytest.mark.parametrize("is_its_own", [True, False])
+async def test_on_a_green_pull_request_that_failed_in_the_merge_queue_that_is_told(plant: Plant, is_its_own: bool) -> None:
+    github = plant.github
+    github.add_collaborator(NAME, "maria", "write")
+    number = await pull(plant, "topic")
+    queue = f"gh-readonly-queue/main/pr-{number if is_its_own else number + 1}-{'c' * 40}"
+    await github.push(NAME, queue, {".github/workflows/ci.yml": workflow(run="exit 1")})
+    await github.settled()
+    github.runs(NAME)[-1].event = "merge_group"
+    attempt = await plant.attempt(await commanded(plant, number, "maria"))
+    assert attempt.outcome is Outcome.NOTHING_FAILED
+    told = "CI failed in GitHub's merge queue, not on this branch. Merge `main` into it: if CI fails then, an attempt starts."
+    assert (attempt.next_step == told) is is_its_own
+    (comment,) = [comment for comment in github.comments(NAME, number) if comment.user.login != "maria"]
+    assert (told in comment.body.replace("\u200b", "")) is is_its_own
 
 
 async def test_a_repository_that_is_renamed_before_a_command_is_handled_is_no_fork(plant: Plant) -> None:
@@ -209,10 +227,11 @@ async def test_a_command_that_lacks_a_permission_is_answered(plant: Plant, redis
     async with working(plant, redis_url) as site:
         await site.comment(number, "maria")
         await until(lambda: bool(site.slots))
-        await heal(site.slots[0], plant.deps)
+        await heal(site.slots[0], replace(plant.deps, pages_url="https://heal.example/"))
     (told,) = [comment for comment in plant.github.comments(NAME, number) if comment.user.login != "maria"]
     assert "The App lacks a permission on GitHub: the installation does not grant checks=read" in told.body
     assert "and an owner of `acme` to accept that in the installation. Then comment `/heal`." in told.body
+    assert told.body.endswith(f" [Timeline of this attempt](https://heal.example/attempts/{site.slots[0]}).")
 
 
 async def test_a_command_waits_while_github_does_not_answer(plant: Plant, redis_url: str) -> None:

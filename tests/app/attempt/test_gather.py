@@ -221,6 +221,19 @@ async def by_status(red: Red) -> Gathered:
     return gathered
 
 
+async def test_a_workflow_that_tests_no_commit_is_read_only_for_a_person(red: Red) -> None:
+    await red.github.push(NAME, "main", {"notes.txt": "Nothing.\n"})
+    asked = RepairRequest("check_run", red.github.installation("acme").id, red.ref, red.head.sha, "main", title="CI")
+    for run in red.github.runs(NAME):
+        run.event = "issue_comment"
+    attempt = await red.store.attempt(await taken(red.store, asked))
+    assert attempt is not None
+    for by_command in (False, True):
+        gathered = await gather(replace(attempt, by_command=by_command), red.head, red.repository, ())
+        assert isinstance(gathered, Gathered)
+        assert [run.name for run in gathered.runs] == ["CI"] * by_command
+
+
 async def test_failing_statuses_are_told_where_no_workflow_failed(red: Red) -> None:
     gathered = await by_status(red)
     assert gathered.hints == ("ci/jenkins: 2 tests failed, [redacted]",)

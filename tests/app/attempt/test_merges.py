@@ -81,6 +81,25 @@ async def limited(plant: Plant) -> str:
     return await taken(plant.store, replace(plant.request, head_sha=sha, head_branch="topic"))
 
 
+async def test_the_workflow_is_the_one_of_the_merge(plant: Plant) -> None:
+    """The base has changed it since the branch was made."""
+    github = plant.github
+    await github.push(NAME, "main", {".github/workflows/ci.yml": workflow(on="pull_request"), "calc.py": WRONG})
+    sha = await github.push(NAME, "topic", {"test_calc.py": TEST})
+    newer = workflow(on="pull_request", run="python -m unittest -v")
+    await github.push(NAME, "main", {".github/workflows/ci.yml": newer})
+    await github.open_pull(NAME, "topic")
+    await github.settled()
+    reading = plant.deps.github.repository(plant.request.installation_id, plant.request.repository)
+    request = replace(plant.request, head_sha=sha, head_branch="topic")
+    attempt = await plant.attempt(await taken(plant.store, request))
+    gathered = await gather(attempt, HeadCommit(sha, "topic"), reading, ())
+    assert isinstance(gathered, Gathered)
+    assert gathered.merge_sha
+    assert [job.workflow for job in gathered.jobs] == [newer]
+    assert gathered.workflows == (newer.encode(),)
+
+
 @pytest.mark.parametrize("has_merge", [True, False])
 async def test_with_the_log_the_merge_is_forgotten_so_it_says_what_is_repaired(plant: Plant, has_merge: bool) -> None:
     """The REST API names no merge of a run, and GitHub removes `refs/pull/N/merge` once the two conflict.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from agent.contract.outcome import Outcome
+from app.github.types import PUBLISHING, CheckOutput, CheckReport
 from app.service.needless import Known, close_needless
 from app.store.values import PullRequestRecord
 from tests.app.plant import NAME, TEST, Plant, workflow
@@ -180,3 +182,69 @@ async def test_what_people_pushed_to_its_branch_is_theirs(plant: Plant, repair: 
     await plant.github.settled()
     assert await looked(plant) == 0
     assert repair.state == "open"
+
+
+@pytest.mark.parametrize("suite", [False, True])
+async def test_our_check_on_our_own_pull_request_ends_again_when_a_person_reruns_it(
+    plant: Plant, repair: PullRequest, suite: bool
+) -> None:
+    """GitHub queues its suite, until the App reports."""
+    sha = (await plant.github.branches(NAME))[OURS]
+    writing = plant.deps.github.repository(plant.request.installation_id, plant.request.repository, PUBLISHING)
+    said = CheckOutput("1 failing → 1 passing", "A receipt")
+    await writing.report_check(CheckReport("Selfheal", sha, "one", "completed", said, "neutral"))
+    (run,) = plant.github.check_runs(NAME)
+    before = (run.status, run.conclusion, dict(run.output), run.external_id)
+    await plant.github.rerequest(NAME, sha, suite=suite)
+    assert run.suite.status == "queued"
+    assert await looked(plant) == 0
+    assert run.suite.status == "completed"
+    assert plant.github.check_runs(NAME) == [run]
+    assert (run.status, run.conclusion, run.output, run.external_id) == before
+    wrote = [request for request in plant.github.requests if request.startswith("PATCH")]
+    assert await looked(plant) == 0
+    assert [request for request in plant.github.requests if request.startswith("PATCH")] == wrote
+
+
+async def test_what_a_person_reopens_stays_open(plant: Plant, repair: PullRequest) -> None:
+    sha = (await plant.github.branches(NAME))[OURS]
+    await plant.github.push(NAME, "topic", {"calc.py": FIXED})
+    await plant.github.settled()
+    assert await looked(plant) == 1
+    told = repair.body
+    await plant.github.repository(NAME).git.create_ref(f"refs/heads/{OURS}", sha)
+    repair.issue.state = "open"
+    await plant.store.record_pull_request_state(plant.request.repository.id, repair.number, "open")
+    assert await looked(plant) == 0
+    assert (repair.state, repair.body) == ("open", told)
+
+
+async def test_what_stays_pending_does_not_keep_it_open_for_ever(plant: Plant, repair: PullRequest) -> None:
+    """A status or a check that waits for an approval, or for the merge itself, as Prow's `tide`."""
+    green = await plant.github.push(NAME, "topic", {"calc.py": FIXED})
+    await plant.github.settled()
+    await plant.github.set_status(NAME, green, "tide", "pending")
+    approval = plant.github.set_check(NAME, green, "approval")
+    assert await looked(plant) == 0
+    plant.github.repository(NAME).statuses[-1].created -= timedelta(minutes=61)
+    assert await looked(plant) == 0, "the check is new"
+    approval.started -= timedelta(minutes=61)
+    assert await looked(plant) == 1
+
+
+async def test_what_failed_and_stays_pending_keeps_it_open(plant: Plant, repair: PullRequest) -> None:
+    red = (await plant.github.commits(NAME, "topic"))[0].sha
+    await plant.github.set_status(NAME, red, "ci/jenkins", "failure")
+    green = await plant.github.push(NAME, "topic", {"calc.py": FIXED})
+    await plant.github.settled()
+    await plant.github.set_status(NAME, green, "ci/jenkins", "pending")
+    plant.github.repository(NAME).statuses[-1].created -= timedelta(minutes=61)
+    assert await looked(plant) == 0
+
+
+async def test_a_workflow_that_tests_no_commit_does_not_keep_it_open(plant: Plant, repair: PullRequest) -> None:
+    await plant.github.push(NAME, "topic", {"calc.py": FIXED, ".github/workflows/talk.yml": workflow("Talk", run="exit 1")})
+    await plant.github.settled()
+    plant.github.runs(NAME)[-1].event = "issue_comment"
+    assert plant.github.runs(NAME)[-1].conclusion == "failure"
+    assert await looked(plant) == 1

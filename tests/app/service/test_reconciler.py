@@ -147,6 +147,12 @@ async def test_a_branch_whose_webhooks_are_ignored_is_left_alone(known: Plant, b
     assert await looked(known) == 0
 
 
+async def test_a_run_that_tests_no_commit_is_left_alone(known: Plant) -> None:
+    run = await broken(known)
+    run.event = "issue_comment"
+    assert await looked(known) == 0
+
+
 async def test_a_run_of_a_fork_is_left_alone(known: Plant) -> None:
     run = await broken(known)
     run.head_repository = await known.github.fork(NAME, "mallory")

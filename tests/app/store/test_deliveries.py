@@ -70,9 +70,9 @@ async def test_a_head_has_one_automatic_attempt_and_its_work_grows(store: Store)
 
 
 async def _gathered(store: Store, attempt_id: str, *runs: tuple[int, int]) -> bool:
-    """A worker claims the attempt, and sees these failing runs."""
+    """A worker claims the attempt, and sees these failing runs, each of a workflow of its own."""
     async with store.lease(attempt_id, "w1") as lease:
-        seen = await lease.gathered(dict.fromkeys(runs, "CI"))
+        seen = await lease.gathered({run: ("CI", 100 + run[0]) for run in runs})
         await lease.end(Outcome.GAVE_UP, "No change passes.")
     return seen
 
@@ -89,6 +89,19 @@ async def test_a_run_that_fails_after_the_attempt_ended_starts_a_further_one(sto
     again = await store.attempt(two)
     assert again is not None
     assert (again.number, [request.run_id for request in again.requests]) == (2, [2, 5])
+
+
+async def test_a_workflow_that_fails_again_and_again_at_one_commit_is_news_once(store: Store) -> None:
+    """One that listens to labels runs at every label, each time as a new run."""
+    one = await taken(store, replace(RUN, workflow_id=101))
+    await _gathered(store, one, (1, 1), (3, 1))
+    assert await taken(store, replace(RUN, run_id=7, workflow_id=101)) == one
+    assert await taken(store, replace(RUN, run_id=8, workflow_id=103)) == one, "it saw that workflow"
+    two = await taken(store, replace(RUN, run_id=9, workflow_id=102))
+    assert two != one
+    await _gathered(store, two)
+    assert await taken(store, replace(RUN, run_id=10, workflow_id=102)) == two
+    assert await taken(store, replace(RUN, run_id=7, run_attempt=2, workflow_id=101)) not in (one, two), "a person's re-run"
 
 
 async def test_a_rerun_that_fails_anew_starts_a_further_attempt_and_a_loop_ends(store: Store) -> None:
@@ -109,7 +122,7 @@ async def test_a_rerun_that_fails_anew_starts_a_further_attempt_and_a_loop_ends(
 async def test_what_fails_while_an_attempt_waits_for_a_person_starts_a_further_one(store: Store) -> None:
     one = await taken(store, RUN)
     async with store.lease(one, "w1") as lease:
-        await lease.gathered({(1, 1): "CI"})
+        await lease.gathered({(1, 1): ("CI", 101)})
         await lease.wait(Waiting(Question("publish", "Open a pull request?"), Usage(), "first"))
     assert await taken(store, RUN) == one, "it knows that one"
     two = await taken(store, replace(RUN, run_id=2, title="lint"))
@@ -170,8 +183,8 @@ async def test_a_run_that_joins_while_the_others_are_read_is_not_lost(store: Sto
     one = await taken(store, RUN)
     async with store.lease(one, "w1") as lease:
         assert await taken(store, replace(RUN, run_id=2)) == one
-        assert not await lease.gathered({(1, 1): "CI"}), "the attempt has to read them again"
-        assert await lease.gathered({(1, 1): "CI", (2, 1): "lint"})
+        assert not await lease.gathered({(1, 1): ("CI", 101)}), "the attempt has to read them again"
+        assert await lease.gathered({(1, 1): ("CI", 101), (2, 1): ("lint", 102)})
         late = await taken(store, replace(RUN, run_id=3))
         assert late != one
         await lease.end(Outcome.GAVE_UP, "No change passes.")
