@@ -17,6 +17,7 @@ import msgspec
 from agent.bench.differential import Function
 from agent.bench.functions import FunctionTask, OracleKind, function_benchmark
 from agent.bench.lab import BadInput, Benchmark, NotPosed
+from agent.source import syntax
 
 MODULE, TESTS = "solution", "test_solution"
 
@@ -98,8 +99,8 @@ def split_check(text: str, module: str, source: str, entry: str) -> SplitTests:
     tests import the names that they use from `module`. Raises `NoTests`.
     """
     try:
-        tree = ast.parse(text)
-        defined = _bound(ast.parse(source).body)
+        tree = syntax.tree(text)
+        defined = _bound(syntax.tree(source).body)
     except (SyntaxError, ValueError) as error:
         raise NoTests(f"it is not Python: {error}") from error
     check = next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"), None)
@@ -196,7 +197,7 @@ def _is_docstring(node: ast.stmt) -> bool:
 
 
 def _function(name: str, body: Sequence[ast.stmt]) -> str:
-    tree = ast.parse(f"def {name}(): pass")
+    tree = syntax.tree(f"def {name}(): pass")
     function = tree.body[0]
     assert isinstance(function, ast.FunctionDef)
     function.body = list(body)

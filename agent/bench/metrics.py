@@ -13,6 +13,7 @@ from statistics import fmean
 
 from agent.bench.score import Entry
 from agent.contract import extension
+from agent.source import syntax
 
 DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -119,6 +120,6 @@ def _code(entry: Entry) -> dict[str, str]:
 
 def _parsed(text: str) -> ast.Module | None:
     try:
-        return ast.parse(text)
+        return syntax.tree(text)
     except (SyntaxError, ValueError, RecursionError):
         return None

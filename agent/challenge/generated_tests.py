@@ -24,6 +24,7 @@ from agent.edits.changes import apply
 from agent.models.router import Models
 from agent.models.values import ModelUnavailable
 from agent.prompts import render
+from agent.source import syntax
 from agent.state import Work
 from sandbox.base import LimitExceeded
 
@@ -132,4 +133,4 @@ def _statements(tree: ast.AST) -> list[str]:
 
 
 def _asserted(source: str) -> str:
-    return _statements(ast.parse(source))[0]
+    return _statements(syntax.tree(source))[0]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from agent.challenge.touched import Touched, functions_of
 from agent.contract.verdicts import VerdictId
+from agent.source import syntax
 from agent.source.outline import Function, first_line, parse
 
 MOST_CALLERS = 4  # functions per file that are shown because they use a changed one
@@ -74,7 +75,7 @@ def _class(node: ast.ClassDef, methods: Sequence[str]) -> str:
 def is_stated(test: str, specification: str) -> bool:
     """Is each assertion of a test in the specification word for word, call and value on one line?"""
     lines = ["".join(line.split()).replace("'", '"') for line in _joined(specification.splitlines())]
-    asserted = [node.test for node in ast.walk(ast.parse(test)) if isinstance(node, ast.Assert)]
+    asserted = [node.test for node in ast.walk(syntax.tree(test)) if isinstance(node, ast.Assert)]
     pairs = [(t.left, t.comparators[0]) for t in asserted if isinstance(t, ast.Compare) and isinstance(t.ops[0], ast.Eq)]
     return bool(pairs) and len(pairs) == len(asserted) and all(_stands(call, value, lines) for call, value in pairs)
 
@@ -106,7 +107,7 @@ def _caller(name: str, node: Function) -> str:
 
 def _bare(node: Function, document: str | None) -> Function:
     """The function with only this docstring as its body."""
-    bare = ast.parse(ast.unparse(node)).body[0]
+    bare = syntax.tree(ast.unparse(node)).body[0]
     assert isinstance(bare, Function)
     bare.body = [ast.Expr(ast.Constant(document))] if document else [ast.Expr(ast.Constant(...))]
     bare.decorator_list = []

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from agent.contract.proposal import Edits, FileChange
 from agent.edits.answers import Block, Change, WholeFile, WholeFunction, clean_path, only_definition, readings
 from agent.edits.changes import EditProblem, lines
+from agent.source import syntax
 from agent.source.outline import Definition, Module, parse
 
 _ELISION = re.compile(
@@ -288,7 +289,7 @@ def _still_parses(edit: FileChange) -> EditProblem | None:
     if edit.before is not None and parse(edit.before) is None:
         return None
     try:
-        ast.parse(edit.after)
+        syntax.tree(edit.after)
     except SyntaxError as error:
         return EditProblem(f"With the change, {edit.path} is not valid Python: {error.msg}, line {error.lineno}.")
     except (ValueError, RecursionError, MemoryError):

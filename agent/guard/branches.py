@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.guard.runner_access import last
+from agent.source import syntax
 
 LARGEST, LONGEST = 10**9, 1_000  # bounds of folded numbers and strings
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[float, float], object]] = {
@@ -110,7 +111,7 @@ def folded_value(node: ast.expr, known: Mapping[str, ast.expr] | None = None) ->
     """The literal that an expression evaluates to, or the expression itself."""
     if isinstance(node, ast.BinOp | ast.Call | ast.Name):
         try:
-            return ast.parse(repr(_value(node, known or {})), mode="eval").body
+            return syntax.expression(repr(_value(node, known or {}))).body
         except (ValueError, TypeError, SyntaxError, ArithmeticError, MemoryError, RecursionError):
             pass
     return node

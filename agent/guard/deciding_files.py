@@ -19,6 +19,7 @@ from pathlib import PurePosixPath
 from agent.contract.proposal import FileChange
 from agent.contract.verdicts import Check, Oracle, Step
 from agent.guard import Finding
+from agent.source import syntax
 
 _TOOLS = frozenset({
     "pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "exceptiongroup", "tomli", "colorama",
@@ -187,7 +188,7 @@ def _examples(text: str | None, path: str) -> Counter[tuple[str, str]]:
     """The examples in a text or a module's strings; if the module does not parse, the lines that look like examples."""
     try:
         # All strings of a module: `__test__` and docstrings assembled later contain examples too.
-        nodes = ast.walk(ast.parse(text or "")) if path.endswith(".py") else [ast.Constant(text or "")]
+        nodes = ast.walk(syntax.tree(text or "")) if path.endswith(".py") else [ast.Constant(text or "")]
         texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
         parser = doctest.DocTestParser()
         return Counter((example.source, example.want) for one in texts for example in parser.get_examples(one))

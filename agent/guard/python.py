@@ -22,6 +22,7 @@ from agent.guard.hardcoded import hardcoded_findings
 from agent.guard.lines import line_findings
 from agent.guard.questions import functions, helper_findings, is_unwritten, question_findings, typing_findings
 from agent.guard.runner_access import TEST_TOOLS, Names, access_findings
+from agent.source import syntax
 
 _SILENCER = re.compile(
     r"#\s*(noqa|type:\s*ignore|pragma:\s*no cover|nosec|nosemgrep|pyre-|fmt:\s*(off|skip)"
@@ -117,7 +118,7 @@ def code_findings(
 
 def parsed(text: str | None) -> ast.Module | None:
     try:
-        return ast.parse(text or "")
+        return syntax.tree(text or "")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -156,7 +157,7 @@ def _written(tree: ast.Module | ast.ClassDef, text: str) -> list[tuple[ast.stmt,
 
 def _where(text: str) -> str:
     try:
-        ast.parse(text)
+        syntax.tree(text)
     except SyntaxError as error:
         return f": line {error.lineno}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from agent.contract.proposal import Edits
 from agent.guard import Finding
+from agent.source import syntax
 from agent.source.distributions import distribution_of, normalised
 from agent.source.ini import read_ini
 
@@ -99,7 +100,7 @@ def _entries(path: str, text: str) -> Iterator[_Entry]:
                 if key in ("install_requires", "deps") or section == "options.extras_require":
                     yield from _listed(value.splitlines())
     elif name == "setup.py":
-        yield from _of_setup(ast.parse(text))
+        yield from _of_setup(syntax.tree(text))
 
 
 def _listed(rows: Iterable[str]) -> Iterator[_Entry]:

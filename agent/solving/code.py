@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from agent.edits.answers import clean_path
 from agent.edits.changes import EditProblem
+from agent.source import syntax
 
 LONGEST = 200_000  # characters of an answer that are read
 MOST_FILES = 12
@@ -129,7 +130,7 @@ def problem_in(files: Files, path: str, name: str, signature: str) -> EditProble
     """
     for each, text in files.items():
         try:
-            ast.parse(text)
+            syntax.tree(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             at = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
             why = error.msg if isinstance(error, SyntaxError) else type(error).__name__
@@ -140,7 +141,7 @@ def problem_in(files: Files, path: str, name: str, signature: str) -> EditProble
         return None
     nodes = functions(files[path], name)
     if not nodes:
-        others = [node.name for node in ast.parse(files[path]).body if isinstance(node, Function)]
+        others = [node.name for node in syntax.tree(files[path]).body if isinstance(node, Function)]
         what = f"it defines {', '.join(f'`{other}`' for other in others[:3])}" if others else "it defines no function"
         return EditProblem(f"The code must define a function `{name}` at the top level; {what}.")
     if len(nodes) > 1:
@@ -192,13 +193,13 @@ def with_hints(text: str, signature: str) -> str:
 
 def _stated(signature: str) -> Function | None:
     """The function of a signature, without a body to speak of; None for no signature."""
-    node = ast.parse(f"{signature}: ...").body[0] if signature else None
+    node = syntax.tree(f"{signature}: ...").body[0] if signature else None
     return node if isinstance(node, Function) else None
 
 
 def functions(text: str, name: str) -> list[Function]:
     """The functions of this name at the top level of a text that parses."""
-    return [node for node in ast.parse(text).body if isinstance(node, Function) and node.name == name]
+    return [node for node in syntax.tree(text).body if isinstance(node, Function) and node.name == name]
 
 
 def _arguments(node: Function) -> list[ast.arg]:
@@ -231,7 +232,7 @@ def _head_end(lines: Sequence[str], node: Function) -> tuple[int, int]:
 
 def _bound(text: str) -> set[str]:
     """The names that a module defines or imports."""
-    tree = ast.parse(text)
+    tree = syntax.tree(text)
     stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return stored | _defined(text) | {name for node in ast.walk(tree) for name in imported(node)}
 
@@ -241,7 +242,7 @@ def with_imports(text: str, imports: Sequence[str]) -> str:
     if not imports:
         return text
     after = 0
-    for at, node in enumerate(ast.parse(text).body):
+    for at, node in enumerate(syntax.tree(text).body):
         is_docstring = at == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if is_docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
             after = node.end_lineno or after
@@ -285,6 +286,6 @@ def _defined(text: str) -> set[str]:
 
 def _tree(text: str) -> ast.Module | None:
     try:
-        return ast.parse(text)
+        return syntax.tree(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

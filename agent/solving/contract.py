@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from agent.solving.draft import Draft
 from agent.solving.home import unbound_in
 from agent.solving.specification import Example, Specification
+from agent.source import syntax
 
 EXAMPLES, GIVEN, DRAFTED, BLIND, ADVERSARIAL = (
     "test_examples.py",
@@ -63,7 +64,7 @@ def module_of(path: str) -> str:
 
 def with_import(tests: str, module: str, name: str) -> str:
     """The tests; the function is imported if they use it without importing or defining it."""
-    if name and name in unbound_in(ast.parse(tests)):
+    if name and name in unbound_in(syntax.tree(tests)):
         return f"from {module} import {name}\n\n{tests}\n"
     return f"{tests}\n"
 
@@ -99,7 +100,7 @@ def _checked(example: Example) -> str:
         value = ast.literal_eval(want)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return f"assert _printed(lambda: {source}) == {' '.join(want.split())!r}"
-    source = f"({source})" if not isinstance(ast.parse(source, mode="eval").body, ast.Call) else source
+    source = f"({source})" if not isinstance(syntax.expression(source).body, ast.Call) else source
     if isinstance(value, float):
         return f"assert {source} == pytest.approx({want}, nan_ok=True)"
     return f"assert {source} == {want}"
@@ -110,6 +111,6 @@ def _plain(source: str) -> str:
     if "#" not in source and "\n" not in source:
         return source
     try:
-        return ast.unparse(ast.parse(source))
+        return ast.unparse(syntax.tree(source))
     except (RecursionError, ValueError):  # too deep, or an f-string with such quotes that only newer versions write
         return source

@@ -20,6 +20,7 @@ from agent.prompts import render
 from agent.solving import code
 from agent.solving.home import BadSpecification
 from agent.solving.specification import Example, Specification, check_agreement, further, read_examples
+from agent.source import syntax
 
 SECONDS = 300.0  # for a draft
 BODY = "raise NotImplementedError"
@@ -133,20 +134,20 @@ def path_of(spec: Specification) -> str:
 
 def _docstrings(files: Mapping[str, str]) -> str:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    nodes = [node for text in files.values() for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
+    nodes = [node for text in files.values() for node in ast.walk(syntax.tree(text)) if isinstance(node, kinds)]
     return "\n\n".join(found for node in nodes if (found := ast.get_docstring(node)))
 
 
 def _first_function(text: str) -> str:
     try:
-        nodes = ast.parse(text).body
+        nodes = syntax.tree(text).body
     except (SyntaxError, ValueError):
         return ""
     return next((node.name for node in nodes if isinstance(node, code.Function) and not node.name.startswith("_")), "")
 
 
 def _head(text: str, name: str) -> str:
-    for node in ast.parse(text).body:
+    for node in syntax.tree(text).body:
         if isinstance(node, code.Function) and node.name == name:
             node.decorator_list, node.body = [], [ast.Expr(ast.Constant(...))]
             return ast.unparse(node).partition("\n")[0].rstrip(":")

@@ -12,6 +12,8 @@ import re
 import sys
 from dataclasses import dataclass
 
+from agent.source import syntax
+
 MODULE = "solution"
 THERE = sys.stdlib_module_names | {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"}
 """What tests can import besides the code: the standard library of this process's Python, whose version may differ from the
@@ -35,7 +37,7 @@ class Taken:
 def home(tests: str, name: str) -> tuple[str, str]:
     """The module from which the tests import the code, and the function's name if it is clear. Raises `BadSpecification`."""
     try:
-        tree = ast.parse(tests)
+        tree = syntax.tree(tests)
     except (SyntaxError, ValueError) as error:
         at = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         why = error.msg if isinstance(error, SyntaxError) else str(error)

@@ -16,6 +16,7 @@ from agent.solving.draft import BODY, Draft
 from agent.solving.home import MODULE, BadSpecification
 from agent.solving.specification import Specification, specify
 from agent.solving.tasks import OracleKind, SolveBenchmark, SolveTask
+from agent.source import syntax
 
 T = TypeVar("T", bound=msgspec.Struct)
 HUB = "hf:"
@@ -85,7 +86,7 @@ def _task(line: _Line) -> SolveTask:
     """Raises `NotPosed`."""
     stub = f"{line.prompt.rstrip()}\n    {BODY}\n"
     try:
-        functions = [node for node in ast.parse(stub).body if isinstance(node, ast.FunctionDef)]
+        functions = [node for node in syntax.tree(stub).body if isinstance(node, ast.FunctionDef)]
         said = next((ast.get_docstring(node) or "" for node in functions if node.name == line.entry_point), "")
         spec = replace(specify(said or line.prompt, name=line.entry_point), text=line.prompt)
     except SyntaxError as error:

@@ -13,6 +13,7 @@ from agent.solving.home import MODULE, BadSpecification
 from agent.solving.humaneval import read_lines
 from agent.solving.specification import specify
 from agent.solving.tasks import OracleKind, SolveBenchmark, SolveTask
+from agent.source import syntax
 
 
 class _Line(msgspec.Struct):
@@ -35,11 +36,11 @@ def load(file: Path, oracle: OracleKind) -> SolveBenchmark:
 def _task(id_: str, line: _Line) -> SolveTask:
     """Raises `NotPosed`."""
     try:
-        defined = [node for node in ast.parse(line.code).body if isinstance(node, ast.FunctionDef)]
+        defined = [node for node in syntax.tree(line.code).body if isinstance(node, ast.FunctionDef)]
         called = {
             node.func.id
             for test in line.test_list
-            for node in ast.walk(ast.parse(test))
+            for node in ast.walk(syntax.tree(test))
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         }
     except (SyntaxError, ValueError) as error:

@@ -6,6 +6,7 @@ import ast
 
 from agent.solving.code import Function, functions, imported, with_imports
 from agent.solving.options import Form
+from agent.source import syntax
 
 _VALUE = '''
 def _value(text):
@@ -42,7 +43,7 @@ def formed(text: str, name: str, form: Form, *, clean_doc: bool = False) -> str:
 
 def _with_needs(text: str, name: str) -> str:
     """The function after what it needs of the module: imports, constants, helpers."""
-    body, needed = ast.parse(text).body, {name}
+    body, needed = syntax.tree(text).body, {name}
     found = {node.lineno for node in body if isinstance(node, ast.ImportFrom) and node.module == "__future__"}
     while more := [node for node in body if node.lineno not in found and _bound(node) & needed]:
         found |= {node.lineno for node in more}
@@ -89,7 +90,7 @@ def _script(text: str, node: Function) -> str:
         called = f"asyncio.run({called})"
     converter = _VALUE if any("type=_value" in line for line in lines) else ""
     wanted = ["argparse", *(["ast"] if converter else []), *(["asyncio"] if called.startswith("asyncio.") else [])]
-    known = {name for each in ast.parse(text).body if isinstance(each, ast.Import) for name in imported(each)}
+    known = {name for each in syntax.tree(text).body if isinstance(each, ast.Import) for name in imported(each)}
     main = _MAIN.format(summary=_quoted(summary.replace("%", "%%")), arguments="\n".join(lines), call=called)
     text = with_imports(text.rstrip("\n"), [f"import {module}" for module in wanted if module not in known])
     return f"{text}\n\n{converter}{main}"
@@ -129,7 +130,7 @@ def _alternatives(annotation: ast.expr | None) -> list[str]:
 
 def without_examples(text: str) -> str:
     """The code with the examples removed from its docstrings, so that the description remains."""
-    tree = ast.parse(text)
+    tree = syntax.tree(text)
     lines = text.split("\n")
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in sorted(

@@ -37,6 +37,7 @@ from agent.solving.rungs import Counted, Signed
 from agent.solving.solution import Keep, Options, Progress, Solution
 from agent.solving.specification import Example, Specification, is_said
 from agent.solving.writer import KnownAnswer, Writer, Writing, edits_of
+from agent.source import syntax
 from agent.source.archive import File, packed
 
 TESTS_SECONDS = 15.0  # one run of all tests; code may never return
@@ -490,7 +491,7 @@ def _line(failure: Failure) -> str:
 
 def _asserted(source: str) -> str:
     """The first assertion of a test."""
-    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert | ast.With)]
+    nodes = [node for node in ast.walk(syntax.tree(source)) if isinstance(node, ast.Assert | ast.With)]
     found = nodes[0] if nodes else None
     return " ".join(ast.unparse(found.test if isinstance(found, ast.Assert) else found).split()) if found else ""
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import dropwhile
 
 from agent.solving.home import MODULE, BadSpecification, bound_in, home, is_class, mentions, taken
+from agent.source import syntax
 
 LONGEST = 20_000  # characters of the specification
 LONGEST_TESTS = 200_000  # characters of the user's tests
@@ -110,7 +111,7 @@ def read_signature(signature: str) -> tuple[str, str]:
     plain = " ".join(signature.strip().rstrip(":").split())
     head = plain if plain.startswith(("def ", "async def ")) else f"def {plain}"
     try:
-        nodes = ast.parse(f"{head}: ...").body
+        nodes = syntax.tree(f"{head}: ...").body
         compile(f"{head}: ...", "signature", "exec", dont_inherit=True)  # finds more, such as two parameters of one name
     except (SyntaxError, ValueError) as error:
         why = error.msg if isinstance(error, SyntaxError) else str(error)
@@ -134,7 +135,7 @@ def read_examples(text: str, *, strict: bool = True) -> tuple[Example, ...]:
     for each in found:
         source = each.source.strip()
         try:
-            ast.parse(source)
+            syntax.tree(source)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             if not strict:
                 continue
@@ -149,7 +150,7 @@ def read_examples(text: str, *, strict: bool = True) -> tuple[Example, ...]:
 
 def _expression(source: str) -> ast.expr | None:
     """What the whole source is, if it is no statement."""
-    match ast.parse(source).body:
+    match syntax.tree(source).body:
         case [ast.Expr(value=value)]:
             return value
     return None
@@ -201,14 +202,14 @@ def check_agreement(*sources: Sequence[Example]) -> None:
 
 
 def _is_import(example: Example) -> bool:
-    return all(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.parse(example.source).body)
+    return all(isinstance(node, ast.Import | ast.ImportFrom) for node in syntax.tree(example.source).body)
 
 
 def _check_calls(examples: Sequence[Example], name: str, signature: str) -> None:
     """Raises `BadSpecification` if an example is a call that the signature does not allow, and that does not fail."""
     parameters = _parameters(signature)
     for example in examples:
-        if not _is_import(example) and name in bound_in(ast.parse(example.source)):
+        if not _is_import(example) and name in bound_in(syntax.tree(example.source)):
             return  # from here on, it is something else
         call = _expression(example.source)
         if example.error or not (isinstance(call, ast.Call) and getattr(call.func, "id", "") == name):
@@ -227,7 +228,7 @@ def _check_calls(examples: Sequence[Example], name: str, signature: str) -> None
 
 def _parameters(signature: str) -> inspect.Signature:
     """The parameters without their annotations and their defaults' values, so that nothing of the user is evaluated."""
-    (node,) = ast.parse(f"{signature}: ...").body
+    (node,) = syntax.tree(f"{signature}: ...").body
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     for each in ast.walk(node.args):
         if isinstance(each, ast.arg):
@@ -248,7 +249,7 @@ def _meaning(example: Example) -> object:
 
 def _called(examples: Sequence[Example]) -> str:
     """The one function that all examples call, or "". What they define or import from elsewhere is none, and no class is."""
-    trees = [ast.parse(each.source) for each in examples]
+    trees = [syntax.tree(each.source) for each in examples]
     bound = {name for tree in trees for name in bound_in(tree)} | set(dir(builtins))
     own = {each.spelled: each.name for tree in trees for each in taken(tree)}
     outer = [next((node.func for node in ast.walk(tree) if isinstance(node, ast.Call)), None) for tree in trees]

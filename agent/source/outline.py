@@ -9,6 +9,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from agent.source import syntax
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -56,7 +58,7 @@ class Constant:
 def parse(text: str) -> ast.Module | None:
     """The tree of an untrusted text; None if it is not Python, or is nested too deeply."""
     try:
-        return ast.parse(text)
+        return syntax.tree(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from agent.source import syntax
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -178,7 +180,7 @@ class _Placed:
 def read(text: str) -> ParsedModule | None:
     """None if it is not Python, or is nested too deeply."""
     try:
-        return ParsedModule(text, ast.parse(text))
+        return ParsedModule(text, syntax.tree(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

@@ -18,6 +18,7 @@ from agent.ci.project.install_commands import installs, merge
 from agent.ci.project.tables import as_table, strings
 from agent.ci.shell.words import words
 from agent.guest.text import one_line
+from agent.source import syntax
 from agent.source.distributions import distribution_of, named, normalised
 from agent.source.ini import read_valid_ini
 from sandbox.base import KIB, Packages
@@ -132,7 +133,7 @@ def _imported(project: Project) -> set[str]:
 
 def _modules(text: str) -> Iterator[str]:
     try:
-        body = ast.parse(text).body
+        body = syntax.tree(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     for statement in body:

@@ -31,6 +31,7 @@ from agent.proposers.patterns import (
 )
 from agent.proposers.patterns.natural import naturally
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, Unreadable, called_name, names_in
+from agent.source import syntax
 from agent.source.outline import parse
 
 Pattern = Callable[[Source, ast.AST], Iterator[Rewrite]]
@@ -282,7 +283,7 @@ def _is_ignored(source: Source, around: Sequence[ast.AST]) -> bool:
 def _has_place(source: Source, node: ast.expr) -> bool:
     """Does an expression in an f-string stand where its position says? Some Pythons before 3.12 give others."""
     try:
-        return ast.dump(ast.parse(f"({source.segment(node)})", mode="eval").body) == ast.dump(node)
+        return ast.dump(syntax.expression(f"({source.segment(node)})").body) == ast.dump(node)
     except (SyntaxError, ValueError, IndexError, RecursionError):
         return False
 

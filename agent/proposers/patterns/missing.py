@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from agent.proposers.patterns.names import scope
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, first_statement, names_in, short
+from agent.source import syntax
 
 FILLING = ("add", "append", "appendleft", "extend", "update", "insert", "setdefault", "push", "put")
 TEXT, NUMBER, NOTHING = ("str", "bytes"), ("number",), ("NoneType",)
@@ -132,7 +133,7 @@ def _simple_statements(source: Source, function: FunctionNode) -> list[tuple[str
 
 
 def _renamed(text: str, before: str, after: str) -> str:
-    tree = ast.parse(text)
+    tree = syntax.tree(text)
     places = sorted((n.col_offset, n.end_col_offset or 0) for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == before)
     encoded = text.encode()
     start, end = places[-1]

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, assigned, parameters
+from agent.source import syntax
 
 LONGEST = 2_000  # characters of a statement that is looked at
 ROUND = 1000  # smaller numbers are not called round
@@ -78,9 +79,9 @@ def _parsed(source: Source, unit: _Unit, text: str) -> ast.AST | None:
         warnings.simplefilter("ignore", SyntaxWarning)
         try:
             if isinstance(unit, ast.expr):
-                return ast.parse(f"({text}\n)", mode="eval").body
+                return syntax.expression(f"({text}\n)").body
             space = source.indent(unit)
-            return ast.parse(f"if 1:\n{space}{text}" if space and not space.strip() else text)
+            return syntax.tree(f"if 1:\n{space}{text}" if space and not space.strip() else text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
 

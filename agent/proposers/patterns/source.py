@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TypeVar, cast
 
+from agent.source import syntax
+
 LIMIT = 512 * 1024  # characters of one file
 DEPTH = 100  # levels of nested nodes
 _LINE_END = re.compile("\r\n|\r|\n")
@@ -60,7 +62,7 @@ class Source:
         if len(text) > LIMIT:
             raise Unreadable(f"it is longer than {LIMIT // 1024} KiB")
         try:
-            tree = ast.parse(text.removeprefix("\ufeff"))
+            tree = syntax.tree(text.removeprefix("\ufeff"))
             parents: dict[ast.AST, ast.AST] = {}
             level: list[ast.AST] = [tree]
             for _ in range(DEPTH):
