@@ -7,6 +7,7 @@ open.
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from agent.source import syntax
 
 SECONDS = 300.0  # for a draft
 BODY = "raise NotImplementedError"
+_CONTRADICTION = re.compile(r"\s*`?CONTRADICTION:?`?:?[ \t]*([^\n`]{1,600})[`.]*\s*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ async def designed(spec: Specification, models: Models, emit: Emit, *, seconds: 
             error.usage = usage + error.usage
             raise
         usage += answer.usage
+        if (said := _CONTRADICTION.match(answer.text)) is not None:
+            raise ModelError(f"the specification contradicts itself, says the model: {said[1].strip()}. Say which holds", usage)
         found = read_draft(answer.text, spec, path)
         if isinstance(found, Draft):
             return found

@@ -56,6 +56,16 @@ async def test_a_second_answer_that_can_be_used_is_the_draft(tmp_path: Path) -> 
     assert (await designed(specify("Add the numbers."), models, _silent)).name == "total"
 
 
+async def test_words_that_contradict_each_other_are_told_with_both(tmp_path: Path) -> None:
+    said = 'CONTRADICTION: "always the sum" and "never a number"'
+    with pytest.raises(
+        ModelError, match=r"contradicts itself, says the model: .always the sum. and .never a number.\. Say"
+    ) as failed:
+        await designed(specify("Add: always the sum, never a number."), _models(tmp_path, ("Add", said)), _silent)
+    assert failed.value.usage.calls == 1
+    assert not failed.value.is_outage
+
+
 def _drafted(examples: str, doctests: str = "") -> Draft | EditProblem:
     inside = examples.replace("\n", "\n    ")
     answer = f'```python\ndef f(n):\n    """Count.\n\n    {inside}\n    """\n    raise NotImplementedError\n```'
