@@ -199,7 +199,7 @@ def _confirmed(console: Console, draft: Draft, *, asks: bool) -> bool | None:
     """Show the design and ask; None if nobody is asked."""
     console.print()
     for path, text in draft.files.items():
-        _show_code(console, path, text)
+        show_code(console, path, text)
     if not asks:
         return None
     console.print(plain("Is this what you mean? [Y/n] ", "bold"), end="")
@@ -281,10 +281,10 @@ def _show(console: Console, found: Solution, files: Files, wish: Wish) -> None:
         for line in found.failing[:5]:
             console.print(plain(f"  {line}"))
     for path, text in files.items():
-        _show_code(console, path, text)
+        show_code(console, path, text)
     if wish.show_tests:
         for path, text in found.tests.items() if files else ():
-            _show_code(console, path, text)
+            show_code(console, path, text)
     for doubt in found.doubts:
         console.print(plain(f"Doubt: {words.capitalized(doubt)}."))
     for note in found.notes:
@@ -300,8 +300,6 @@ def _rounds(found: Solution) -> int:
     return len({each.number for each in found.iterations})
 
 
-def _show_code(console: Console, path: str, text: str) -> None:
-    from rich.syntax import Syntax  # loads all of pygments
-
+def show_code(console: Console, path: str, text: str) -> None:
     console.print(plain(path, "bold"))
-    console.print(Syntax(plain(text).plain, "python", background_color="default"))
+    terminal.print_code(console, text, "python")

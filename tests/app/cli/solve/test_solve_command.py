@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -9,7 +10,10 @@ import shlex
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.text import Text
 
+from app.cli.solve.run import show_code
 from tests.app.cli import program
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -89,6 +93,13 @@ def test_the_command_can_be_shown_with_its_profile_spelled_out(tmp_path: Path) -
     assert set(own) < set(shown), err
     assert {"--no-test", "--code-only"} < set(shown)
     assert solve(tmp_path, *shown[2:], "--show-command")[1] == out, "the command stands for itself"
+
+
+def test_code_on_a_terminal_is_not_cut_at_its_width() -> None:
+    shown = io.StringIO()
+    code = f"def total(numbers):\n    return sum(numbers){' + 1' * 50}  # the end\n"
+    show_code(Console(file=shown, force_terminal=True, width=40), "solution.py", code)
+    assert Text.from_ansi(shown.getvalue()).plain == f"solution.py\n{code}"
 
 
 @pytest.mark.long
