@@ -12,7 +12,6 @@ import time
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -37,6 +36,7 @@ from app.cli import terminal
 from app.cli.checkout.local_engine import Screen
 from app.cli.solve import records
 from app.cli.solve.lessons import FileMemory
+from app.cli.solve.saving import save
 from app.cli.solve.wish import Wish
 from app.cli.terminal import plain
 from app.publish.proof import spent
@@ -114,14 +114,18 @@ async def run(
     else:
         if recorder is not None:
             recorder.ended(found)
+    unsaved: SettingsError | None = None
     if wish.out is not None:
-        _save(wish.out, found, with_tests=wish.show_tests)
+        try:
+            save(wish.out, _texts(found, with_tests=wish.show_tests))
+        except SettingsError as error:  # raised when the code was shown
+            unsaved, wish = error, replace(wish, out=None)
     if wish.streams or json:
         _answer(found, wish)
     elif failure is None:
         show(screen, found, wish)
-    if failure is not None:
-        raise failure
+    if (problem := failure or unsaved) is not None:
+        raise problem
     return found.solved
 
 
@@ -216,19 +220,10 @@ def _decided(console: Console, question: Question) -> Reply:
     return Reply(True, "" if answer.lower() in ("", "y", "yes") else answer)
 
 
-def _save(folder: Path, found: Solution, *, with_tests: bool) -> None:
-    """Write code, tests and log. Raises `SettingsError` if the folder cannot be written."""
+def _texts(found: Solution, *, with_tests: bool) -> Files:
+    """Code, tests and log."""
     log = jsonlib.dumps(as_json(found, with_tests=with_tests), indent=2)
-    texts = {**found.answer, **(found.tests if with_tests else {}), "log.json": f"{log}\n"}
-    try:
-        for path, text in texts.items():
-            target = folder / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, "utf-8")
-    except OSError as error:
-        raise SettingsError(
-            f"{error.filename or folder} cannot be written: {error.strerror}; pass another folder to --out"
-        ) from error
+    return {**found.answer, **(found.tests if with_tests else {}), "log.json": f"{log}\n"}
 
 
 def as_json(found: Solution, *, with_tests: bool) -> dict[str, Any]:

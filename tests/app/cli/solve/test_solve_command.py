@@ -140,6 +140,40 @@ def test_the_built_in_script_fails_once_and_is_healed(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "outputs/log.json").read_text())["iterations"][-1]["result"] == "verified"
 
 
+@pytest.mark.parametrize("there", ["a file in the place of the folder", "a folder with a file"])
+def test_a_folder_that_cannot_take_the_code_is_named_before_the_run(there: str, tmp_path: Path) -> None:
+    if there == "a folder with a file":
+        (tmp_path / "outputs").mkdir()
+        (tmp_path / "outputs/mine.py").write_text("kept\n")
+    else:
+        (tmp_path / "outputs").write_text("kept\n")
+    code, out, err = solve(tmp_path, WORDS, "--fn", "merge_intervals", "--model", "scripted", "--profile", "save")
+    assert (code, out) == (2, ""), err
+    assert (
+        "outputs has files, such as mine.py; pass --force" if "folder with" in there else "outputs cannot be written"
+    ) in err
+    assert "Writing" not in err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("there", ["a folder", "a link"])
+def test_code_that_cannot_be_saved_is_printed_and_nothing_outside_is_touched(there: str, tmp_path: Path) -> None:
+    (tmp_path / "outputs").mkdir()
+    (tmp_path / "outside.py").write_text("kept\n")
+    if there == "a folder":
+        (tmp_path / "outputs/solution.py").mkdir()
+    else:
+        (tmp_path / "outputs/solution.py").symlink_to(tmp_path / "outside.py")
+    arguments = (WORDS, "--fn", "merge_intervals", "--model", "scripted", "--out", "outputs", "--force")
+    code, out, err = solve(tmp_path, *arguments, seconds=200)
+    assert code == 2, err
+    assert "sorted(intervals)" in out
+    said = "outputs/solution.py cannot be written" if there == "a folder" else "is a link to a place outside of outputs"
+    assert said in err
+    assert "Written to" not in err
+    assert (tmp_path / "outside.py").read_text() == "kept\n"
+
+
 @pytest.mark.long
 def test_limits_of_tokens_end_a_run_and_its_repetition(tmp_path: Path) -> None:
     arguments = (WORDS, "--fn", "merge_intervals", "--model", "scripted", "--profile", "fast", "--max-tokens", "10")
