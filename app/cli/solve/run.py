@@ -238,12 +238,12 @@ def as_json(found: Solution, *, with_tests: bool) -> dict[str, Any]:
         "first_passed": found.first_passed,
         "reason": redact(found.reason) or None,
         "next_step": found.next_step or None,
-        "failing": list(found.failing),
+        "failing": redact_values(found.failing),
         "confidence": found.confidence,
-        "doubts": list(found.doubts),
-        "notes": list(found.notes),
-        "iterations": [asdict(each) for each in found.iterations],
-        "lessons": list(found.lessons),
+        "doubts": redact_values(found.doubts),
+        "notes": redact_values(found.notes),
+        "iterations": redact_values([asdict(each) for each in found.iterations]),
+        "lessons": redact_values(found.lessons),
         "usage": asdict(found.usage),
         "seconds": found.seconds,
     }
@@ -272,18 +272,18 @@ def _show(console: Console, found: Solution, files: Files, wish: Wish) -> None:
         sure = f"; confidence {words.percent(found.confidence)}" if found.confidence is not None else ""
         console.print(plain(f"Solved: {found.name or found.path}, {how}; {tests} passed{sure}.", "bold green"))
     else:
-        console.print(plain(f"Not solved: {found.reason}", "bold yellow"))
+        console.print(plain(f"Not solved: {redact(found.reason)}", "bold yellow"))
         for line in found.failing[:5]:
-            console.print(plain(f"  {line}"))
+            console.print(plain(f"  {redact(line)}"))
     for path, text in files.items():
         show_code(console, path, text)
     if wish.show_tests:
         for path, text in found.tests.items() if files else ():
             show_code(console, path, text)
     for doubt in found.doubts:
-        console.print(plain(f"Doubt: {words.capitalized(doubt)}."))
+        console.print(plain(f"Doubt: {redact(words.capitalized(doubt))}."))
     for note in found.notes:
-        console.print(plain(f"Note: {note}", "dim"))
+        console.print(plain(f"Note: {redact(note)}", "dim"))
     console.print(plain(f"{words.took(found.seconds)}. Cost: {spent(found.usage)}.", "dim"))
     if wish.out is not None:
         console.print(plain(f"Written to {wish.out}.", "bold"))
