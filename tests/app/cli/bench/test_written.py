@@ -110,6 +110,11 @@ def test_results_become_a_folder_that_can_be_published(measured: Path) -> None:
     code, _, err = selfheal(measured, "bench", "report", "results.jsonl")
     assert code == 2
     assert "--out FOLDER" in err
+    (measured / "broken.jsonl").write_text(f"{other}cut off\n")
+    for arguments in (("report", "broken.jsonl", "--out", "broken"), ("compare", "results.jsonl", "broken.jsonl")):
+        code, _, err = selfheal(measured, "bench", *arguments)
+        assert code == 0, err
+        assert "broken.jsonl: left out 1 line that cannot be read: 8." in err
 
 
 @pytest.mark.long
