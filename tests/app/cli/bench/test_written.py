@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from app.cli.bench import tracking
 from tests.app.cli import program
 from tests.standins.model import Asked, Reply, ScriptedModel, unauthorized
 
@@ -185,6 +186,14 @@ def test_a_task_that_the_script_does_not_know_is_an_error(tmp_path: Path) -> Non
     summary = json.loads(out)["summary"]
     assert (summary["error"], summary["tried"], summary["unresolved"]) == (1, 0, 0)
     assert "has no answer for the role 'write' to this prompt; add a line that fits" in err
+
+
+def test_a_long_error_of_mlflow_ends_with_a_sentence() -> None:
+    assert tracking.shortened(f"It is{' very' * 40} old. Use a\ndatabase. See https://example.org/{'a' * 200} now.") == (
+        f"It is{' very' * 40} old. Use a database"
+    )
+    assert tracking.shortened("refused.") == "refused"
+    assert tracking.shortened("word " * 100) == "word " * 60 + "…"
 
 
 @pytest.mark.long
