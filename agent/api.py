@@ -30,8 +30,9 @@ from agent.contract.outcome import NoRepair, Repair
 from agent.contract.question import Waiting
 from agent.contract.task import Policy
 from agent.engine import Engine
-from agent.models.router import Models, find_local_model
-from agent.models.values import ModelSettings
+from agent.models.provider import unknown_provider
+from agent.models.router import Models, find_local_model, needs_litellm
+from agent.models.values import Misconfigured, ModelSettings
 from agent.solving.home import BadSpecification
 from agent.solving.solution import Options, Solution
 from agent.solving.solve import solve as solve_specification
@@ -83,7 +84,8 @@ class Agent:
     async def heal(self, folder: str | Path, *, on_event: OnEvent | None = None) -> Repair | NoRepair:
         """Heal a folder's files; the folder itself is never written.
 
-        Raises `sandbox.base.SandboxError`, `OSError` and `agent.contract.extension.BrokenExtension`.
+        Raises `sandbox.base.SandboxError`, `OSError`, `agent.models.values.Misconfigured` and
+        `agent.contract.extension.BrokenExtension`.
         """
         root = Path(folder)
         files = await asyncio.to_thread(_files, root)
@@ -125,7 +127,12 @@ class Agent:
         if self.model == "none":
             return None
         name = self.model or await find_local_model(self.api_base)
-        return Models(ModelSettings(name, self.api_base, self.api_key)) if name else None
+        if not name:
+            return None
+        known = ModelSettings(name, self.api_base, self.api_key)
+        if needs_litellm(known) and (why := await asyncio.to_thread(unknown_provider, name)):
+            raise Misconfigured(f"the model {why}")
+        return Models(known)
 
 
 async def solve(

@@ -122,6 +122,17 @@ def redact_values(value: Any, secrets: Collection[str] = ()) -> Any:
     return value
 
 
+def hide_shaped(value: Any) -> Any:
+    """`value` with texts that are secrets by their own shape replaced, and no others: code stays the same code."""
+    if isinstance(value, str):
+        return _shaped(hide_exact(value, ()))
+    if isinstance(value, list):
+        return [hide_shaped(item) for item in value]
+    if isinstance(value, dict):
+        return {key: hide_shaped(item) for key, item in value.items()}
+    return value
+
+
 def hide_exact(text: str, secrets: Collection[str]) -> str:
     """`text` without these exact secrets, and without secrets that were created while the process runs."""
     forms = _all_forms((*secrets, *_minted))

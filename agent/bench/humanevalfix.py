@@ -12,48 +12,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
+from agent.bench.data_file import FunctionLine, read_lines
 from agent.bench.differential import Function
 from agent.bench.functions import FunctionTask, OracleKind, function_benchmark
-from agent.bench.lab import BadInput, Benchmark, NotPosed
+from agent.bench.lab import Benchmark, NotPosed
 from agent.source import syntax
 
 MODULE, TESTS = "solution", "test_solution"
 
 
-class _Line(msgspec.Struct):
+class _Line(FunctionLine):
     """The fields of a line that are used."""
 
-    task_id: str
-    prompt: str
     canonical_solution: str
     buggy_solution: str
-    test: str
-    entry_point: str
     bug_type: str = "unknown"
 
 
 def load(file: Path, oracle: OracleKind) -> Benchmark:
     """Raises `BadInput`."""
-    try:
-        text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise BadInput(f"{file} cannot be read: {why}; give the JSON Lines file of HumanEvalFix for Python") from error
-    lines: dict[str, _Line] = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            read = msgspec.json.decode(line, type=_Line)
-        except msgspec.DecodeError as error:  # also raised for a missing field
-            raise BadInput(f"{file}, line {number}: {error}; give one JSON object per line, as in HumanEvalFix") from error
-        if read.task_id in lines:
-            raise BadInput(f"{file}, line {number}: the id {read.task_id} occurs twice; remove one of the two")
-        lines[read.task_id] = read
-    if not lines:
-        raise BadInput(f"{file} contains no task; give the JSON Lines file of HumanEvalFix for Python")
+    lines = {line.task_id: line for line in read_lines(file, _Line, "HumanEvalFix for Python")}
     groups = {id_: line.bug_type for id_, line in lines.items()}
     return function_benchmark("humanevalfix", groups, oracle, lambda id_: _task(lines[id_]))
 

@@ -170,6 +170,13 @@ def summary(everything: Sequence[Entry]) -> Summary:
     )
 
 
+def repaired(everything: Sequence[Entry]) -> dict[str, int]:
+    """Repairs in the words for written code. `base` is 0: the code that is given is wrong."""
+    known = [one for one in everything if one.skipped is None and one.error is None]
+    right = sum(one.plausible and one.heldout_correct is True for one in known)
+    return {"base": 0, "healed": right, "unresolved": sum(not one.plausible for one in known), "validated": right}
+
+
 def reliability(judged: Iterable[tuple[Hashable, float | None, bool | None]]) -> list[Band]:
     """How often the repairs in each confidence band are correct, each given as task, confidence and judgement.
 
@@ -219,9 +226,12 @@ def interval(count: float, of: int) -> tuple[float, float]:
 
 
 def bootstrap(rates: Sequence[float], *, draws: int = 2_000, seed: int = 0) -> tuple[float, float]:
-    """The 95 % percentile interval of a mean (B. Efron, 1979). Resamples tasks, so several runs of one task count together."""
-    if not rates:
-        return 0.0, 1.0
+    """The 95 % percentile interval of a mean (B. Efron, 1979). Resamples tasks, so several runs of one task count together.
+
+    Equal rates resample to themselves, which says nothing about other tasks: then it is Wilson's interval.
+    """
+    if len(set(rates)) < 2:
+        return interval(sum(rates), len(rates))
     chance = random.Random(seed)  # noqa: S311 - statistics
     means = sorted(sum(chance.choices(rates, k=len(rates))) / len(rates) for _ in range(draws))
     return round(means[int(0.025 * draws)], 4), round(means[int(0.975 * draws) - 1], 4)
@@ -256,4 +266,6 @@ def _shares(entries: Sequence[Entry]) -> dict[str, Share]:
     def of(is_right: Callable[[Entry], bool]) -> Share:
         return share_by_task([(task_of(one.id), is_right(one)) for one in entries])
 
-    return {"plausible": of(lambda one: one.plausible), "heldout_correct": of(lambda one: one.heldout_correct is True)}
+    found = {"plausible": of(lambda one: one.plausible), "heldout_correct": of(lambda one: one.heldout_correct is True)}
+    is_written = any("base" in one.details for one in entries)
+    return found | ({"base": of(lambda one: bool(one.details.get("base")))} if is_written else {})

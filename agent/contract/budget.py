@@ -97,6 +97,8 @@ class Ledger:
     def model_spent_up(self) -> str | None:
         """The same for model calls: tokens, and money if prices are known."""
         tokens = self.usage.tokens_in + self.usage.tokens_out
+        if self.budget.tokens == 0:
+            return "the budget allows no model tokens"
         if tokens >= self.budget.tokens:
             return f"the budget of {self.budget.tokens} model tokens is used up"
         if (self.usage.cost or 0.0) >= self.budget.cost > 0:

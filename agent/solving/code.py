@@ -90,7 +90,7 @@ def files_in(answer: str, only: str) -> dict[str, str] | EditProblem:
             return EditProblem(f"{named['path']} is not a path inside the project.")
         found[path] = code
     if not found and not unnamed:
-        if (text := answer.strip()) and _tree(text) is not None and _defined(text):
+        if (text := answer.strip()) and _tree(text) is not None and defined(text):
             return {only: f"{text}\n"}
         return EditProblem("Your answer has no block of Python code.")
     if not found:
@@ -116,10 +116,8 @@ def _lines_ended(text: str) -> str:
 
 def _joined(blocks: Sequence[str]) -> str:
     """The blocks as one file; of those that define the same name, the last one counts."""
-    parsed = [block for block in blocks if _tree(block) is not None and _defined(block)]
-    kept = [
-        block for at, block in enumerate(parsed) if not any(_defined(block) & _defined(later) for later in parsed[at + 1 :])
-    ]
+    parsed = [block for block in blocks if _tree(block) is not None and defined(block)]
+    kept = [block for at, block in enumerate(parsed) if not any(defined(block) & defined(later) for later in parsed[at + 1 :])]
     return "\n\n".join(block.strip("\n") for block in kept or blocks[:1]) + "\n"
 
 
@@ -234,7 +232,7 @@ def _bound(text: str) -> set[str]:
     """The names that a module defines or imports."""
     tree = syntax.tree(text)
     stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    return stored | _defined(text) | {name for node in ast.walk(tree) for name in imported(node)}
+    return stored | defined(text) | {name for node in ast.walk(tree) for name in imported(node)}
 
 
 def with_imports(text: str, imports: Sequence[str]) -> str:
@@ -279,7 +277,7 @@ def imported(node: ast.AST) -> list[str]:
     return [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
 
 
-def _defined(text: str) -> set[str]:
+def defined(text: str) -> set[str]:
     tree = _tree(text)
     return {node.name for node in tree.body if isinstance(node, Function | ast.ClassDef)} if tree is not None else set()
 

@@ -36,13 +36,14 @@ def contract_files(spec: Specification, draft: Draft, *, confirmed: bool) -> dic
     files = {}
     examples = (*spec.examples, *(draft.examples if confirmed else ()))
     module = module_of(draft.path)
+    modules = [module_of(path) for path, text in draft.files.items() if path == draft.path or ">>>" in text]
     if examples:
-        files[EXAMPLES] = example_tests(examples, module)
+        files[EXAMPLES] = example_tests(examples, *modules)
     if not confirmed:
         before = list[Example]()
         for at, each in enumerate(draft.examples, 1):
             if each.is_checked:
-                files[DRAFTED.format(at)] = example_tests((*before, each), module)
+                files[DRAFTED.format(at)] = example_tests((*before, each), *modules)
             else:
                 before.append(each)
     if spec.tests:
@@ -52,10 +53,8 @@ def contract_files(spec: Specification, draft: Draft, *, confirmed: bool) -> dic
 
 def is_written(draft: Draft) -> str:
     """A test that only asks whether the code is there."""
-    module = module_of(draft.path)
-    return (
-        f"import {module}\n\n\ndef test_is_written():\n    assert 'NotImplementedError' not in open({module}.__file__).read()\n"
-    )
+    checks = "\n".join(f"    assert 'NotImplementedError' not in open({path!r}).read()" for path in draft.files)
+    return f"import {module_of(draft.path)}\n\n\ndef test_is_written():\n{checks}\n"
 
 
 def module_of(path: str) -> str:
@@ -69,9 +68,9 @@ def with_import(tests: str, module: str, name: str) -> str:
     return f"{tests}\n"
 
 
-def example_tests(examples: Sequence[Example], module: str) -> str:
+def example_tests(examples: Sequence[Example], *modules: str) -> str:
     """One test for each example with a result; statements before it prepare it."""
-    tests, before, imports = list[str](), list[str](), {"import pytest", f"from {module} import *"}
+    tests, before, imports = list[str](), list[str](), {"import pytest", *(f"from {module} import *" for module in modules)}
     for example in examples:
         if not example.is_checked:
             before.append(_plain(example.source))

@@ -104,8 +104,7 @@ def _draft(answer: str, spec: Specification, path: str) -> Draft | EditProblem:
     files = code.files_in(answer, path)
     if isinstance(files, EditProblem):
         return files
-    if path not in files and len(files) == 1 and not spec.tests:
-        path = next(iter(files))
+    path = _main(files, spec, path)
     name = spec.name or _first_function(files.get(path, ""))
     if (problem := code.problem_in(files, path, name, spec.signature)) is not None:
         return problem
@@ -117,6 +116,16 @@ def _draft(answer: str, spec: Specification, path: str) -> Draft | EditProblem:
         return EditProblem(f"In your docstrings, {error}.")
     head = spec.signature or _head(files[path], name)
     return Draft(files, path, name, head, further(own, spec.examples))
+
+
+def _main(files: Mapping[str, str], spec: Specification, path: str) -> str:
+    """The file that tests import: `path` or the package of its name, else that of the function, else a package or the first."""
+    package = f"{path.removesuffix('.py')}/__init__.py"
+    if path in files or (spec.tests and package not in files):
+        return path
+    defining = [each for each, text in files.items() if spec.name and spec.name in code.defined(text)]
+    packages = sorted((each for each in files if each.endswith("__init__.py")), key=len)
+    return ([package] * (package in files) + defining + packages + list(files))[0]
 
 
 def without_example(files: Mapping[str, str], example: Example) -> dict[str, str]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import gzip
-import zlib
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
+from agent.bench import data_file
+from agent.bench.data_file import FunctionLine, T
 from agent.bench.lab import BadInput, NotPosed
 from agent.solving.draft import BODY, Draft
 from agent.solving.home import MODULE, BadSpecification
@@ -18,16 +17,10 @@ from agent.solving.specification import Specification, specify
 from agent.solving.tasks import OracleKind, SolveBenchmark, SolveTask
 from agent.source import syntax
 
-T = TypeVar("T", bound=msgspec.Struct)
 HUB = "hf:"
-MOST = 64 * 1024 * 1024  # bytes of an unpacked file
 
 
-class _Line(msgspec.Struct):
-    task_id: str
-    prompt: str
-    test: str
-    entry_point: str
+class _Line(FunctionLine):
     canonical_solution: str = ""
 
 
@@ -41,22 +34,7 @@ def read_lines(file: Path, kind: type[T], name: str) -> list[T]:
     """The lines of a JSON Lines file, gzipped or not, or of a data set `hf:NAME`. Raises `BadInput`, which names the line."""
     if str(file).startswith(HUB):
         return _from_hub(str(file).removeprefix(HUB), kind)
-    try:
-        with gzip.open(file, "rb") if file.name.endswith(".gz") else file.open("rb") as stream:
-            text = stream.read(MOST).decode()
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise BadInput(f"{file} cannot be read: {why}; give the JSON Lines file of {name}") from error
-    found: list[T] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                found.append(msgspec.json.decode(line, type=kind))
-            except msgspec.DecodeError as error:
-                raise BadInput(f"{file}, line {number}: {error}; give one JSON object per line, as in {name}") from error
-    if not found:
-        raise BadInput(f"{file} contains no task; give the JSON Lines file of {name}")
-    return found
+    return data_file.read_lines(file, kind, name)
 
 
 def _from_hub(name: str, kind: type[T]) -> list[T]:
@@ -73,13 +51,14 @@ def _from_hub(name: str, kind: type[T]) -> list[T]:
         raise BadInput(
             f"the data set {name} cannot be loaded: {type(error).__name__}: {line}; give its JSON Lines file"
         ) from error
-    found = []
+    found = {}
     for number, row in enumerate(rows):
         try:
-            found.append(msgspec.convert(row, type=kind))
+            found[number] = msgspec.convert(row, type=kind)
         except msgspec.ValidationError as error:
             raise BadInput(f"the data set {name}, row {number}: {error}; name the data set of this benchmark") from error
-    return found
+    data_file.check_ids(found, f"the data set {name}, row")
+    return list(found.values())
 
 
 def _task(line: _Line) -> SolveTask:

@@ -22,7 +22,10 @@ def _main():
     parser = argparse.ArgumentParser(description={summary})
 {arguments}
     given = parser.parse_args()
-    print({call})
+    try:
+        print({call})
+    except Exception as error:
+        parser.error(f"{{type(error).__name__}}: {{error}}")
 
 
 if __name__ == "__main__":

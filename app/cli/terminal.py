@@ -25,6 +25,15 @@ def plain(text: object, style: str = "") -> Text:
     return Text(clean(str(text), _LONGEST), style=style)
 
 
+def print_code(console: Console, text: str, language: str) -> None:
+    """Highlighted, and not cut at the width: the terminal wraps long lines, and what is copied from it is the code."""
+    from rich.syntax import Syntax  # loads all of pygments
+
+    highlighted = Syntax("", language, background_color="default").highlight(plain(text).plain)
+    highlighted.remove_suffix("\n")
+    console.print(highlighted, soft_wrap=True)
+
+
 def moment(at: datetime, *, seconds: bool = False) -> str:
     """The local time with its zone: "2026-11-27 23:30 CET"."""
     return at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z" if seconds else "%Y-%m-%d %H:%M %Z")

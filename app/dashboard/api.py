@@ -178,7 +178,12 @@ def problems(app: FastAPI) -> None:
 
 
 def _wrong(each: Any) -> str:
-    name = ".".join(map(str, each["loc"][1:]))[:100]
+    if each["type"] == "json_invalid":
+        return f"the body is no JSON, at character {each['loc'][-1]}: {each['ctx']['error']}"
+    if not (name := ".".join(map(str, each["loc"][1:]))[:100]):
+        return "the body must be one JSON object"
+    if each["type"] in ("missing", "missing_argument", "missing_keyword_only_argument"):
+        return f"{name}: it is missing"
     is_unknown = each["type"] in ("extra_forbidden", "unexpected_keyword_argument")
     return f"{name}: {'unknown parameter' if is_unknown else each['msg']}"
 

@@ -12,6 +12,7 @@ import pytest
 
 from agent import Agent, heal, solve
 from agent.contract.outcome import NoRepair
+from agent.models.values import Misconfigured
 from agent.solving.home import BadSpecification
 from tests.standins import extension
 
@@ -77,6 +78,13 @@ async def test_a_wrong_call_raises_before_anything_is_asked() -> None:
         await solve("", model="scripted")
     with pytest.raises(NotADirectoryError):
         await heal("nowhere")
+
+
+async def test_a_model_of_an_unknown_provider_is_named_before_it_is_asked(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match=r"^the model 'nobody/m' has no provider"):
+        await solve("Add.", signature="add(a)", model="nobody/m")
+    with pytest.raises(Misconfigured, match=r"^the model 'nobody/m' has no provider"):
+        await heal(tmp_path, model="nobody/m")
 
 
 async def test_a_stream_ends_with_the_error_of_its_run() -> None:

@@ -4,6 +4,7 @@ Exit codes: 0 all tasks measured (healed or not), 1 some not measured or no sand
 """
 
 # Not `from __future__ import annotations`: the decorator needs the types of the options, not their source.
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -134,6 +135,7 @@ def report(
     try:
         if mlflow:
             tracking.check()
+        _say_what_is_left_out(results)
         if out is not None:
             for sentence in published.publish(results, out):
                 typer.echo(sentence, err=True)
@@ -160,6 +162,7 @@ def fit(
     from app.cli.bench import fitted
 
     try:
+        _say_what_is_left_out(results)
         fits = fitted.fit(results, out)
     except BadInput as error:
         end(str(error), 2)
@@ -182,6 +185,7 @@ def compare(
     from app.cli.bench import compared
 
     try:
+        _say_what_is_left_out((first, second))
         one, two, found = compared.read(first, second)
     except BadInput as error:
         end(str(error), 2)
@@ -191,3 +195,11 @@ def compare(
         from app.cli import terminal
 
         compared.show(terminal.console(), one, two, found)
+
+
+def _say_what_is_left_out(results: Sequence[Path]) -> None:
+    """Raises `BadInput`."""
+    from app.cli.bench.results_file import left_out
+
+    for sentence in filter(None, map(left_out, results)):
+        typer.echo(sentence, err=True)

@@ -151,6 +151,7 @@ def measure(load: Callable[[], Benchmark | SolveBenchmark], which: Measuring, ho
     from agent import extensions
     from agent.bench import metrics
     from agent.bench.lab import BadInput
+    from agent.bench.score import repaired
     from agent.contract.extension import BrokenExtension
     from app.cli.bench import tracking
     from app.cli.bench.results_file import Header, ResultsNotSaved, open_results
@@ -211,7 +212,7 @@ def measure(load: Callable[[], Benchmark | SolveBenchmark], which: Measuring, ho
     if solving is not None:
         figures["quality"] = metrics.means(metrics.measured(entries, known_metrics), known_metrics)
     if which.json:
-        typer.echo(report.as_json(header.benchmark, header.options, entries, figures, complete=complete))
+        typer.echo(report.as_json(header.benchmark, header.options, entries, figures or repaired(entries), complete=complete))
     else:
         report.show(terminal.console(), entries, figures, complete=complete, written=solving is not None)
     posed = [entry for entry in entries if entry.skipped is None]

@@ -19,7 +19,7 @@ from agent.contract.words import counted
 from agent.solving.tasks import figures
 from app.cli.bench import pictures
 from app.cli.bench.compared import by_chance
-from app.cli.bench.report import by_task, not_measured
+from app.cli.bench.report import by_task, interval, not_measured
 from app.cli.bench.results_file import Header, header, stored
 from app.redaction import redact
 
@@ -39,6 +39,7 @@ FIGURES = (
     ("reported_but_wrong", "reported as solved, but wrong"),
     ("unresolved", "not solved, and reported so"),
 )
+INTERVALS = {"base": "base", "self_reported": "plausible", "validated": "heldout_correct"}  # names in `Summary.intervals`
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +153,12 @@ def _configuration(
     lines += [", ".join(f"{name} `{value}`" for name, value in each.header.options.items()) + ".", ""]
     if _is_written(each):
         own = figures(each.entries)
-        lines += [f"| of {own['tried']} that were tried | | share |", "|---|---|---|"]
-        lines += [f"| {text} | {own[name]} | {own[name] / max(1, own['tried']):.0%} |" for name, text in FIGURES]
+        lines += [f"| of {own['tried']} that were tried | | share | 95 % |", "|---|---|---|---|"]
+        ranges = {name: interval(total.intervals[key]) for name, key in INTERVALS.items()}
+        lines += [
+            f"| {text} | {own[name]} | {own[name] / max(1, own['tried']):.0%} | {ranges.get(name, '')} |"
+            for name, text in FIGURES
+        ]
         lines += ["", _sentence(own), ""]
         names = ("tasks", "error", "base", "healed", "validated", "unresolved")
         lines += [f"| category | {' | '.join(names)} |", f"|{'---|' * (1 + len(names))}"]
@@ -183,7 +188,7 @@ def _configuration(
 def _sentence(own: Mapping[str, Any]) -> str:
     base, validated, gain = own["means"]["base"], own["means"]["validated"], own["gain"]
     return (
-        f"Base {base['mean']:.1%} (95 % interval {base['low']:.1%} to {base['high']:.1%}, bootstrap over tasks), healed "
+        f"Base {base['mean']:.1%} (95 % interval {base['low']:.1%} to {base['high']:.1%}, over tasks), healed "
         f"{validated['mean']:.1%} ({validated['low']:.1%} to {validated['high']:.1%}). After healing, "
         f"{counted(gain['gained'], 'task')} did better and {gain['lost']} worse (exact sign test by task: p = {gain['p']:.3g})."
     )

@@ -29,7 +29,8 @@ def print_entry(console: Console, entry: Entry) -> None:
     took = f"{entry.seconds:6.1f} s" if entry.seconds is not None else "     - s"
     what = entry.error or entry.skipped or entry.title or entry.reason or ""
     style = "red" if entry.error else "green" if entry.plausible else "yellow"
-    outcome = "skipped" if entry.skipped else entry.outcome
+    is_first = entry.plausible and entry.details.get("ended") == "first_answer"
+    outcome = "skipped" if entry.skipped else "first answer accepted" if is_first else entry.outcome
     console.print(plain(f"{took}  {entry.id}: {outcome}{correct}. {what}", style), soft_wrap=not console.is_terminal)
 
 

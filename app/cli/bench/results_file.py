@@ -1,7 +1,7 @@
 """The file that stores a benchmark's results, so that a stopped run can be resumed.
 
 JSON lines: a header with benchmark and options, then one entry per task. A file can be resumed only with the same header.
-Truncated lines are ignored. If a task has several entries, the last one counts.
+Truncated lines are left out; reports say so. If a task has several entries, the last one counts.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import msgspec
 
 from agent.bench.lab import BadInput
 from agent.bench.score import Entry
+from agent.contract.words import counted
 
 
 class ResultsNotSaved(Exception):
@@ -88,14 +89,24 @@ def header(file: Path) -> Header:
         raise BadInput(f"{file} is not a results file; pass a file that `--resume` wrote") from error
 
 
+def left_out(file: Path) -> str:
+    """A sentence about the lines that cannot be read, or "". Raises `BadInput`."""
+    header(file)
+    lines = file.read_bytes().split(b"\n")
+    numbers = [str(number) for number, line in enumerate(lines[1:], 2) if line and _entry(line) is None]
+    named = ", ".join(numbers[:10]) + (" and more" if len(numbers) > 10 else "")
+    return f"{file}: left out {counted(len(numbers), 'line')} that cannot be read: {named}." if numbers else ""
+
+
 def _last(lines: Iterable[bytes]) -> dict[str, Entry]:
     """The last entry of each task, by its id."""
-    found: dict[str, Entry] = {}
-    for line in lines:
-        with suppress(msgspec.DecodeError):
-            entry = msgspec.json.decode(line, type=Entry)
-            found[entry.id] = entry
-    return found
+    return {entry.id: entry for line in lines if (entry := _entry(line)) is not None}
+
+
+def _entry(line: bytes) -> Entry | None:
+    with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(line, type=Entry)
+    return None
 
 
 def _write(file: Path, line: bytes) -> None:

@@ -22,6 +22,7 @@ from agent.solving.tasks import figures
 from app.cli.bench.results_file import Header, header, stored
 
 EXPERIMENT = "selfheal"
+LONGEST_ERROR = 300  # characters
 LONGEST = 250  # characters of a parameter or tag
 
 
@@ -42,12 +43,21 @@ def check() -> None:
         mlflow.MlflowClient().search_experiments(max_results=1)
     except Exception as error:  # the drivers of its stores can raise anything
         raise BadInput(
-            f"MLflow cannot use {mlflow.get_tracking_uri()}: {str(error)[:300]}; set MLFLOW_TRACKING_URI to a running "
+            f"MLflow cannot use {mlflow.get_tracking_uri()}: {shortened(str(error))}; set MLFLOW_TRACKING_URI to a running "
             "server, or to a database such as sqlite:///mlflow.db"
         ) from error
     finally:
         for name in brief:
             del os.environ[name]
+
+
+def shortened(text: str) -> str:
+    """The beginning of an error on one line, without a dot at its end; it ends with a sentence or at least with a word."""
+    text = " ".join(text.split())
+    if len(text) <= LONGEST_ERROR:
+        return text.rstrip(".")
+    head = text[:LONGEST_ERROR]
+    return head.rpartition(". ")[0] or f"{head.rpartition(' ')[0]} …"
 
 
 def _load() -> Any:
@@ -76,7 +86,7 @@ def track(header: Header, entries: Sequence[Entry], figures: Mapping[str, Any]) 
             return f"{mlflow.get_tracking_uri()}, run {run.info.run_id}"
     except (MlflowException, OSError) as error:
         raise NotTracked(
-            f"the results were not logged to MLflow at {mlflow.get_tracking_uri()}: {str(error)[:300]}; check "
+            f"the results were not logged to MLflow at {mlflow.get_tracking_uri()}: {shortened(str(error))}; check "
             "MLFLOW_TRACKING_URI, then log a file that `--resume` wrote with `selfheal bench report FILE --mlflow`"
         ) from error
 

@@ -160,7 +160,7 @@ def _show(console: Console, result: Repair | NoRepair, applied: bool, problem: s
     say(console, "Confidence", f"{sureness(result)}.")
     console.print()
     if shown:
-        _show_diff(console, diff(result.edits))
+        terminal.print_code(console, diff(result.edits), "diff")
     console.print(evidence_table(result))
     for note in result.evidence.approximated:
         say(console, "Unlike CI", note, "dim")
@@ -184,10 +184,10 @@ def _show_no_repair(console: Console, result: NoRepair) -> None:
     say(console, "Why", result.reason)
     if result.culprit is not None:
         say(console, "Broke it", "This part of the change, as it was made:")
-        _show_diff(console, culprits.change(result.culprit))
+        terminal.print_code(console, culprits.change(result.culprit), "diff")
     for suspect in result.suspects[:1]:
         say(console, "Suspect", headline(suspect))
-        _show_diff(console, diff(suspect.edits))
+        terminal.print_code(console, diff(suspect.edits), "diff")
         for doubt in suspect.doubts:
             say(console, "Doubt", f"{words.capitalized(doubt)}.")
         for choice in suspect.choices:
@@ -212,12 +212,6 @@ def _next_step(result: NoRepair) -> str:
         return step
     asked = any(is_model(cost.rung) and cost.tried for cost in result.log.rungs)
     return f"{step} {'A stronger model may get further.' if asked else 'With a model, Selfheal may get further.'}"
-
-
-def _show_diff(console: Console, text: str) -> None:
-    from rich.syntax import Syntax  # loads all of pygments
-
-    console.print(Syntax(plain(text).plain, "diff", background_color="default"))
 
 
 def _show_tried(console: Console, log: ReflectionLog) -> None:

@@ -30,6 +30,7 @@ from app.cli.checkout.checkout import CheckoutUnreadable, commit, list_files, pa
 from app.cli.checkout.last_good import last_good
 from app.cli.checkout.workflow_jobs import JobSelection
 from app.cli.terminal import plain
+from app.redaction import redact
 from app.settings import Settings
 from sandbox.base import Isolation, Limits, Sandbox, SandboxError, Sandboxes, SandboxUnavailable
 
@@ -98,7 +99,7 @@ class Screen:
         """Print one line, unless it is empty."""
         if not text:
             return
-        line = plain(f"{time.monotonic() - self.started:6.1f} s  {text}", style)
+        line = plain(f"{time.monotonic() - self.started:6.1f} s  {redact(text)}", style)
         self.console.print(line, soft_wrap=not self.console.is_terminal)
 
     def _watch(self, test: str) -> None:

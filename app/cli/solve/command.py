@@ -73,6 +73,7 @@ def solve(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Write code, tests and log to this folder.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that the folder of --out has.")] = False,
     profile: Annotated[
         Literal["fast", "copy", "save"] | None,
         typer.Option(
@@ -148,7 +149,14 @@ def solve(
     given = {"model": model, **{f"max_{name}": value for name, value in limits.items()}}
     settings = load_settings(env_file=None, **{name: value for name, value in given.items() if value is not None})
     from app.cli.solve import run as solving
+    from app.cli.solve import saving
+    from app.settings import SettingsError
 
+    if wish.out is not None:
+        try:
+            saving.check(wish.out, force=force)
+        except SettingsError as error:
+            wrong_use(str(error))
     is_solved = run(solving.run(spec, settings, wish, json=json), ModelError, SandboxError, Declined, wrong=(BadSpecification,))
     raise typer.Exit(0 if is_solved else 1)
 

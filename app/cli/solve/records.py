@@ -29,7 +29,7 @@ from agent.models.values import ModelError
 from agent.solving.draft import Draft
 from agent.solving.solution import Declined, Progress, Solution
 from agent.solving.specification import Specification
-from app.redaction import redact, redact_values
+from app.redaction import hide_shaped, redact, redact_values
 from sandbox.base import SandboxError
 from sandbox.host.folder_locks import is_in_use, lock_if_abandoned, try_lock
 
@@ -245,7 +245,7 @@ def _read(mine: Path) -> Record | None:
 def _write(mine: Path, record: Record) -> None:
     """Replaces the record in one step, so that a reader never sees half of it."""
     new = mine / f".run.json.{os.getpid()}"
-    new.write_bytes(msgspec.json.encode(record))
+    new.write_bytes(msgspec.json.encode(hide_shaped(msgspec.to_builtins(record))))
     new.replace(mine / "run.json")
 
 

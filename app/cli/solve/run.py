@@ -12,7 +12,6 @@ import time
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -37,6 +36,7 @@ from app.cli import terminal
 from app.cli.checkout.local_engine import Screen
 from app.cli.solve import records
 from app.cli.solve.lessons import FileMemory
+from app.cli.solve.saving import save
 from app.cli.solve.wish import Wish
 from app.cli.terminal import plain
 from app.publish.proof import spent
@@ -114,14 +114,18 @@ async def run(
     else:
         if recorder is not None:
             recorder.ended(found)
+    unsaved: SettingsError | None = None
     if wish.out is not None:
-        _save(wish.out, found, with_tests=wish.show_tests)
+        try:
+            save(wish.out, _texts(found, with_tests=wish.show_tests))
+        except SettingsError as error:  # raised when the code was shown
+            unsaved, wish = error, replace(wish, out=None)
     if wish.streams or json:
         _answer(found, wish)
     elif failure is None:
         show(screen, found, wish)
-    if failure is not None:
-        raise failure
+    if (problem := failure or unsaved) is not None:
+        raise problem
     return found.solved
 
 
@@ -199,7 +203,7 @@ def _confirmed(console: Console, draft: Draft, *, asks: bool) -> bool | None:
     """Show the design and ask; None if nobody is asked."""
     console.print()
     for path, text in draft.files.items():
-        _show_code(console, path, text)
+        show_code(console, path, text)
     if not asks:
         return None
     console.print(plain("Is this what you mean? [Y/n] ", "bold"), end="")
@@ -216,19 +220,10 @@ def _decided(console: Console, question: Question) -> Reply:
     return Reply(True, "" if answer.lower() in ("", "y", "yes") else answer)
 
 
-def _save(folder: Path, found: Solution, *, with_tests: bool) -> None:
-    """Write code, tests and log. Raises `SettingsError` if the folder cannot be written."""
+def _texts(found: Solution, *, with_tests: bool) -> Files:
+    """Code, tests and log."""
     log = jsonlib.dumps(as_json(found, with_tests=with_tests), indent=2)
-    texts = {**found.answer, **(found.tests if with_tests else {}), "log.json": f"{log}\n"}
-    try:
-        for path, text in texts.items():
-            target = folder / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, "utf-8")
-    except OSError as error:
-        raise SettingsError(
-            f"{error.filename or folder} cannot be written: {error.strerror}; pass another folder to --out"
-        ) from error
+    return {**found.answer, **(found.tests if with_tests else {}), "log.json": f"{log}\n"}
 
 
 def as_json(found: Solution, *, with_tests: bool) -> dict[str, Any]:
@@ -243,12 +238,12 @@ def as_json(found: Solution, *, with_tests: bool) -> dict[str, Any]:
         "first_passed": found.first_passed,
         "reason": redact(found.reason) or None,
         "next_step": found.next_step or None,
-        "failing": list(found.failing),
+        "failing": redact_values(found.failing),
         "confidence": found.confidence,
-        "doubts": list(found.doubts),
-        "notes": list(found.notes),
-        "iterations": [asdict(each) for each in found.iterations],
-        "lessons": list(found.lessons),
+        "doubts": redact_values(found.doubts),
+        "notes": redact_values(found.notes),
+        "iterations": redact_values([asdict(each) for each in found.iterations]),
+        "lessons": redact_values(found.lessons),
         "usage": asdict(found.usage),
         "seconds": found.seconds,
     }
@@ -277,18 +272,18 @@ def _show(console: Console, found: Solution, files: Files, wish: Wish) -> None:
         sure = f"; confidence {words.percent(found.confidence)}" if found.confidence is not None else ""
         console.print(plain(f"Solved: {found.name or found.path}, {how}; {tests} passed{sure}.", "bold green"))
     else:
-        console.print(plain(f"Not solved: {found.reason}", "bold yellow"))
+        console.print(plain(f"Not solved: {redact(found.reason)}", "bold yellow"))
         for line in found.failing[:5]:
-            console.print(plain(f"  {line}"))
+            console.print(plain(f"  {redact(line)}"))
     for path, text in files.items():
-        _show_code(console, path, text)
+        show_code(console, path, text)
     if wish.show_tests:
         for path, text in found.tests.items() if files else ():
-            _show_code(console, path, text)
+            show_code(console, path, text)
     for doubt in found.doubts:
-        console.print(plain(f"Doubt: {words.capitalized(doubt)}."))
+        console.print(plain(f"Doubt: {redact(words.capitalized(doubt))}."))
     for note in found.notes:
-        console.print(plain(f"Note: {note}", "dim"))
+        console.print(plain(f"Note: {redact(note)}", "dim"))
     console.print(plain(f"{words.took(found.seconds)}. Cost: {spent(found.usage)}.", "dim"))
     if wish.out is not None:
         console.print(plain(f"Written to {wish.out}.", "bold"))
@@ -300,8 +295,6 @@ def _rounds(found: Solution) -> int:
     return len({each.number for each in found.iterations})
 
 
-def _show_code(console: Console, path: str, text: str) -> None:
-    from rich.syntax import Syntax  # loads all of pygments
-
+def show_code(console: Console, path: str, text: str) -> None:
     console.print(plain(path, "bold"))
-    console.print(Syntax(plain(text).plain, "python", background_color="default"))
+    terminal.print_code(console, text, "python")

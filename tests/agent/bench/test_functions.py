@@ -139,7 +139,8 @@ async def test_mutations_are_the_same_every_time_and_stay_within_what_was_shown(
         ("{}\n", "line 1"),
         ('{"task_id": "x"}', "missing required field"),
         ("not json", "line 1"),
-        (f"{json.dumps(TASK)}\n{json.dumps(TASK)}\n", "occurs twice"),
+        (f"{json.dumps(TASK)}\n{json.dumps(TASK)}\n", "line 2: its id .* is also that of 1"),
+        (json.dumps({**TASK, "entry_point": "a b"}), "line 1: `entry_point` is 'a b'"),
     ],
 )
 async def test_wrong_data_is_named(text: str, said: str, tmp_path: Path) -> None:

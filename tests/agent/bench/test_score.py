@@ -5,7 +5,20 @@ from __future__ import annotations
 import pytest
 
 from agent.bench.lab import Judgement
-from agent.bench.score import Entry, entry, failed, quantile, reliability, repeated, share, skipped, summary
+from agent.bench.score import (
+    Entry,
+    bootstrap,
+    entry,
+    failed,
+    interval,
+    quantile,
+    reliability,
+    repaired,
+    repeated,
+    share,
+    skipped,
+    summary,
+)
 from agent.contract.budget import RungCost, Usage  # fmt: skip
 from agent.contract.outcome import Evidence, Iteration, NoRepair, Outcome, ReflectionLog, Repair  # fmt: skip
 from agent.contract.proposal import Diagnosis, FileChange  # fmt: skip
@@ -96,6 +109,25 @@ def test_nothing_done_gives_figures_of_nothing() -> None:
 def test_the_interval_is_wilsons(count: int, of: int, low: float, high: float) -> None:
     told = share(count, of)
     assert (told.low, told.high) == (pytest.approx(low, abs=2e-4), pytest.approx(high, abs=2e-4))
+
+
+def test_a_bootstrap_of_equal_rates_says_nothing_so_the_interval_is_wilsons() -> None:
+    assert bootstrap([0.0] * 3) == interval(0, 3)
+    assert bootstrap([1.0] * 3) == interval(3, 3)
+    assert bootstrap([0.5] * 3) == interval(1.5, 3)
+    assert bootstrap([0.0, 1.0, 1.0]) == (0.0, 1.0)
+
+
+def test_first_answers_have_an_interval_too() -> None:
+    known = [Entry(id=id_, group="g", outcome="healed", plausible=True, details={"base": id_ == "a"}) for id_ in "abc"]
+    assert summary(known).intervals["base"] == share(1, 3)
+    assert "base" not in summary([healed("a", 1.0, True)]).intervals
+
+
+def test_repairs_are_counted_in_the_words_of_written_code() -> None:
+    known = [healed("a", 1.0, True), healed("b", 1.0, False), healed("c", 1.0, None)]
+    known += [Entry(id="d", group="g", outcome="gave_up", plausible=False), failed("e", "g", Outcome.ERROR, "lost")]
+    assert repaired(known) == {"base": 0, "healed": 1, "unresolved": 1, "validated": 1}
 
 
 def test_quantiles_lie_between_neighbours() -> None:

@@ -15,6 +15,7 @@ def ledger(usage: Usage, budget: Budget) -> Ledger:
 def test_the_known_part_of_the_money_is_a_bound() -> None:
     budget = Budget(cost=1.5)
     assert ledger(KNOWN, budget).model_spent_up() == "the budget of $1.50 is used up"
+    assert ledger(KNOWN, Budget(tokens=0)).model_spent_up() == "the budget allows no model tokens"
     assert ledger(KNOWN + UNKNOWN, budget).model_spent_up() == "the budget of $1.50 is used up"
     assert ledger(UNKNOWN, budget).model_spent_up() is None
     assert ledger(KNOWN, Budget(cost=1.6)).model_spent_up() is None

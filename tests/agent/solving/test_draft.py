@@ -12,7 +12,7 @@ from agent.contract.events import AnyEvent
 from agent.edits.changes import EditProblem
 from agent.models.router import Models
 from agent.models.values import Misconfigured, ModelError, ModelSettings
-from agent.solving.draft import Draft, designed, read_draft
+from agent.solving.draft import Draft, designed, path_of, read_draft
 from agent.solving.specification import Example, specify
 
 GOOD = '```python\ndef total(numbers):\n    """Adds."""\n    raise NotImplementedError\n```'
@@ -106,3 +106,26 @@ def test_a_drafted_example_that_contradicts_the_users_is_a_problem_of_the_draft(
     assert isinstance(found, EditProblem)
     assert "contradict" in found.sentence
     assert isinstance(_drafted(">>> n = 2\n>>> f(n)\n4", ">>> n = 1\n>>> f(n)\n1"), Draft)
+
+
+@pytest.mark.parametrize(
+    ("files", "given", "path"),
+    [
+        (("shop/__init__.py", "shop/cart.py"), {}, "shop/__init__.py"),
+        (("shop/cart.py", "shop/__init__.py"), {"name": "total"}, "shop/cart.py"),
+        (("cart.py", "price.py"), {}, "cart.py"),
+        (
+            ("shop/cart.py", "shop/__init__.py"),
+            {"tests": "from shop import Cart\n\ndef test():\n    Cart()\n"},
+            "shop/__init__.py",
+        ),
+    ],
+)
+def test_a_package_needs_no_file_of_the_usual_name(files: Sequence[str], given: dict[str, str], path: str) -> None:
+    code = {"shop/__init__.py": "from shop.cart import Cart\n", "price.py": "PRICE = 1\n"}
+    cart = "class Cart:\n    pass\n\ndef total(cart):\n    raise NotImplementedError\n"
+    answer = "\n".join(f"{each}\n```python\n{code.get(each, cart)}```" for each in files)
+    spec = specify("A small package.", **given)
+    found = read_draft(answer, spec, path_of(spec))
+    assert isinstance(found, Draft), found
+    assert found.path == path

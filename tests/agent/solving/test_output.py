@@ -112,3 +112,11 @@ def test_examples_leave_the_docstrings() -> None:
 
 def test_code_without_the_function_stays_as_it_is() -> None:
     assert formed("x = 1\n", "f", "script") == "x = 1\n"
+
+
+def test_a_script_names_wrong_input_as_argparse_does(tmp_path: Path) -> None:
+    script = tmp_path / "total.py"
+    script.write_text(formed("def total(numbers: list[int]) -> int:\n    return sum(numbers)\n", "total", "script"))
+    done = subprocess.run([sys.executable, script, "abc"], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith("total.py: error: TypeError: unsupported operand")

@@ -46,12 +46,15 @@ def test_humaneval_becomes_a_stub_examples_and_reference_tests(name: str, tmp_pa
         (lines(LINE, '{"task_id": 3'), "line 2:"),
         (lines({**LINE, "test": None}), "line 1: "),
         ("\n\n", "contains no task"),
+        (lines(LINE, "\udcff"), "line 2: it is not UTF-8"),
+        (lines(LINE, {**LINE, "task_id": "T/1"}, LINE), "line 3: its id T/0 is also that of 1"),
+        (lines({**LINE, "entry_point": "top; import os"}), "line 1: `entry_point` is 'top; import os'"),
     ],
 )
 def test_a_broken_data_file_names_the_line(text: str, said: str, tmp_path: Path) -> None:
     file = tmp_path / "data.jsonl"
-    file.write_text(text)
-    with pytest.raises(BadInput, match="HumanEval") as refused:
+    file.write_text(text, errors="surrogateescape")
+    with pytest.raises(BadInput, match=r"data\.jsonl") as refused:
         humaneval.load(file, "own")
     assert said in str(refused.value)
     (tmp_path / "data.jsonl.gz").write_text("this is not gzipped")

@@ -109,6 +109,12 @@ async def test_only_this_machine_may_ask_and_only_with_json(pages: str) -> None:
         assert (many.status_code, "less than or equal to 16" in many.json()["detail"]) == (422, True)
         assert (await client.post("/api/v1/solve", json={"specification": ""})).status_code == 422
         assert (await client.get("/api/v1/solve/nosuch")).status_code == 404
+        told = {"[]": "the body must be one JSON object", "{1": "the body is no JSON, at character 1: Expecting property name"}
+        told |= {'{"specification": 3}': "specification: Input should be a valid string"}
+        told |= {'{"name": "add"}': "specification: it is missing"}
+        for sent, said in told.items():
+            wrong = await client.post("/api/v1/solve", content=sent, headers={"content-type": "application/json"})
+            assert wrong.json()["detail"].startswith(said), wrong.text
 
 
 async def test_openapi_describes_each_answer(pages: str) -> None:

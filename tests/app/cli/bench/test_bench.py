@@ -135,6 +135,9 @@ def test_tasks_are_healed_scored_kept_and_not_done_twice(cache: Path, tmp_path: 
     assert {name: summary[name] for name in ("tasks", "plausible", "heldout_correct", "tokens", "cost")} == {
         "tasks": 3, "plausible": 1, "heldout_correct": 1, "tokens": 0, "cost": 0.0,
     }  # fmt: skip
+    assert {name: summary[name] for name in ("base", "healed", "unresolved", "validated")} == {
+        "base": 0, "healed": 1, "unresolved": 2, "validated": 1,
+    }  # fmt: skip
     assert summary["median_s"] == summary["p90_s"] == healed["seconds"]
     assert summary["candidates"] > 0
     assert (healed["outcome"], healed["heldout_correct"], healed["rung"]) == ("healed", True, "patterns")

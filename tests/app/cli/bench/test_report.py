@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import msgspec
 from rich.console import Console
 
 from agent.bench.score import Entry
@@ -45,3 +46,14 @@ def test_without_categories_there_is_one_row() -> None:
     assert rows.count(["all", "2", "2"]) == 1
     rows = [line.split()[:3] for line in shown(entry("a", "text"), entry("b", "all"), written=True).splitlines()]
     assert [row[0] for row in rows if row[1:] and row[1] in ("1", "2")] == ["all", "text", "all"]
+
+
+def test_a_first_answer_that_was_accepted_is_not_called_healed() -> None:
+    stream = io.StringIO()
+    first = msgspec.structs.replace(entry("a", "all"), details={"ended": "first_answer"})
+    for each in (first, entry("b", "all")):
+        report.print_entry(Console(file=stream, width=200), each)
+    assert [line.partition("  a: ")[2] or line.partition("  b: ")[2] for line in stream.getvalue().splitlines()] == [
+        "first answer accepted, held-out correct. ",
+        "healed, held-out correct. ",
+    ]

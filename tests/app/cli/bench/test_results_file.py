@@ -8,7 +8,7 @@ import pytest
 
 from agent.bench.lab import BadInput
 from agent.bench.score import Entry
-from app.cli.bench.results_file import Header, ResultsNotSaved, open_results, stored
+from app.cli.bench.results_file import Header, ResultsNotSaved, left_out, open_results, stored
 
 HEAD = Header("humanevalfix", {"oracle": "all", "model": "none"})
 
@@ -44,6 +44,18 @@ def test_a_line_that_was_cut_off_is_left_out_and_spoils_no_other(tmp_path: Path)
     state = open_results(file, HEAD)
     state.append(entry("c"))
     assert list(open_results(file, HEAD).known) == ["a", "c"]
+
+
+def test_lines_that_a_report_leaves_out_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "results"
+    state = open_results(file, HEAD)
+    state.append(entry("a"))
+    assert left_out(file) == ""
+    with file.open("ab") as stream:
+        stream.write(b'{"id":"b","gro\n{"id":"\xff"}\n')
+    state.append(entry("c"))
+    assert left_out(file) == f"{file}: left out 2 lines that cannot be read: 3, 4."
+    assert [one.id for one in stored(file)] == ["a", "c"]
 
 
 @pytest.mark.parametrize(

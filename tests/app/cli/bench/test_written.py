@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from app.cli.bench import tracking
 from tests.app.cli import program
 from tests.standins.model import Asked, Reply, ScriptedModel, unauthorized
 
@@ -86,9 +87,9 @@ def test_results_become_a_folder_that_can_be_published(measured: Path) -> None:
     assert code == 0, err
     report = (measured / "report" / "report.md").read_text()
     assert "6 runs of 3 tasks: intervals and tests are by task" in report
-    assert "| first answers that the held-out tests accept | 2 | 33% |" in report
-    assert "| reported as solved, and accepted by the held-out tests | 4 | 67% |" in report
-    assert "Base 33.3% (95 % interval 0.0% to 100.0%, bootstrap over tasks)" in report, "three tasks, however often they ran"
+    assert "| first answers that the held-out tests accept | 2 | 33% | 6% to 79% |" in report
+    assert "| reported as solved, and accepted by the held-out tests | 4 | 67% | 21% to 94% |" in report
+    assert "Base 33.3% (95 % interval 0.0% to 100.0%, over tasks)" in report, "three tasks, however often they ran"
     assert "After healing, 1 task did better and 0 worse (exact sign test by task: p = 1)." in report
     assert "| [T/0](tasks/1/T_0/log.md) | wrong | healed | yes |" in report
     for name in ("comparison", "cost", "iterations"):
@@ -110,6 +111,11 @@ def test_results_become_a_folder_that_can_be_published(measured: Path) -> None:
     code, _, err = selfheal(measured, "bench", "report", "results.jsonl")
     assert code == 2
     assert "--out FOLDER" in err
+    (measured / "broken.jsonl").write_text(f"{other}cut off\n")
+    for arguments in (("report", "broken.jsonl", "--out", "broken"), ("compare", "results.jsonl", "broken.jsonl")):
+        code, _, err = selfheal(measured, "bench", *arguments)
+        assert code == 0, err
+        assert "broken.jsonl: left out 1 line that cannot be read: 8." in err
 
 
 @pytest.mark.long
@@ -180,6 +186,14 @@ def test_a_task_that_the_script_does_not_know_is_an_error(tmp_path: Path) -> Non
     summary = json.loads(out)["summary"]
     assert (summary["error"], summary["tried"], summary["unresolved"]) == (1, 0, 0)
     assert "has no answer for the role 'write' to this prompt; add a line that fits" in err
+
+
+def test_a_long_error_of_mlflow_ends_with_a_sentence() -> None:
+    assert tracking.shortened(f"It is{' very' * 40} old. Use a\ndatabase. See https://example.org/{'a' * 200} now.") == (
+        f"It is{' very' * 40} old. Use a database"
+    )
+    assert tracking.shortened("refused.") == "refused"
+    assert tracking.shortened("word " * 100) == "word " * 60 + "…"
 
 
 @pytest.mark.long

@@ -85,6 +85,36 @@ def test_an_event_is_recorded_without_secrets_and_otherwise_as_it_was(tmp_path: 
     assert (ids["red"], ids["red_count"], ids["seconds"]) == (["api_key = '[redacted]'"], 1, 0.5)
 
 
+TOKEN = f"ghp_{'a1' * 18}"
+
+
+def test_a_record_holds_no_token_of_the_specification_and_its_code_stays_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    asked, code = specify(f"Send {TOKEN} home.", name="send"), {"token.py": "def f(tokens):\n    token = tokens.first\n"}
+    now = datetime(2026, 11, 27, tzinfo=UTC)
+    recorder = records.begin(records.Record("abc", now, asked, "scripted", {}, iterations=4, seconds=60.0))
+    assert recorder is not None
+    recorder.write(records.Result(files=code, reason=f"It sends {TOKEN}"))
+    assert TOKEN not in (tmp_path / "selfheal/runs/abc/run.json").read_text()
+    found = records.find("abc")
+    assert found.spec.text == "Send [redacted] home."
+    assert found.result is not None
+    assert found.result.files == code
+
+
+@pytest.mark.long
+def test_what_is_said_about_an_answer_names_no_token(tmp_path: Path) -> None:
+    asked = ("Send the token.", "--signature", "send() -> str", "--doctests", f">>> send()\n'{TOKEN}'\n", "--iters", "1")
+    model = script(tmp_path, write="```python\ndef send() -> str:\n    return 'nothing'\n```")
+    code, _, err = solve(tmp_path, *asked, "--model", model, "--retry", "off", "--no-design", *BRIEF, seconds=200)
+    assert code == 1
+    assert "Not solved: " in err
+    assert "'[redacted]'" in err
+    assert TOKEN[:10] not in err
+
+
 def test_times_are_local_and_say_their_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun(tmp_path, monkeypatch)
     happened = {"at": "2026-11-27T22:30:05.5+00:00", "text": "Writing"}

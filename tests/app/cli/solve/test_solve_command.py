@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -9,7 +10,10 @@ import shlex
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.text import Text
 
+from app.cli.solve.run import show_code
 from tests.app.cli import program
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -91,6 +95,13 @@ def test_the_command_can_be_shown_with_its_profile_spelled_out(tmp_path: Path) -
     assert solve(tmp_path, *shown[2:], "--show-command")[1] == out, "the command stands for itself"
 
 
+def test_code_on_a_terminal_is_not_cut_at_its_width() -> None:
+    shown = io.StringIO()
+    code = f"def total(numbers):\n    return sum(numbers){' + 1' * 50}  # the end\n"
+    show_code(Console(file=shown, force_terminal=True, width=40), "solution.py", code)
+    assert Text.from_ansi(shown.getvalue()).plain == f"solution.py\n{code}"
+
+
 @pytest.mark.long
 def test_a_model_that_cannot_be_reached_is_named_with_the_way_out(tmp_path: Path) -> None:
     where = {"SELFHEAL_MODEL_API_BASE": "http://127.0.0.1:9/v1", "SELFHEAL_MODEL_API_KEY": "none"}
@@ -127,6 +138,40 @@ def test_the_built_in_script_fails_once_and_is_healed(tmp_path: Path) -> None:
     assert (tmp_path / "outputs/solution.py").read_text() == told["files"]["solution.py"]
     assert (tmp_path / "outputs/test_blind_1.py").exists()
     assert json.loads((tmp_path / "outputs/log.json").read_text())["iterations"][-1]["result"] == "verified"
+
+
+@pytest.mark.parametrize("there", ["a file in the place of the folder", "a folder with a file"])
+def test_a_folder_that_cannot_take_the_code_is_named_before_the_run(there: str, tmp_path: Path) -> None:
+    if there == "a folder with a file":
+        (tmp_path / "outputs").mkdir()
+        (tmp_path / "outputs/mine.py").write_text("kept\n")
+    else:
+        (tmp_path / "outputs").write_text("kept\n")
+    code, out, err = solve(tmp_path, WORDS, "--fn", "merge_intervals", "--model", "scripted", "--profile", "save")
+    assert (code, out) == (2, ""), err
+    assert (
+        "outputs has files, such as mine.py; pass --force" if "folder with" in there else "outputs cannot be written"
+    ) in err
+    assert "Writing" not in err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("there", ["a folder", "a link"])
+def test_code_that_cannot_be_saved_is_printed_and_nothing_outside_is_touched(there: str, tmp_path: Path) -> None:
+    (tmp_path / "outputs").mkdir()
+    (tmp_path / "outside.py").write_text("kept\n")
+    if there == "a folder":
+        (tmp_path / "outputs/solution.py").mkdir()
+    else:
+        (tmp_path / "outputs/solution.py").symlink_to(tmp_path / "outside.py")
+    arguments = (WORDS, "--fn", "merge_intervals", "--model", "scripted", "--out", "outputs", "--force")
+    code, out, err = solve(tmp_path, *arguments, seconds=200)
+    assert code == 2, err
+    assert "sorted(intervals)" in out
+    said = "outputs/solution.py cannot be written" if there == "a folder" else "is a link to a place outside of outputs"
+    assert said in err
+    assert "Written to" not in err
+    assert (tmp_path / "outside.py").read_text() == "kept\n"
 
 
 @pytest.mark.long

@@ -1,0 +1,49 @@
+"""The folder of `selfheal solve --out`: looked at before the run, written after it."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import typer
+
+from app.settings import SettingsError
+
+ELSEWHERE = "pass another folder to --out"
+
+
+def check(folder: Path, *, force: bool) -> None:
+    """Make the folder, and ask before files in it are overwritten. Raises `SettingsError`, `typer.Abort`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            first = min((each.name for each in folder.iterdir()), default=None)
+    except OSError as error:
+        raise _unwritable(error, folder) from error
+    if first is None or force:
+        return
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        typer.confirm(f"{folder} has files, such as {first}. Overwrite those of the same name?", abort=True, err=True)
+        return
+    raise SettingsError(
+        f"{folder} has files, such as {first}; pass --force to overwrite those of the same name, or {ELSEWHERE}"
+    )
+
+
+def save(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write files by path, none of them outside of the folder. Raises `SettingsError`."""
+    try:
+        for path, text in texts.items():
+            target = folder / path
+            if not target.resolve().is_relative_to(folder.resolve()):
+                raise SettingsError(f"{target} is a link to a place outside of {folder}; remove the link, or {ELSEWHERE}")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, "utf-8")
+    except OSError as error:
+        raise _unwritable(error, folder) from error
+
+
+def _unwritable(error: OSError, folder: Path) -> SettingsError:
+    return SettingsError(f"{error.filename or folder} cannot be written: {error.strerror}; {ELSEWHERE}")
