@@ -98,7 +98,7 @@ class ReflectionLog:
     @property
     def outage(self) -> str:
         """Why the last model could not be asked, a clause; "" if it could, or if no model was needed."""
-        asked = [cost for cost in self.rungs if is_model(cost.rung) and cost.usage.calls]
+        asked = [cost for cost in self.rungs if is_model(cost.rung) and (cost.usage.calls or cost.is_outage)]
         return asked[-1].note if asked and asked[-1].is_outage else ""
 
 

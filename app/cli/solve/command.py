@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -79,7 +80,7 @@ def solve(
         typer.Option(
             "--profile",
             help="fast: no design of a named function, one greedy answer, two rounds; copy: print the code alone; "
-            "save: write to outputs/.",
+            "save: write to a new folder in outputs/.",
         ),
     ] = None,
     show_command: Annotated[
@@ -142,7 +143,7 @@ def solve(
         yes=chosen["yes"],
         autonomy=autonomy,
         code_only=chosen["code_only"],
-        out=Path(chosen["out"]) if chosen["out"] is not None else None,
+        out=_folder(Path(chosen["out"]), is_preset="out" in preset) if chosen["out"] is not None else None,
         streams=stream,
     )
     limits = {"iterations": wish.iterations, "seconds": wish.seconds, "tokens": wish.tokens, "cost": wish.cost}
@@ -159,6 +160,11 @@ def solve(
             wrong_use(str(error))
     is_solved = run(solving.run(spec, settings, wish, json=json), ModelError, SandboxError, Declined, wrong=(BadSpecification,))
     raise typer.Exit(0 if is_solved else 1)
+
+
+def _folder(out: Path, *, is_preset: bool) -> Path:
+    """A profile's folder gets one of its own for each run: nobody was asked whether files may be overwritten."""
+    return out / f"{datetime.now().astimezone():%Y-%m-%d-%H%M%S}" if is_preset else out
 
 
 def _text(words: str | None, file: Path | None) -> str:

@@ -129,15 +129,18 @@ def test_a_model_that_cannot_be_reached_is_named_with_the_way_out(tmp_path: Path
 
 @pytest.mark.long
 def test_the_built_in_script_fails_once_and_is_healed(tmp_path: Path) -> None:
-    arguments = (WORDS, "--fn", "merge_intervals", "--model", "scripted", "--out", "outputs", "--json")
+    (tmp_path / "outputs").mkdir()
+    (tmp_path / "outputs/mine.py").write_text("kept\n")
+    arguments = (WORDS, "--fn", "merge_intervals", "--model", "scripted", "--profile", "save", "--json")
     code, out, err = solve(tmp_path, *arguments, seconds=200)
     assert code == 0, err
+    (folder,) = (each for each in (tmp_path / "outputs").iterdir() if each.is_dir())
     told = json.loads(out)
     assert (told["solved"], told["first_passed"], told["name"]) == (True, False, "merge_intervals")
     assert "sorted(intervals)" in told["files"]["solution.py"]
-    assert (tmp_path / "outputs/solution.py").read_text() == told["files"]["solution.py"]
-    assert (tmp_path / "outputs/test_blind_1.py").exists()
-    assert json.loads((tmp_path / "outputs/log.json").read_text())["iterations"][-1]["result"] == "verified"
+    assert (folder / "solution.py").read_text() == told["files"]["solution.py"]
+    assert (folder / "test_blind_1.py").exists()
+    assert json.loads((folder / "log.json").read_text())["iterations"][-1]["result"] == "verified"
 
 
 @pytest.mark.parametrize("there", ["a file in the place of the folder", "a folder with a file"])
@@ -147,7 +150,7 @@ def test_a_folder_that_cannot_take_the_code_is_named_before_the_run(there: str, 
         (tmp_path / "outputs/mine.py").write_text("kept\n")
     else:
         (tmp_path / "outputs").write_text("kept\n")
-    code, out, err = solve(tmp_path, WORDS, "--fn", "merge_intervals", "--model", "scripted", "--profile", "save")
+    code, out, err = solve(tmp_path, WORDS, "--fn", "merge_intervals", "--model", "scripted", "--out", "outputs")
     assert (code, out) == (2, ""), err
     assert (
         "outputs has files, such as mine.py; pass --force" if "folder with" in there else "outputs cannot be written"
