@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from agent.contract.budget import Usage
 from agent.contract.proposal import Candidate, Edits, FileChange
+from agent.contract.words import capitalized
 from agent.edits.changes import EditProblem
 from agent.models.router import Models
 from agent.models.values import Answer, ModelError, Prompt, Truncated
@@ -43,7 +44,7 @@ class Writer:
     draft: Draft
     writing: Writing
     written: dict[str, Edits] = field(default_factory=dict)
-    problem: str = ""  # why the last unusable answer was unusable
+    problem: str = ""  # why the last answer was unusable, or did not come
 
     @property
     def rung(self) -> str:
@@ -73,6 +74,7 @@ class Writer:
                 continue
             except ModelError as error:
                 error.usage = usage + error.usage
+                self.problem = f"{capitalized(str(error)).rstrip('.')}."
                 raise
             usage += answer.usage
             files = await asyncio.to_thread(self._files, answer.text)

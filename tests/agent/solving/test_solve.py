@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
@@ -233,6 +234,19 @@ async def test_a_model_that_cannot_be_reached_is_no_answer_that_was_given_up(sol
     assert (found.solved, found.outcome) == (False, Outcome.INFRASTRUCTURE)
     assert "openai/gone" in found.outage
     assert "* 7" in found.code, "the first answer is shown"
+
+
+@pytest.mark.long
+async def test_a_model_that_does_not_answer_in_time_is_the_reason(solved: Solve) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        found = await solved({}, roles={"write": ModelSettings("openai/slow", url, "k", timeout=1.0)})
+    assert (found.solved, found.outcome) == (False, Outcome.GAVE_UP)
+    assert found.reason == "The model's answers could not be used. No answer within 1 s."
 
 
 @pytest.mark.long
