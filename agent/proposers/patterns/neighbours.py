@@ -16,7 +16,7 @@ from agent.proposers.patterns.natural import naturally
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, Unreadable
 
 MOST = 40  # of one change
-LIKELY = 0.35  # nobody means a less likely operator: `is` for `==` (what that says is up to the interpreter), `|` for `+`
+LIKELY = 0.35  # nobody means a less likely operator: `is` for `==`, `|` for `+`, or `not` before what is returned
 PATTERNS: tuple[Pattern, ...] = (
     operators.comparisons,
     operators.arithmetic,
@@ -26,7 +26,7 @@ PATTERNS: tuple[Pattern, ...] = (
     names.attributes,
 )
 
-_OF_OPERATORS = (operators.comparisons, operators.arithmetic)
+_OF_OPERATORS = (operators.comparisons, operators.arithmetic, operators.logic)
 
 
 def neighbours(change: FileChange) -> list[Change]:

@@ -85,7 +85,8 @@ async def test_an_unsure_change_counts_as_another_that_passes(bench: Bench) -> N
     assert (second.edits, second.alternatives, second.choices) == (NATURAL, 1, (RIGHT_TITLE,))
 
 
-async def test_the_likeliest_suspect_comes_first(bench: Bench) -> None:
+async def test_the_likeliest_suspect_comes_first(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confidence, "estimate", lambda candidate, *_, **__: Confidence(candidate.prior, ()))
     rungs = WithPriors({0.1: RIGHT}, rung="codemod"), WithPriors({0.9: NATURAL}, rung="tools")
     result = await bench.heal(*rungs, policy=Policy(min_confidence=1.0, rungs=("codemod", "tools")))
     assert isinstance(result, NoRepair)

@@ -387,7 +387,8 @@ async def test_a_repair_that_is_green_by_luck_is_no_repair_of_flakiness(tmp_path
     source = HASHES["names.py"]
     lucky = source.replace("list(set(names))[0]", "names[hash('x') % 3]")
     right = source.replace("list(set(names))", "sorted(set(names))")
-    rung = Scripted([((FileChange("names.py", source, lucky),),), ((FileChange("names.py", source, right),),)])
+    changes = [((FileChange("names.py", source, text),),) for text in (lucky, right)]
+    rung = Scripted(changes, rung="model:scripted")
     result = await Case(tmp_path, HASHES).healed(rung, heals_flakiness=True)
     assert isinstance(result, Repair), result
     assert result.edits[0].after == right
@@ -403,7 +404,9 @@ async def test_state_that_tests_share_is_healed_under_the_order_that_shows_it(tm
         "    if name not in CACHE:\n        CACHE[name]", "    if CACHE.get(name) != table[name]:\n        CACHE[name]"
     )
     result = await Case(tmp_path, files).healed(
-        Scripted([((FileChange("stock.py", STOCK, fixed),),)]), reported_ids=("test_a.py::test_first",), heals_flakiness=True
+        Scripted([((FileChange("stock.py", STOCK, fixed),),)], rung="model:scripted"),
+        reported_ids=("test_a.py::test_first",),
+        heals_flakiness=True,
     )
     assert isinstance(result, Repair), result
 

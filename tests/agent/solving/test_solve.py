@@ -153,7 +153,11 @@ async def test_a_budget_of_seconds_ends_answers_that_never_end(solved: Solve) ->
 
 
 @pytest.mark.long
-async def test_adversarial_tests_that_the_budget_stops_say_nothing_about_the_code(solved: Solve) -> None:
+async def test_adversarial_tests_that_the_budget_stops_say_nothing_about_the_code(
+    solved: Solve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient = CONFIGURATION.test[0].model_copy(update={"timeout": 60.0})
+    monkeypatch.setattr("agent.solving.run.CONFIGURATION", CONFIGURATION.model_copy(update={"test": (patient,)}))
     answers = {"write": [block(RIGHT)], "attack": [test_file("import time\n    time.sleep(90)\n    assert total([1]) == 1")]}
     found = await solved(answers, Options(spec_tests=False, retry=False), budget=Budget(iterations=4, seconds=40))
     assert found.solved, found.reason
