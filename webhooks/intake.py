@@ -36,7 +36,7 @@ class RepairRequest:
     head_branch: str | None
     run_id: int | None = None  # the failing workflow run
     run_attempt: int | None = None  # GitHub's count of its reruns, from 1
-    workflow_id: int | None = None
+    workflow_id: int | None = None  # of a run that a pull request started
     check_run_id: int | None = None
     check_suite_id: int | None = None
     pull_number: int | None = None

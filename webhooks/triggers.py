@@ -69,8 +69,11 @@ FAILING_STATES: Final = frozenset({"failure", "error"})
 DYNAMIC: Final = "dynamic"
 """The event of runs of GitHub's own workflows, which no file of the repository defines."""
 
-TESTING: Final = frozenset({"push", "pull_request", "merge_group", "schedule", "workflow_dispatch"})
-"""Events whose workflows test the commit that their runs name. All others (a comment, an issue, another workflow's end) run on
+TESTING: Final = frozenset({
+    "push", "pull_request", "pull_request_review", "merge_group", "schedule", "workflow_dispatch", "deployment",
+    "deployment_status",
+})  # fmt: skip
+"""Events whose workflows test the commit that their runs name. Most others (a comment, an issue, another workflow's end) run on
 the default branch, whatever it contains, and many of them are caused by anybody."""
 
 BRANCH_PREFIX: Final = "selfheal/"
@@ -145,7 +148,7 @@ def on_workflow_run(event: WorkflowRun) -> RepairRequest | Ignored:
     if run.event == DYNAMIC:
         return Ignored("the run is of a workflow of GitHub's own (Dependabot, Pages, CodeQL)")
     if run.event is not None and run.event not in TESTING:
-        return Ignored(f"the run was started by {one_line(run.event)}, which tests no commit")
+        return Ignored(f"the run was started by {one_line(run.event)}, so it need not test this commit")
     if event.repository is not None and (run.head_repository is None or run.head_repository.id != event.repository.id):
         return _FORK  # a deleted one is null
     request = _automatic(event, "workflow_run", run.head_sha, run.head_branch, run.name, run_id=run.id)
@@ -154,7 +157,9 @@ def on_workflow_run(event: WorkflowRun) -> RepairRequest | Ignored:
     # A schedule repeats a failure of the same commit, and so does the rerun of a bot, such as our own.
     attempt, actor = run.run_attempt or 1, run.triggering_actor
     is_news = run.event != "schedule" if attempt == 1 else actor is not None and actor.type == "User"
-    return replace(request, run_attempt=attempt, workflow_id=run.workflow_id, is_news=is_news)
+    # Labels and edits start a pull request's workflow again. Other events each say something of their own.
+    workflow = run.workflow_id if run.event == "pull_request" else None
+    return replace(request, run_attempt=attempt, workflow_id=workflow, is_news=is_news)
 
 
 def on_check_run(event: CheckRun, own_app_id: int | None = None) -> RepairRequest | Ignored:

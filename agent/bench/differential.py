@@ -7,7 +7,6 @@ is no contract.
 
 from __future__ import annotations
 
-import ast
 import json
 import random
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 from agent.bench.lab import Changes, Lab
+from agent.source import syntax
 from sandbox.base import DeadlinePassed
 
 CALLS = 300  # that are compared at most
@@ -85,7 +85,7 @@ async def _asked(lab: Lab, changes: Changes, request: dict[str, Any]) -> list[An
 def mutations(calls: Sequence[str], count: int) -> list[str]:
     """Up to `count` more calls; the same calls always give the same mutations."""
     rng = random.Random(_SEED)  # noqa: S311 - reproducible, nothing secret
-    parsed = [ast.literal_eval(call) for call in calls]
+    parsed = [syntax.literal(call) for call in calls]
     seen, made = set(calls), list[str]()
     shown: dict[tuple[object, ...], _Shown] = {}
     for args, _ in parsed:

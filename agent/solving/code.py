@@ -29,37 +29,40 @@ _PATH = re.compile(r"[\s#*`]*(?:File:?\s*)?`?(?P<path>[\w./-]{1,200}\.py)`?[\s*`
 _PYTHON = ("", "py", "python", "python3")
 
 
+_NETWORK, _PROCESSES, _FILES = "uses the network", "starts processes", "writes or deletes files"
 _REACHING = {
-    **dict.fromkeys(
-        ("socket", "ssl", "urllib", "http", "ftplib", "smtplib", "requests", "httpx", "aiohttp"), "uses the network"
-    ),
-    **dict.fromkeys(("subprocess", "multiprocessing", "pty"), "starts processes"),
-    **dict.fromkeys(("shutil", "tempfile"), "writes or deletes files"),
+    **dict.fromkeys(("socket", "ssl", "urllib", "http", "ftplib", "smtplib", "requests", "httpx", "aiohttp"), _NETWORK),
+    **dict.fromkeys(("open_connection", "create_connection", "open_unix_connection"), _NETWORK),
+    **dict.fromkeys(("subprocess", "multiprocessing", "pty", "create_subprocess_exec", "create_subprocess_shell"), _PROCESSES),
+    **dict.fromkeys(("os.system", "os.popen", "os.fork", "os.posix_spawn"), _PROCESSES),
+    **dict.fromkeys((f"os.{way}{end}" for way in ("exec", "spawn") for end in ("l", "le", "lp", "v", "ve", "vp")), _PROCESSES),
+    **dict.fromkeys(("shutil", "tempfile", "write_text", "write_bytes", "unlink", "rmdir", "mkdir", "makedirs"), _FILES),
+    **dict.fromkeys(("touch", "rmtree", "removedirs", "symlink_to", "os.remove", "os.rename", "os.replace"), _FILES),
+    "import_module": "imports modules by computed names",
 }
-_WRITING = frozenset({
-    "write_text", "write_bytes", "unlink", "rmdir", "mkdir", "makedirs", "touch", "rmtree", "rename", "removedirs", "symlink_to"
-})  # fmt: skip
+"""What code does, by a module that it imports, or by the name of what it uses."""
 
 
 def reaches(files: Files) -> list[str]:
     """What code does beyond computing, a clause each: people shall read it before they run it."""
     found: dict[str, None] = {}
     for node in (node for text in files.values() for node in ast.walk(_tree(text) or ast.Module([], []))):
+        names: list[str] = []
         match node:
-            case ast.Import(names=names):
-                roots = [alias.name.partition(".")[0] for alias in names]
-            case ast.ImportFrom(module=str(module)):
-                roots = [module.partition(".")[0]]
-            case ast.Attribute(attr=name) if name in _WRITING:
-                roots = ["shutil"]
-            case ast.Call(func=ast.Name(id="open") | ast.Attribute(attr="open"), args=args, keywords=keywords):
-                values = [each for each in (*args[1:], *(word.value for word in keywords)) if isinstance(each, ast.Constant)]
-                roots = (
-                    ["shutil"] if any(re.fullmatch(r"(?=.*[wxa+])[rwxabt+]{1,4}", str(each.value)) for each in values) else []
-                )
-            case _:
-                roots = []
-        found |= dict.fromkeys(_REACHING[root] for root in roots if root in _REACHING)
+            case ast.Import(names=aliases):
+                names = [alias.name.partition(".")[0] for alias in aliases]
+            case ast.ImportFrom(module=str(module), names=aliases):
+                names = [module.partition(".")[0], *(f"{module}.{alias.name}" for alias in aliases)]
+                names += [alias.name for alias in aliases]
+            case ast.Attribute(value=ast.Name(id=owner), attr=name):
+                names = [name, f"{owner}.{name}"]
+            case ast.Attribute(attr=name):
+                names = [name]
+            case ast.Call(func=ast.Name(id="open") | ast.Attribute(attr="open") as called, args=args, keywords=keywords):
+                given = (*args[isinstance(called, ast.Name) :], *(word.value for word in keywords))
+                modes = [str(each.value) for each in given if isinstance(each, ast.Constant)]
+                names = ["shutil"] if any(re.fullmatch(r"(?=.*[wxa+])[rwxabt+]{1,4}", mode) for mode in modes) else []
+        found |= dict.fromkeys(_REACHING[name] for name in names if name in _REACHING)
     return [f"the code {what}: read it before you run it" for what in found]
 
 

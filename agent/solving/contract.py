@@ -96,7 +96,7 @@ def _checked(example: Example) -> str:
     if example.error:
         return f"with pytest.raises({example.error}):\n    {source}"
     try:
-        value = ast.literal_eval(want)
+        value = syntax.literal(want)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return f"assert _printed(lambda: {source}) == {' '.join(want.split())!r}"
     source = f"({source})" if not isinstance(syntax.expression(source).body, ast.Call) else source

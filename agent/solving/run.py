@@ -163,7 +163,8 @@ class Run:
         if not writer.written:
             return found, {}
         title = min(writer.written, key=lambda title: left.get(title, 2_000))
-        self.is_refused = title in refused
+        written = {one for one in refused if one in writer.written}
+        self.is_refused = any(writer.written[one] == writer.written[title] for one in written)  # equal ones are judged once
         return found, _with(self.draft.files, writer.written[title])
 
     async def _repaired(self, files: Files, before: Repair | NoRepair) -> tuple[Repair | NoRepair, Files]:
@@ -188,14 +189,19 @@ class Run:
             return found, files
         self.failing, files = (), _with(files, found.edits)
         check = Check("tests", CONFIGURATION.test[0].run, "pytest")
+        # Seen from the draft, every test fails: which of them there are makes no difference to the rules.
         oracle = Oracle((check,), {check.name: frozenset({VerdictId("every test")})}, {check.name: frozenset()})
         whole = Candidate(f"model:{self.models.name}", edits_of(self.draft.files, files), "the whole answer")
         refused = await asyncio.to_thread(refusal, whole, self._engine().policy, oracle, "\n".join(self.tests.values()))
-        return (found, files) if refused is None else await self._from_the_draft(files)
+        if refused is None:
+            return found, files
+        self.notes.append(f"The repaired answer was refused as a whole: {refused.sentence}")
+        await self.emit(Guarded(text=self.notes[-1], title=whole.title, rule=refused.rule))
+        return await self._from_the_draft(files)
 
     async def _from_the_draft(self, files: Files) -> tuple[Repair | NoRepair, Files]:
         """Judge these files as one change of the draft, and let a model that is told what is wrong write other ones."""
-        known = KnownAnswer(f"model:{self.models.name}", edits_of(self.draft.files, files), "the first answer")
+        known = KnownAnswer(f"model:{self.models.name}", edits_of(self.draft.files, files), "the earlier answer")
         found = await self._phase(self.draft.files, (known, *model_rungs(self.models)), self.emit)
         return found, _with(self.draft.files, found.edits) if isinstance(found, Repair) else files
 

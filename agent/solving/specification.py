@@ -242,7 +242,7 @@ def _parameters(signature: str) -> inspect.Signature:
 def _meaning(example: Example) -> object:
     """Equal for results that one value can have."""
     try:
-        return example.error or ast.literal_eval(example.want)
+        return example.error or syntax.literal(example.want)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return " ".join(example.want.split())
 

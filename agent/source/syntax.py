@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import threading
+from typing import Any
 
 _LOCK = threading.Lock()
 
@@ -16,6 +17,13 @@ def tree(text: str) -> ast.Module:
     """Raises what `ast.parse` does."""
     with _LOCK:
         return ast.parse(text)
+
+
+def literal(text: str) -> Any:
+    """The value of a literal. Raises what `ast.literal_eval` does."""
+    with _LOCK:
+        node = ast.parse(text.lstrip(" \t"), mode="eval")
+    return ast.literal_eval(node)
 
 
 def expression(text: str) -> ast.Expression:

@@ -164,7 +164,7 @@ async def wait_for_ci(head: HeadCommit, repository: Repository, seconds: float, 
 
 async def _pending(head: HeadCommit, repository: Repository) -> int:
     """How many workflows still run; without a failed one also how much other CI, of which only then something is read."""
-    runs = await repository.runs(head.sha)
+    runs = [run for run in await repository.runs(head.sha) if run.event in TESTING]
     pending = sum(run.is_pending for run in runs)
     if any(run.conclusion in FAILING for run in runs):
         return pending

@@ -281,7 +281,9 @@ async def _gather(work: Work, head: HeadCommit) -> Gathered | NoRepair:
         gathered = await gather(attempt, head, work.reading, work.deps.secrets)
         if isinstance(gathered, NoRepair):
             return gathered
-        if await lease.gathered({(run.id, run.attempt): (run.name, run.workflow_id) for run in gathered.runs}, gathered.others):
+        if await lease.gathered(
+            {(run.id, run.attempt): (run.name, run.workflow_of_pull_request) for run in gathered.runs}, gathered.others
+        ):
             return gathered
 
 
@@ -441,9 +443,9 @@ async def _add_notes(work: Work, gathered: Gathered, result: Repair | NoRepair) 
     if gathered.infrastructure and work.attempt.is_asked_for:
         note = f"Requested by a person, although CI's log shows a failure outside the code: {gathered.infrastructure}"
         result = replace(result, log=replace(result.log, notes=(note, *result.log.notes)))
-    if isinstance(result, NoRepair) and result.outcome in (Outcome.NOTHING_FAILED, Outcome.NOT_REPRODUCED):
-        failed_in_ci = gathered.runs or gathered.others
-        result = replace(result, next_step=(not failed_in_ci and await _after_queue(work)) or result.next_step)
+    is_red = gathered.runs or gathered.others
+    if isinstance(result, NoRepair) and result.outcome in (Outcome.NOTHING_FAILED, Outcome.NOT_REPRODUCED) and not is_red:
+        result = replace(result, next_step=await _after_queue(work) or result.next_step)
     if isinstance(result, NoRepair) and result.outcome in (Outcome.FLAKY, Outcome.INFRASTRUCTURE) and gathered.runs:
         is_wanted = (gathered.configuration.rerun or work.deps.rerun) == "once"
         reruns = await rerun(work.attempt, gathered.runs, work.deps.store, work.deps.github) if is_wanted else ""

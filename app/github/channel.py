@@ -154,11 +154,12 @@ class Channel:
         return _json(await self._read(path, params))
 
     async def _read(self, path: str, params: Mapping[str, str | int]) -> httpx.Response:
-        name = (path, *sorted(params.items()))
+        name = _name(path, params)
         known = self._answers.get(name)
         # GitHub's ETags are for one token: with the next one, it sends everything again.
         response = await self._send("GET", path, params=params, etag=known.headers["etag"] if known is not None else "")
         if known is not None and response.status_code == httpx.codes.NOT_MODIFIED:
+            self._answers[name] = known  # another task may have made room meanwhile
             self._answers.move_to_end(name)
             return known
         self._answers.pop(name, None)
@@ -174,7 +175,9 @@ class Channel:
         Only the `Link` header tells the last page: a page may be short, and some listings go on by a cursor.
         """
         asked: Mapping[str, str | int] = {"per_page": _PAGE, **params}
-        for _ in range(_MAX_PAGES):
+        seen: list[Mapping[str, str | int]] = []
+        while asked not in seen and len(seen) < _MAX_PAGES:
+            seen.append(asked)
             response = await self._read(path, asked)
             answer = _json(response)
             items = answer if key is None else answer.get(key) if isinstance(answer, dict) else None
@@ -183,8 +186,14 @@ class Channel:
             for item in items:
                 yield item
             if "next" not in response.links:
+                if len(items) >= _PAGE:  # the ETag is that of the body: a full page stays the same when the next one comes
+                    self._answers.pop(_name(path, asked), None)
                 return
-            asked = dict(httpx.URL(response.links["next"]["url"]).params)
+            try:
+                asked = dict(httpx.URL(response.links["next"]["url"]).params)
+            except httpx.InvalidURL as error:
+                raise Unavailable(f"GitHub's response to {path} names no next page: {error}") from error
+        raise Unavailable(f"GitHub's response to {path} has no end")
 
     async def write(
         self,
@@ -354,6 +363,10 @@ def _json(response: httpx.Response) -> Any:
         return response.json()
     except ValueError as error:
         raise Unavailable(f"GitHub's response to {response.request.method} {response.request.url.path} is not JSON") from error
+
+
+def _name(path: str, params: Mapping[str, str | int]) -> tuple[object, ...]:
+    return (path, *sorted(params.items()))
 
 
 def _size(response: httpx.Response) -> int:

@@ -509,7 +509,7 @@ class Repository:
         """Report the completed check runs of our suite once more, unchanged: only that ends it after a person re-ran it."""
         async for item in self._channel.listing(f"{self._path}/check-suites/{suite.id}/check-runs", "check_runs"):
             run = parsed(CheckRun, item)
-            if not run.is_pending:
+            if not run.is_pending and run.conclusion != "stale":  # which only GitHub sets
                 same = {"status": run.status, "conclusion": run.conclusion}
                 await self._write("PATCH", f"{self._path}/check-runs/{run.id}", same, repeatable=True)
 

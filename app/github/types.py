@@ -167,6 +167,11 @@ class WorkflowRun(
         return self.status in ("queued", "requested", "pending", "in_progress")
 
     @property
+    def workflow_of_pull_request(self) -> int | None:
+        """The workflow, if a pull request's events start it, several times at one commit."""
+        return self.workflow_id if self.event == "pull_request" else None
+
+    @property
     def path(self) -> str:
         """ ".github/workflows/ci.yml"."""
         return self.source.partition("@")[0]

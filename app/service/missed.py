@@ -28,27 +28,29 @@ log = structlog.get_logger()
 
 
 async def redeliver_missed(github: GitHub, store: Store, since: datetime) -> int:
-    """Ask for every delivery since then that never arrived; returns how many. Raises `GitHubError`, `SQLAlchemyError`."""
+    """Ask for every delivery since then that never arrived; returns how many, with those that GitHub refuses.
+
+    Raises `GitHubError`, `SQLAlchemyError`.
+    """
     now = store.clock.now()
     tries: dict[str, list[HookDelivery]] = {}
     async for delivery in github.deliveries(max(since, now - KEPT)):
         tries.setdefault(delivery.guid, []).append(delivery)
     missed = {guid: same[0] for guid, same in tries.items() if _is_missed(same, now)}
     known = await store.known_deliveries(missed)
-    unknown, asked = [delivery for guid, delivery in missed.items() if guid not in known], 0
+    unknown = [delivery for guid, delivery in missed.items() if guid not in known]
     for delivery in reversed(unknown):  # the oldest first, as they were sent
         try:
             await github.redeliver(delivery.id)
-            asked += 1
         except (NotFound, Forbidden, Invalid) as error:  # one delivery says nothing about the others
             log.warning("missed delivery not asked for", delivery=delivery.guid, error=str(error))
-    return asked
+    return len(unknown)
 
 
 def _is_missed(tries: list[HookDelivery], now: datetime) -> bool:
     """`tries` are those of one GUID, newest first."""
     settled = tries[0].delivered_at < now - _SETTLED
-    minutes = {each.delivered_at.replace(second=0) for each in tries}
+    minutes = {each.delivered_at.replace(second=0, microsecond=0) for each in tries}
     return settled and len(minutes) < _MOST_TRIES and not any(200 <= each.status_code < 300 for each in tries)
 
 

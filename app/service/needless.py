@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.attempt.progress import publication_of
 from app.github.client import GitHub
-from app.github.errors import GitHubError, RateLimited
+from app.github.errors import Forbidden, GitHubError, Invalid, NotFound, RateLimited
 from app.github.repository import Repository
 from app.github.types import PUBLISHING, READING, CheckRun, CommitStatus, WorkflowRun
 from app.publish import messages, publish
@@ -96,7 +96,10 @@ async def _close_if_needless(attempt: Attempt, reading: Repository, writing: Rep
         await store.record_pull_request_state(attempt.repository.id, pull.number, "merged" if pull.merged_at else "closed")
         return False
     if (suite := await reading.queued_suite(pull.head.sha)) is not None:
-        await writing.report_again(suite)
+        try:
+            await writing.report_again(suite)
+        except (NotFound, Forbidden, Invalid) as error:  # it is no reason to keep the pull request open
+            log.warning("check run not reported again", pull_request=pull.number, error=str(error))
     if messages.was_closed(pull.body or "") or await publish.attempt_of(pull, reading) is None:
         return False
     head = await reading.branch_head(attempt.head_branch)
@@ -184,13 +187,19 @@ async def _is_green(attempt: Attempt, head: str, repository: Repository) -> bool
     """
     newest = await _reports(head, repository)
     earlier = newest if head == attempt.head_sha else await _reports(attempt.head_sha or "", repository)
+    ours = {request.run_id for request in attempt.requests}  # a command's attempt is for other events' runs too
+    workflows = {run.workflow_id for run in earlier.runs if run.event in TESTING or run.id in ours}
+    earlier, newest = (
+        replace(each, runs=tuple(run for run in each.runs if run.event in TESTING or run.workflow_id in workflows))
+        for each in (earlier, newest)
+    )
     failed = earlier.failed(attempt.requests)
     return bool(failed) and failed <= newest.passed() and not newest.is_red
 
 
 async def _reports(sha: str, repository: Repository) -> _Reports:
     runs, statuses = await repository.runs(sha), await repository.statuses(sha) or ()
-    return _Reports(tuple(run for run in runs if run.event in TESTING), statuses, await repository.other_checks(sha))
+    return _Reports(runs, statuses, await repository.other_checks(sha))
 
 
 async def _publication(attempt: Attempt, repository: Repository) -> Publication:

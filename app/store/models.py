@@ -228,7 +228,7 @@ class RequestRow(Base):
     head_branch: Mapped[str | None]  # that it names; of a command, the attempt has it
     run_id: Mapped[int | None]
     run_attempt: Mapped[int | None]
-    workflow_id: Mapped[int | None]
+    workflow_id: Mapped[int | None]  # of a run that a pull request started
     check_run_id: Mapped[int | None]
     check_suite_id: Mapped[int | None]
     pull_number: Mapped[int | None]

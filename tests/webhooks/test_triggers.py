@@ -88,11 +88,22 @@ def decided(event: str, payload: dict[str, Any]) -> Any:
     return decide(event, json.dumps(payload).encode(), APP)[1]
 
 
+@pytest.mark.parametrize(("event", "workflow"), [("push", None), ("workflow_dispatch", None), ("pull_request", 6)])
+def test_only_a_pull_requests_further_runs_of_a_workflow_are_known_again(event: str, workflow: int | None) -> None:
+    run = changed(RUN, "workflow_run.workflow_id", 6)
+    request = decided("workflow_run", changed(run, "workflow_run.event", event))
+    assert request.workflow_id == workflow
+
+
+@pytest.mark.parametrize("event", ["deployment_status", "pull_request_review"])
+def test_what_tests_a_deployed_or_reviewed_commit_counts(event: str) -> None:
+    assert isinstance(decided("workflow_run", changed(RUN, "workflow_run.event", event)), RepairRequest)
+
+
 def test_a_failing_run_asks_for_an_attempt() -> None:
-    request = decided("workflow_run", changed(RUN, "workflow_run.workflow_id", 6))
+    request = decided("workflow_run", RUN)
     assert isinstance(request, RepairRequest)
     assert (request.source, request.installation_id, request.run_id, request.title) == ("workflow_run", 11, 1, "CI")
-    assert request.workflow_id == 6
     assert (request.head_sha, request.head_branch) == ("a" * 40, "trunk")
     assert (request.repository.id, request.repository.full_name) == (7, "octo/calculator")
     assert (request.repository.default_branch, request.repository.private) == ("trunk", True)

@@ -100,7 +100,8 @@ def _having(value: Any, name: str, other: Any) -> Any:
     if isinstance(value, tuple):
         return value._replace(**{name: other})  # type: ignore[attr-defined]
     made = copy.copy(value)
-    object.__setattr__(made, name, other)
+    if made is not value:  # as the members of an enumeration are
+        object.__setattr__(made, name, other)
     return made
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from agent.proposers.patterns.missing import inserted
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source
+from agent.source import syntax
 
 MOST = 6  # names that are set in one place
 EMPTY = ("[]", "{}", "()", "set()", "list()", "dict()", "deque()", "collections.deque()")
@@ -115,7 +116,7 @@ def _is_plain(text: str) -> bool:
     if text in EMPTY:
         return True
     try:
-        ast.literal_eval(text)
+        syntax.literal(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return False
     return len(text) < 40

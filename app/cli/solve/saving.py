@@ -40,7 +40,9 @@ def save(folder: Path, texts: Mapping[str, str]) -> None:
             if not target.resolve().is_relative_to(folder.resolve()):
                 raise SettingsError(f"{target} is a link to a place outside of {folder}; remove the link, or {ELSEWHERE}")
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, "utf-8")
+            target.write_text(text, "utf-8", errors="replace")
+    except RuntimeError as error:  # Python 3.11 and 3.12, of a circle of links
+        raise SettingsError(f"{target} is a circle of links; remove it, or {ELSEWHERE}") from error
     except OSError as error:
         raise _unwritable(error, folder) from error
 

@@ -41,7 +41,7 @@ from webhooks.intake import RepairRequest
 
 T = TypeVar("T")
 Service = Literal["check_run", "status"]  # how other services than GitHub Actions report
-Runs = Mapping[tuple[int, int], tuple[str, int]]
+Runs = Mapping[tuple[int, int], tuple[str, int | None]]
 """Title and workflow of runs, by their id and the number of their attempt."""
 DIFF_SHOWN = 20_000  # characters of a diff in the timeline
 

@@ -150,6 +150,10 @@ def test_a_docstring_that_the_answer_forgot_is_kept() -> None:
         ("open('/etc/hosts', 'a').write('x')\n", ["writes or deletes files"]),
         ("with path.open(mode='w') as file: pass\n", ["writes or deletes files"]),
         ("from pathlib import Path\nPath('x').unlink()\n", ["writes or deletes files"]),
+        ("Path('x').open('w')\nframe.rename(columns={})\n", ["writes or deletes files"]),
+        ("import os\nos.system('ls')\nos.remove('x')\n", ["starts processes", "writes or deletes files"]),
+        ("from os import popen\nfrom asyncio import open_connection\n", ["starts processes", "uses the network"]),
+        ("import importlib\nimportlib.import_module('soc' + 'ket')\n", ["imports modules by computed names"]),
     ],
 )
 def test_what_code_does_beyond_computing_is_told(text: str, told: list[str]) -> None:

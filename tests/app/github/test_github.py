@@ -620,3 +620,26 @@ async def test_a_short_page_does_not_end_a_listing_that_goes_on(standin: StandIn
     standin.faults.waiting.append(Fault("GET", path, 1, "answer", answer=short))
     await writer.find_or_create_comment(number, "<!-- m -->", "hi again <!-- m -->")
     assert [comment.body for comment in standin.comments(NAME, number)] == ["hi again <!-- m -->"]
+
+
+async def test_what_follows_a_full_page_that_is_known_is_read(standin: StandIn, writer: Repository) -> None:
+    await standin.push(NAME, "topic", {"a.py": "x = 2\n"})
+    number = (await standin.open_pull(NAME, "topic")).issue.number
+    for at in range(100):
+        await standin.comment(NAME, number, "alice", f"comment {at}")
+    await writer.edit_comment(number, "<!-- m -->", str.upper)
+    await writer.find_or_create_comment(number, "<!-- m -->", "hi <!-- m -->")
+    await writer.find_or_create_comment(number, "<!-- m -->", "hi again <!-- m -->")
+    assert [comment.body for comment in standin.comments(NAME, number)][100:] == ["hi again <!-- m -->"]
+
+
+async def test_a_listing_without_an_end_is_no_answer(standin: StandIn, writer: Repository) -> None:
+    await standin.push(NAME, "topic", {"a.py": "x = 2\n"})
+    number = (await standin.open_pull(NAME, "topic")).issue.number
+    path = f"/repos/{NAME}/issues/{number}/comments"
+    for target in (f"{standin.url}{path}?per_page=100", "http://[not/a/url"):
+        short = Answer.of([], link=f'<{target}>; rel="next"')
+        standin.faults.waiting += [Fault("GET", path, 1, "answer", answer=short) for _ in range(4)]
+        with pytest.raises(Unavailable):
+            await writer.edit_comment(number, "<!-- m -->", str.upper)
+        standin.faults.waiting.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import enum
 import typing
 
 from agent.guest.trial.inputs import RecordedCall
@@ -63,6 +64,13 @@ class Frozen:
     size: int
 
 
+class Planet(enum.Enum):
+    EARTH = 7
+
+    def __init__(self, mass: int) -> None:
+        self.mass = mass
+
+
 class Pair(typing.NamedTuple):
     name: str
     size: int
@@ -82,6 +90,8 @@ def test_objects_have_neighbours_that_differ_in_a_public_attribute() -> None:
     }
     assert 8 in [args[0].size for _, _, args in made(call(Slotted(7)))]  # type: ignore[attr-defined]
     assert (plain.name, frozen.name) == ("a", "a")
+    assert not made(call(Planet.EARTH))
+    assert Planet.EARTH.mass == 7
 
 
 def test_boundary_values_have_no_neighbours() -> None:
