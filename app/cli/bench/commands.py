@@ -162,8 +162,8 @@ def fit(
     from app.cli.bench import fitted
 
     try:
-        _say_what_is_left_out(results)
         fits = fitted.fit(results, out)
+        _say_what_is_left_out(results)
     except BadInput as error:
         end(str(error), 2)
     if json:
