@@ -167,18 +167,17 @@ def _where(text: str) -> str:
 
 def same_tree(edit: FileChange) -> bool:
     """Whether the change is formatting only: the same syntax tree, and no new comment that silences a check."""
-    before, after = parsed(edit.before), parsed(edit.after)
-    if before is None or after is None or ast.dump(before) != ast.dump(after):
-        return False
-    return len(_SILENCER.findall(edit.after or "")) <= len(_SILENCER.findall(edit.before or ""))
+    return _is_same_program(edit) and len(_SILENCER.findall(edit.after or "")) <= len(_SILENCER.findall(edit.before or ""))
 
 
 def adds_only_comments(edit: FileChange) -> bool:
     """Whether the program stays the same: only a tool that reads comments can answer differently."""
+    return _is_same_program(edit) and bool(Counter(_comments(edit.after or "")) - Counter(_comments(edit.before or "")))
+
+
+def _is_same_program(edit: FileChange) -> bool:
     before, after = parsed(edit.before), parsed(edit.after)
-    if before is None or after is None or ast.dump(before) != ast.dump(after):
-        return False
-    return bool(Counter(_comments(edit.after or "")) - Counter(_comments(edit.before or "")))
+    return before is not None and after is not None and ast.dump(before) == ast.dump(after)
 
 
 def _comments(text: str) -> list[str]:
