@@ -12,7 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from app.store.database.address import SETTING, Postgres, StoreError
 
 CONNECT_SECONDS = 8.0
-ERRORS = (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
+_DRIVER_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+ERRORS = (SQLAlchemyError, *_DRIVER_ERRORS, OSError)
 """Exceptions when opening a connection; `refusal` explains them."""
 _COMMAND_SECONDS = 20.0  # of one statement, if the server does not answer; `statement_timeout` comes first
 _POOL_SIZE = 5  # open connections per process
@@ -53,7 +54,7 @@ async def _session(address: Postgres) -> asyncpg.Connection:
     try:
         connection = await _connect(address, _COMMAND_SECONDS)
         await connection.execute(_SESSION)  # not at connect time: poolers refuse settings there
-    except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except _DRIVER_ERRORS as error:
         raise NotConnected(_first_line(error)) from error
     return connection
 
