@@ -38,7 +38,8 @@ class Challenged:
     neighbours: int = 0  # mutations of the change itself that were tried
     passing: int = 0  # how many of them pass the same tests
     undecided: int = 0  # how many of these give another result for one of the calls
-    loose: str = ""  # a clause about the first of them
+    variants: tuple[str, ...] = ()  # these, a clause each
+    loose: str = ""  # a clause about the first of them, or of those that pass where no call could be compared
     asked: tuple[str, ...] = ()  # what people have to look at, a clause each
 
 
@@ -87,18 +88,22 @@ def with_neighbours(found: Challenged, seen: Observations, first: int, tried: in
     The first of them are among the variants, from the index `first`.
     """
     winner, variants = [*seen.variants, None, None][1], seen.variants[first:]
-    unlike = [
-        (title, at)
+    unlike = tuple(
+        f"{title}, which makes a difference for {seen.shown(seen.calls[at])}"
         for title, variant in zip(titles, variants, strict=False)
         if winner is not None and variant is not None and (at := _unlike(winner, variant)) is not None
-    ]
-    loose = ""
-    if unlike:
-        title, at = unlike[0]
-        loose = f"{UNDECIDED}: they also pass if {title}, which makes a difference for {seen.shown(seen.calls[at])}"
-    elif titles and not found.compared:
-        loose = f"{UNDECIDED}: they also pass if {titles[0]}"
-    return replace(found, neighbours=tried, passing=len(titles), undecided=len(unlike), loose=loose)
+    )
+    found = with_variants(replace(found, neighbours=tried, passing=len(titles)), unlike)
+    return replace(found, loose=_loose(titles[0])) if titles and not (found.compared or unlike) else found
+
+
+def with_variants(found: Challenged, unlike: tuple[str, ...]) -> Challenged:
+    """With these mutations of the winner as the ones that pass the same tests and behave differently."""
+    return replace(found, undecided=len(unlike), variants=unlike, loose=_loose(unlike[0]) if unlike else "")
+
+
+def _loose(variant: str) -> str:
+    return f"{UNDECIDED}: they also pass if {variant}"
 
 
 def alike(seen: Observations, rivals: Sequence[str]) -> tuple[str, ...]:

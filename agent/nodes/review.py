@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from agent.challenge.judgement import Challenged
+from agent.challenge.judgement import Challenged, with_variants
 from agent.contract.events import Opined
 from agent.contract.proposal import Candidate, model_name
 from agent.models.decisions import line, read_object, truth
@@ -20,6 +20,8 @@ from agent.state import Objection, Reviewed, State, Work, fell_back, pack, unpac
 
 SECONDS = 120.0  # for the review
 UNREAD = ("tools",)  # rungs whose changes are not reviewed: those of formatters and lock files explain themselves
+MOST_VARIANTS = 3  # that a review decides on
+REPAIR, VARIANT = "repair", "variant"  # the review's choices
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Review:
     accepted: bool
     reason: str  # of a rejection
     oddity: str = ""  # of an acceptance: what no maintainer would write like this
+    choices: tuple[str, ...] = ()  # for each variant that it was shown: REPAIR, VARIANT, or anything else if it is unclear
 
 
 async def review(state: State, work: Work) -> Reviewed:
@@ -39,7 +42,8 @@ async def review(state: State, work: Work) -> Reviewed:
         return await fell_back(work, "review", f"The review was skipped: {bound}")
     known = unpack(Challenged, state["challenged"]) if state.get("challenged") else Challenged()
     asked = (*known.asked, *await questions_of(candidate, state, work))
-    prompt = await reviewing.review(await situation_of(state, work, with_change=False), candidate, asked)
+    shown = known.variants[:MOST_VARIANTS]
+    prompt = await reviewing.review(await situation_of(state, work, with_change=False), candidate, asked, shown)
     rung = model_name(candidate.rung)
     try:
         answer = await models.ask(prompt, seconds=min(SECONDS, work.ledger.seconds_left() / 3), emit=context.emit, rung=rung)
@@ -48,22 +52,27 @@ async def review(state: State, work: Work) -> Reviewed:
     found = read_review(answer.text)
     if found is None:
         return await fell_back(work, "review", "The review's answer is not a usable verdict", answer.usage)
+    if found.accepted and (better := [each for each, choice in zip(shown, found.choices, strict=False) if choice == VARIANT]):
+        found = Review(False, f"the tests also pass if {better[0]}, and that is what the code is meant to do")
+    settled = [each for each, choice in zip(shown, found.choices, strict=False) if choice == REPAIR]
     opined = Opined(
         text=f"Review: {'accepted' if found.accepted else f'rejected because {found.reason}'}",
         step="review",
         title=candidate.title,
         accepted=found.accepted,
-        reasons=[each for each in (found.reason, found.oddity) if each],
+        reasons=[
+            *(each for each in (found.reason, found.oddity) if each),
+            *(f"the repair is right although the tests also pass if {each}" for each in settled),
+        ],
     )
     await context.emit(opined)
     update: Reviewed = {"usage": [pack(answer.usage)], "opinions": [pack(opined)]}
+    if not found.accepted:
+        return {**update, "objection": pack(Objection("review", found.reason)), "rejected": state.get("rejected", 0) + 1}
+    reviewed = with_variants(known, tuple(each for each in known.variants if each not in settled)) if settled else known
     if found.oddity:
-        update["challenged"] = pack(
-            replace(known, doubts=(*known.doubts, f"the review finds the code unnatural: {found.oddity}"))
-        )
-    if found.accepted:
-        return update
-    return {**update, "objection": pack(Objection("review", found.reason)), "rejected": state.get("rejected", 0) + 1}
+        reviewed = replace(reviewed, doubts=(*reviewed.doubts, f"the review finds the code unnatural: {found.oddity}"))
+    return update if reviewed is known else {**update, "challenged": pack(reviewed)}
 
 
 def read_review(text: str) -> Review | None:
@@ -72,7 +81,9 @@ def read_review(text: str) -> Review | None:
     accepted, reason = truth(told.get("accept")), line(told.get("reason"), 500)
     if accepted is None or not (accepted or reason):
         return None
-    if accepted and truth(told.get("unnatural")):
-        return Review(True, "", reason or "no reason given")
+    if accepted:
+        choices = told.get("variants")
+        oddity = (reason or "no reason given") if truth(told.get("unnatural")) else ""
+        return Review(True, "", oddity, tuple(line(each, 20).lower() for each in choices) if isinstance(choices, list) else ())
     example = line(told.get("input"), 200)
-    return Review(accepted, "" if accepted else f"{reason} (for example with {example})" if example else reason)
+    return Review(False, f"{reason} (for example with {example})" if example else reason)

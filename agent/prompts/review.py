@@ -21,8 +21,8 @@ BESIDE = 1  # unchanged lines around a change if its function is shown too
 MINDLESS = ("patterns",)  # rungs that try small changes until the tests pass
 
 
-async def review(situation: Situation, candidate: Candidate, asked: Sequence[str] = ()) -> Prompt:
-    """`asked`: what rules noticed, a clause each."""
+async def review(situation: Situation, candidate: Candidate, asked: Sequence[str] = (), variants: Sequence[str] = ()) -> Prompt:
+    """`asked`: what rules noticed; `variants`: mutations of the repair that pass the same tests. A clause each."""
     tests = await excerpts.failing_tests(situation, TEST)
     messages = failures.as_text(failures.red(situation), ERROR)
     change = _cut(diff(candidate.edits), DIFF)
@@ -35,6 +35,7 @@ async def review(situation: Situation, candidate: Candidate, asked: Sequence[str
         context=_cut("\n\n".join(f'{each.signature}\n"""{each.docstring}"""' for each in hidden if each.docstring), CONTEXT),
         is_mutation=candidate.rung in MINDLESS,
         asked="\n".join(f"- {clause}" for clause in asked),
+        variants="\n".join(f"{number}. {clause}" for number, clause in enumerate(variants, 1)),
     )
 
 

@@ -163,3 +163,38 @@ async def test_where_the_tokens_are_spent_it_is_said_that_nobody_read_it(tmp_pat
 )
 def test_a_verdict_is_read_leniently_and_a_rejection_needs_a_reason(text: str, review: Review | None) -> None:
     assert read_review(text) == review
+
+
+GROWN = "def grown(age):\n    return age > 1\n"
+LOOSE = {
+    "ages.py": GROWN,
+    "test_ages.py": "from ages import grown\n\ndef test_grown():\n    assert not grown(17)\n    assert grown(30)\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("variants", "accepted", "doubted"),
+    [('["repair", "repair", "repair"]', True, False), ('["unclear"]', True, True), ('["variant"]', False, False)],
+    ids=["the repair", "unclear", "the variant"],
+)
+@pytest.mark.long
+async def test_the_review_decides_between_the_repair_and_its_variants(
+    tmp_path: Path, variants: str, accepted: bool, doubted: bool
+) -> None:
+    model = Scripted([(change("> 1", ">= 18", "ages.py", GROWN),)], rung="model:scripted")
+    async with ScriptedModel([CAUSE, Reply(f'{{"accept": true, "variants": {variants}}}')]) as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "k", 30.0))
+        bench = Bench(tmp_path)
+        result = await bench.heal(model, files=LOOSE, models=models, policy=Policy(min_confidence=0.0))
+    prompt = next(asked.prompt for asked in server.asked if "You review" in asked.prompt)
+    assert "1. `age >= 18` becomes" in prompt
+    assert [event.accepted for event in bench.of(events.Opined) if event.step == "review"] == [accepted]
+    assert isinstance(result, Repair) == accepted
+    if isinstance(result, Repair):
+        assert any("they also pass if" in doubt for doubt in result.doubts) == doubted
+
+
+def test_what_it_chooses_is_read_in_order_whatever_else_stands_there() -> None:
+    read = read_review('{"accept": true, "variants": ["Repair", 3, " variant "]}')
+    assert read == Review(True, "", choices=("repair", "", "variant"))
+    assert read_review('{"accept": true, "variants": "repair"}') == Review(True, "")
