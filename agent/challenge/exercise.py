@@ -19,6 +19,7 @@ from agent.contract import words
 from agent.contract.proposal import Edits
 from agent.contract.verdicts import CheckRun, Oracle
 from agent.guest.text import one_line
+from agent.source.test_files import is_test
 from sandbox.base import Sandbox
 
 SECONDS = 8.0  # in total, besides
@@ -41,12 +42,21 @@ class ExampleResult(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ObservedCall(msgspec.Struct, frozen=True, array_like=True):
-    """A call of a touched function. `passing`: a test passing at the base makes it; `mild`: it only resembles such a call."""
+    """A call of a touched function. `passing`: a test passing at the base makes it; `mild`: it only resembles such a call.
+
+    `callers`: the files of the repository from which it is made, or "" for any other.
+    """
 
     function: int
     arguments: str
     passing: bool
     mild: bool
+    callers: list[str] = []
+
+    @property
+    def is_internal(self) -> bool:
+        """Only the product's own code makes it: what it returns is a step on the way to what a test sees."""
+        return bool(self.callers) and not any(caller == "" or is_test(caller) for caller in self.callers)
 
 
 class NearCall(msgspec.Struct, frozen=True, array_like=True):

@@ -1,13 +1,14 @@
 """Tries changed functions beyond the tests: runs their docstrings' examples, calls that tests make, and variations of those.
 
-stdin: one JSON request {reader, args, cwd, red, green, seconds, outside: those of the seconds that calls outside of the test
-runner have, functions: [[path, qualified name, first line]], documented: [[path, qualified name]], variants: [{path: text}]};
-the first variant is the unchanged code. stdout: one JSON line {functions, calls: [[function, text, passing, is a variation]],
-near: [[function, text, how, index of the call that it is made from]], variants: [{examples: [[function, source, outcome, got,
-withdrawn]], answers: [[kind, text, fits the hint, changes its arguments, equals other values, refuses]], near: the same, for
-the first two variants} or null], elsewhere: [index of a call that only the first change answers differently outside of the
-test runner], silent: "change" or "base", if it answers no call there}, or {unavailable: why}. The examples are those of the
-unchanged code; one is withdrawn if the variant's docstring no longer contains it.
+stdin: one JSON request {reader, args, cwd, red, green, seconds, outside: those of the seconds that calls outside of the
+test runner have, functions: [[path, qualified name, first line]], documented: [[path, qualified name]], variants: [{path:
+text}]}; the first variant is the unchanged code. stdout: one JSON line {functions, calls: [[function, text, passing, is a
+variation, callers]], near: [[function, text, how, index of the call that it is made from]], variants: [{examples:
+[[function, source, outcome, got, withdrawn]], answers: [[kind, text, fits the hint, changes its arguments, equals other
+values, refuses]], near: the same, for the first two variants} or null], elsewhere: [index of a call that only the first
+change answers differently outside of the test runner], silent: "change" or "base", if it answers no call there}, or
+{unavailable: why}. The examples are those of the unchanged code; one is withdrawn if the variant's docstring no longer
+contains it.
 
 The tests run once, in the process that has collected them, to record the calls; each variant runs in a fork of that process.
 """
@@ -69,7 +70,7 @@ def _challenge(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dic
         fork.end()
     shown = {
         "functions": [name for _, name, _ in request["functions"]],
-        "calls": [[c.function, _call_text(c), c.passing, c.is_variation] for c in calls],
+        "calls": [[c.function, _call_text(c), c.passing, c.is_variation, sorted(c.callers)] for c in calls],
         "near": [[c.function, _call_text(c), how, of] for c, how, of in near],
     }
     outside = _elsewhere(request, root, calls, variants[:2])

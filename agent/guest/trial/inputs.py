@@ -30,12 +30,16 @@ LONGEST = 2000  # most characters of a string that count
 
 
 class RecordedCall:
-    """A call of the function with this index, with copied arguments. `passing`: the test that makes it passes."""
+    """A call of the function with this index, with copied arguments. `passing`: the test that makes it passes.
+
+    `callers`: the files of the repository from which it is made, or "" for any other.
+    """
 
     def __init__(
         self, function: int, args: tuple[Any, ...], kwargs: dict[str, Any], passing: bool, is_variation: bool = False
     ) -> None:
         self.function, self.args, self.kwargs, self.passing, self.is_variation = function, args, kwargs, passing, is_variation
+        self.callers: set[str] = set()
 
     def copied(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return copy.deepcopy((self.args, self.kwargs))
@@ -48,7 +52,7 @@ class CallRecorder:
         self.root, self.functions = root, {tuple(function): index for index, function in enumerate(functions)}
         self.codes: dict[CodeType, int | None] = {}
         self.calls: list[RecordedCall] = []
-        self.known: set[tuple[int, str]] = set()
+        self.known: dict[tuple[int, str], RecordedCall] = {}
         self.counts: dict[int, int] = {}
         self.depths: dict[int, int] = {}
         self.copying = 0.0
@@ -88,7 +92,9 @@ class CallRecorder:
             try:
                 self._keep(index, *_arguments(frame))
                 caller = frame.f_back
-                if caller is None or hot_swap.repository_path(self.root, caller.f_code.co_filename) not in self.changed:
+                path = hot_swap.repository_path(self.root, caller.f_code.co_filename) if caller is not None else None
+                self.known[self.open[index]].callers.add(path or "")
+                if path not in self.changed:
                     self.outer.add(self.open[index])
             except Exception:  # any `__deepcopy__`: the call cannot be repeated
                 pass
@@ -102,10 +108,10 @@ class CallRecorder:
         args, kwargs = copy.deepcopy((args, kwargs))
         name = self.open[index] = (index, as_text([args, kwargs]))
         if name not in self.known:
-            self.known.add(name)
+            self.known[name] = RecordedCall(index, args, kwargs, False)
             self.counts[index] = self.counts.get(index, 0) + 1
-            self.calls.append(RecordedCall(index, args, kwargs, False))
-            self.latest.append(self.calls[-1])
+            self.calls.append(self.known[name])
+            self.latest.append(self.known[name])
 
 
 def _arguments(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:

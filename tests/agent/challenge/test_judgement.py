@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+import pytest
+
 from agent.challenge.exercise import CallResult, ExampleResult, Observations, ObservedCall, Variant
 from agent.challenge.judgement import Challenged, alike, judge, with_neighbours
 
@@ -61,6 +63,18 @@ def test_another_value_where_a_passing_test_calls_is_asked_about() -> None:
     found = judge(played(Variant([], answers("1")), Variant([], answers("2"))))
     assert "although a passing test" in found.asked[0]
     assert found.doubts == ()
+
+
+@pytest.mark.parametrize(
+    ("callers", "asked"),
+    [(["pkg/parser.py"], False), (["pkg/parser.py", "tests/test_f.py"], True), (["pkg/parser.py", ""], True), ([], True)],
+    ids=["its own code", "a test too", "something outside too", "unknown"],
+)
+def test_another_value_is_only_doubted_where_the_product_alone_calls(callers: list[str], asked: bool) -> None:
+    calls = [ObservedCall(0, "(1)", passing=True, mild=False, callers=callers)]
+    found = judge(Observations(["f"], calls, [Variant([], answers("1")), Variant([], answers("2"))]))
+    assert (len(found.asked), len(found.doubts)) == (int(asked), int(not asked))
+    assert "`f(1)` returns a different value than before" in "".join((*found.asked, *found.doubts))
 
 
 def test_another_value_for_a_call_that_is_only_near_is_none() -> None:

@@ -111,6 +111,8 @@ def test_calls_of_tests_are_repeated_with_each_variant(tmp_path: Path) -> None:
     calls = [(call[1], call[2]) for call in told["calls"] if not call[3] and call[0] == 0]
     assert calls == [("([1, 9, 4])", False), ("([7])", True)]
     assert sum(call[3] for call in told["calls"]) > 10
+    callers = {call[0]: call[4] for call in told["calls"] if not call[3]}
+    assert callers == {0: ["shapes.py"], 1: ["test_shapes.py"]}, "the wrapper calls the first one, the test the second"
     at = [call[1] for call in told["calls"]].index("([1, 9, 4])")
     assert ["9" in variant["answers"][at][1] for variant in told["variants"]] == [False, True]
 
