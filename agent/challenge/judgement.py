@@ -49,7 +49,7 @@ def judge(seen: Observations, rivals: int | None = None, *, has_data: bool = Fal
     if base is None or winner is None:
         return Challenged()
     kept = sum(example.outcome == "kept" for example in winner.examples)
-    objecting, doubtful = _contradictions(base, winner)
+    objecting, doubtful = _contradictions(base, winner, seen.functions)
     known = [variant for variant in seen.variants[2 : None if rivals is None else 2 + rivals] if variant is not None]
     differences = dict(_differences(seen, base, winner))
     other_value = differences.pop(_DIFFERS, "")
@@ -129,19 +129,25 @@ def objections(seen: Observations) -> list[str]:
     base = seen.variants[0] if seen.variants else None
     if base is None:
         return []
-    clauses = [_described(_contradictions(base, variant)[0]) if variant is not None else [] for variant in seen.variants[1:]]
+    clauses = [_described(_contradictions(base, variant, seen.functions)[0]) if variant is not None else [] for variant in seen.variants[1:]]
     return [next(iter(each), "") for each in clauses]
 
 
-def _contradictions(base: Variant, winner: Variant) -> tuple[list[ExampleResult], list[ExampleResult]]:
-    """The broken examples that count (first those that passed before), and those that only raise a doubt."""
+def _contradictions(
+    base: Variant, winner: Variant, touched: Sequence[str]
+) -> tuple[list[ExampleResult], list[ExampleResult]]:
+    """The broken examples that count (first those that passed before), and those that only raise a doubt.
+
+    What an example of an untouched function gave before says nothing about the change.
+    """
     before = {(e.function, e.source): e.outcome for e in base.examples}
+    same = {(e.function, e.source, e.got) for e in base.examples if e.function not in touched}
     living = {example.function for example in winner.examples if example.outcome == "kept"}
     failing = [example for example in winner.examples if example.outcome in ("broken", "unlike", "overruled")]
     regressed = [e for e in failing if before.get((e.function, e.source)) == "kept" and e.outcome != "overruled"]
     # A docstring is outdated if tests contradict it, or if none of its examples passes.
     stale = {example.function for example in failing if example.outcome == "overruled"}
-    others = [e for e in failing if e not in regressed and not e.withdrawn]
+    others = [e for e in failing if e not in regressed and not e.withdrawn and (e.function, e.source, e.got) not in same]
     counting = [e for e in others if e.function not in stale]
     still_broken = [e for e in counting if e.outcome == "broken" or e.function in living]
     return [*regressed, *still_broken], [e for e in others if e not in still_broken]

@@ -130,6 +130,15 @@ def test_what_comes_from_inside_is_cleaned_before_people_see_it() -> None:
     assert len(told) < 400
 
 
+def test_an_untouched_function_s_example_that_failed_before_says_nothing() -> None:
+    stale = [ExampleResult("caller", "caller(1)", "kept", "1"), ExampleResult("caller", "caller(2)", "unlike", "AssertionError")]
+    base = Variant([KEPT, *stale])
+    found = judge(played(base, base))
+    assert (found.objection, found.doubts) == ("", ())
+    other = ExampleResult("caller", "caller(2)", "unlike", "KeyError")
+    assert "`KeyError`" in judge(played(base, Variant([KEPT, stale[0], other]))).objection
+
+
 def test_a_docstring_that_tests_contradict_is_only_a_doubt() -> None:
     overruled = ExampleResult("f", "f(1)", "overruled", "7")
     found = judge(played(Variant([KEPT, BROKEN]), Variant([overruled, BROKEN])))
