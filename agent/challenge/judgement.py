@@ -129,13 +129,14 @@ def objections(seen: Observations) -> list[str]:
     base = seen.variants[0] if seen.variants else None
     if base is None:
         return []
-    clauses = [_described(_contradictions(base, variant, seen.functions)[0]) if variant is not None else [] for variant in seen.variants[1:]]
+    clauses = [
+        _described(_contradictions(base, variant, seen.functions)[0]) if variant is not None else []
+        for variant in seen.variants[1:]
+    ]
     return [next(iter(each), "") for each in clauses]
 
 
-def _contradictions(
-    base: Variant, winner: Variant, touched: Sequence[str]
-) -> tuple[list[ExampleResult], list[ExampleResult]]:
+def _contradictions(base: Variant, winner: Variant, touched: Sequence[str]) -> tuple[list[ExampleResult], list[ExampleResult]]:
     """The broken examples that count (first those that passed before), and those that only raise a doubt.
 
     What an example of an untouched function gave before says nothing about the change.

@@ -19,6 +19,7 @@ from agent.source.outline import Function, first_line, parse
 
 MOST_CALLERS = 4  # functions per file that are shown because they use a changed one
 LONGEST = 4_000  # characters of the specification
+LONGEST_CALLER = 1_500  # characters of the docstring of a function that uses a changed one
 WORDS = 3  # fewest words of a meaningful comment
 _WORD = re.compile(r"[A-Za-z]{2,}")
 MOST_TESTS = 5
@@ -40,8 +41,9 @@ def specification(touched: Touched) -> str:
         callers = [name for name, node in known.items() if name not in own and ast.get_docstring(node)][:MOST_CALLERS]
         comments = {name: _comments(text, known[name]) for name in own}
         parts = [_changed(name, known[name], comments[name]) for name in own]
-        parts += [_caller(name, known[name]) for name in callers]
-        if callers or any(comments.values()) or any(ast.get_docstring(known[name]) for name in own):
+        is_told = any(ast.get_docstring(known[name]) for name in own)
+        parts += [_caller(name, known[name], is_whole=not is_told) for name in callers]
+        if callers or any(comments.values()) or is_told:
             files.append("\n\n".join([f"# {path}", *_classes(text, own), *parts]))
     return cut("\n\n".join(files), LONGEST)
 
@@ -99,9 +101,13 @@ def _changed(name: str, node: Function, comments: str) -> str:
     return "\n".join(part for part in (f"# {name}, which is changed", comments, text) if part)
 
 
-def _caller(name: str, node: Function) -> str:
-    """A caller with the first paragraph of its docstring, which shows what the changed function is for."""
-    text = ast.unparse(_bare(node, (ast.get_docstring(node) or "").partition("\n\n")[0]))
+def _caller(name: str, node: Function, *, is_whole: bool) -> str:
+    """A caller with the first paragraph of its docstring, which shows what the changed function is for.
+
+    With all of it where no changed function has a docstring: then this is the specification.
+    """
+    told = ast.get_docstring(node) or ""
+    text = ast.unparse(_bare(node, cut(told, LONGEST_CALLER) if is_whole else told.partition("\n\n")[0]))
     return f"# {name}\n{text}" if "." in name else text
 
 

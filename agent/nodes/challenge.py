@@ -84,7 +84,9 @@ async def _rivals(state: State, work: Work, candidate: Candidate) -> dict[str, E
 
 def _dropped(state: State, contradicted: dict[str, str]) -> Contest:
     """Fail rivals that meet the same objection as the winner, without proving them. None of them is an alternative any more."""
-    failed = [[ref, pack(Verification(False, f"challenge objects: {why}"))] for ref, why in contradicted.items()]
+    failed = [
+        [ref, pack(Verification(False, f"challenge objects: {why}", judge="opinion"))] for ref, why in contradicted.items()
+    ]
     return {
         "allowed": [ref for ref in state.get("allowed", []) if ref not in contradicted],
         "passed": [verdict for verdict in state.get("passed", []) if verdict[0] not in contradicted],

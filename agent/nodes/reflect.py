@@ -44,7 +44,7 @@ async def reflect(state: State, work: Work) -> Reflection:
         iteration = await iteration_of(candidate, verification, state["iteration"], advice)
         await context.emit(
             Reflected(
-                text=f"Learned: {advice}",
+                text=f"Learned: {advice or verification.reason}",
                 lesson=lesson,
                 lessons=lessons,
                 title=candidate.title,
@@ -115,14 +115,14 @@ def _advice(verification: Verification, wanted: int) -> str:
         )
     if verification.still_red:
         return "The cause lies elsewhere, or the change does not go far enough."
-    return "Propose something that can be verified."
+    return ""
 
 
 def _lesson(candidate: Candidate, verification: Verification, advice: str) -> str:
     """A lesson for the next proposal. It names locations, so that their code can be shown again."""
     title = candidate.title[:160]
     where = ", ".join([place for edit in candidate.edits if f"{edit.path}:" not in title for place in _places(edit)][:NAMED])
-    return f"{title}{f' ({where})' if where else ''}: {verification.reason[:500].rstrip('.')}. {advice}"
+    return f"{title}{f' ({where})' if where else ''}: {verification.reason[:500].rstrip('.')}. {advice}".rstrip()
 
 
 def _places(edit: FileChange) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from agent.contract import words
 from agent.contract.budget import RungCost
-from agent.contract.events import Ended
+from agent.contract.events import Ended, Opined
 from agent.contract.last_good import Culprit, Regression
 from agent.contract.memory import Recollection, signature, worth_keeping
 from agent.contract.outcome import NoRepair, Outcome
@@ -137,5 +137,11 @@ def _ending(state: State, work: Work, known: Diagnosis | None, suspects: tuple[S
         return endings.needs_test_change(known.cause if known else "")
     bound = work.ledger.spent_up() if state.get("rung", 0) < len(work.ladder) else None
     if bound is None and (bound := work.ledger.model_spent_up()) is None:
-        return endings.gave_up(judged, [unpack(RungCost, packed) for packed in state.get("rungs", [])], suspects, since)
+        rungs = [unpack(RungCost, packed) for packed in state.get("rungs", [])]
+        opinions = [unpack(Opined, packed) for packed in state.get("opinions", [])]
+        # Each of these winners passed the tests.
+        objections = [each.reasons[0] for each in opinions if not each.accepted and each.step != "weigh" and each.reasons]
+        sure = known is not None and known.by != evidence.BY_VERDICTS and known.confidence >= evidence.UNSURE
+        believed = known.places[0] if known is not None and sure and known.places else ""
+        return endings.gave_up(judged, rungs, suspects, since, objections=objections, believed=believed)
     return endings.out_of_budget(bound, judged)

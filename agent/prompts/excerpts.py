@@ -23,6 +23,7 @@ from agent.source.test_files import is_test
 
 TESTS, SUSPECTS, LESSONS, OTHERS = 3, 16, 4, 12
 RELATED = 4  # files of one test
+BEFORE_TESTS = 2  # number of first locations that come before the failing tests after the first
 FOREMOST = 8  # number of first locations that are cut if they do not fit whole
 AROUND = 5  # 1/5 of the tokens is for what the shown code uses
 BESIDE = 4  # 1/4 of the tokens is for other code if the diagnosis is sure of its locations
@@ -57,10 +58,13 @@ async def view(situation: Situation, tokens: int) -> View:
         passages.left = min(passages.left, tokens // BESIDE)
     for place in _helpers(frames, tests):
         passages.add(place)
-    for at, place in enumerate([*sure, *likely[:SUSPECTS], *related]):
-        passages.add(place, always=not leading and at == 0, cut=at < FOREMOST)
+    code = [*sure, *likely[:SUSPECTS], *related]
+    for at, place in enumerate(code[:BEFORE_TESTS]):
+        passages.add(place, always=not leading and at == 0, cut=True)
     for place in tests[1:TESTS]:
         passages.add(place)
+    for at, place in enumerate(code[BEFORE_TESTS:], BEFORE_TESTS):
+        passages.add(place, cut=at < FOREMOST)
     found = await _with_surroundings(passages, sources, max(passages.left, 0) + tokens // AROUND)
     others = _names([place for place in [*sure, *likely] if place.definition and not passages.has(place)])
     return View(found, frozenset(_names(passages.places)), tuple(others)[:OTHERS])
@@ -115,7 +119,7 @@ async def at(situation: Situation, places: Sequence[str], tokens: int) -> View:
     sources = Sources(situation.sandbox.base)
     passages = Passages(tokens)
     for place in await _named(tuple(places), "asked for", sources):
-        passages.add(place, cut=True)
+        passages.add(place, cut=True, whole=True)
     return View(await _with_surroundings(passages, sources, max(passages.left, 0)), frozenset(_names(passages.places)))
 
 

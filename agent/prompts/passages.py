@@ -136,21 +136,20 @@ class Passages:
         whole = set(range(place.first, place.last + 1))
         return 2 * len(whole & self._seen.get(place.module.path, set())) > len(whole)
 
-    def add(self, place: Location, *, always: bool = False, cut: bool = False) -> bool:
+    def add(self, place: Location, *, always: bool = False, cut: bool = False, whole: bool = False) -> bool:
         """Add a location if it fits, or if `always`; with `cut` a part is enough. Returns whether it is shown.
 
-        A long one can take only half of the remaining tokens.
+        A long one can take only half of the remaining tokens, and is reduced to its important lines, unless `whole`.
         """
         if self.has(place):
             return True
         path = place.module.path
-        seen, whole = self._seen.setdefault(path, set()), set(range(place.first, place.last + 1))
-        is_long = len(whole) > SHORT
-        kept = _kept(place, TEST if is_test(path) and place.lines else LONGEST)
-        if self.places and not always:
+        seen, lines = self._seen.setdefault(path, set()), set(range(place.first, place.last + 1))
+        kept = set(lines) if whole else _kept(place, TEST if is_test(path) and place.lines else LONGEST)
+        if self.places and not (always or whole):
             kept -= _lengthy(place)
-        room = self.left if always or not is_long else self.left // 2
-        if _tokens(place, kept - seen) > room and place.definition and place.lines:
+        room = self.left if always or whole or len(lines) <= SHORT else self.left // 2
+        if _tokens(place, kept - seen) > room and place.definition and place.lines and not whole:
             kept = _kept(place, SHORT)  # the suspicious lines, with context
         while cut and len(kept) > FEWEST and _tokens(place, kept - seen) > room:
             kept.discard(_least(place, kept))
@@ -159,7 +158,7 @@ class Passages:
             return False
         self.left -= cost
         self.lines.setdefault(path, set()).update(kept)
-        seen |= whole
+        seen |= lines
         self.places.append(place)
         return True
 

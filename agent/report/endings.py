@@ -316,18 +316,33 @@ def is_slip(failure: Failure) -> bool:
     return failure.message.startswith(_SLIPS) and bool(failure.frames) and not is_test(failure.frames[-1].path)
 
 
-def gave_up(tried: int, rungs: Sequence[RungCost], suspects: Sequence[Span], since: str = "") -> Ending:
+def gave_up(
+    tried: int,
+    rungs: Sequence[RungCost],
+    suspects: Sequence[Span],
+    since: str = "",
+    *,
+    objections: Sequence[str] = (),
+    believed: str = "",
+) -> Ending:
     """`tried` counts the changes that the gate judged; `suspects` are the suspicious locations, most suspicious first.
 
-    `since` says whose change broke the tests, as `Regression.since`, if that is known.
+    `since` says whose change broke the tests, as `Regression.since`, if that is known. `objections` are the reasons against
+    changes that pass the tests, and `believed` is the location that a model is sure of.
     """
     why = "; ".join(_efforts(rungs)) or "no source of patches is enabled"
-    gate = f" {_judged(tried)}; none passed." if tried else ""
-    start = (
-        _start(suspects[0], is_change_known=bool(since))
-        if suspects
-        else f"Start at the failure{' and at the changes that failed' if tried else ''}."
-    )
+    gate = f" {_judged(tried)}; none was accepted." if tried else ""
+    if tried and objections:
+        pass_ = "passes" if len(objections) == 1 else "pass"
+        gate += (
+            f" {words.counted(len(objections), 'change')} {pass_} the tests; the last was rejected because {objections[-1]}."
+        )
+    if believed:
+        start = f"By the model's diagnosis, the fault is in {words.code(believed, 160)}. Start there."
+    elif suspects:
+        start = _start(suspects[0], is_change_known=bool(since))
+    else:
+        start = f"Start at the failure{' and at the changes that failed' if tried else ''}."
     return Ending(Outcome.GAVE_UP, f"{words.capitalized(why)}.{gate}", start)
 
 

@@ -106,6 +106,12 @@ def test_who_uses_a_changed_function_is_told_in_short() -> None:
     assert "At length" not in told
 
 
+def test_of_who_uses_it_the_whole_docstring_counts_if_it_has_none_itself() -> None:
+    user = '\n\ndef outer(x):\n    """First.\n\n    Empty lists are left out.\n    """\n    return f(x)\n'
+    assert "Empty lists are left out." in told_of("def f(x):\n    return x\n" + user)
+    assert "Empty lists" not in told_of('def f(x):\n    """It is x."""\n    return x\n' + user)
+
+
 def test_a_long_specification_ends_with_a_whole_line() -> None:
     told = told_of('def f(x):\n    """Ends\n' + "    with a whole line.\n" * 1000 + '    """\n    return x\n')
     assert len(told) <= LONGEST

@@ -131,7 +131,10 @@ def test_what_comes_from_inside_is_cleaned_before_people_see_it() -> None:
 
 
 def test_an_untouched_function_s_example_that_failed_before_says_nothing() -> None:
-    stale = [ExampleResult("caller", "caller(1)", "kept", "1"), ExampleResult("caller", "caller(2)", "unlike", "AssertionError")]
+    stale = [
+        ExampleResult("caller", "caller(1)", "kept", "1"),
+        ExampleResult("caller", "caller(2)", "unlike", "AssertionError"),
+    ]
     base = Variant([KEPT, *stale])
     found = judge(played(base, base))
     assert (found.objection, found.doubts) == ("", ())

@@ -61,7 +61,7 @@ def test_giving_up_says_what_each_rung_did_and_where_to_start() -> None:
     assert ending.outcome is Outcome.GAVE_UP
     assert ending.reason == (
         "Mutation search tried 402 changes in 19 s; none makes the failing tests pass; the model `x` "
-        "proposed 2 changes in 7.0 s. 2 changes were fully checked; none passed."
+        "proposed 2 changes in 7.0 s. 2 changes were fully checked; none was accepted."
     )
     assert ending.next_step == "It fails in `parse` (src/a.py:3-9). Start there."
 

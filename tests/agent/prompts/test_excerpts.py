@@ -62,14 +62,10 @@ async def test_what_fails_is_shown_whole_with_what_it_uses_and_nothing_twice(tmp
 
 
 async def test_a_long_function_that_was_asked_for_is_shown_whole_where_the_model_has_room(tmp_path: Path) -> None:
-    long = (
-        "def long(text):\n"
-        + "".join(f"    text = text.replace('a{n}', 'b{n}').strip()\n" for n in range(60))
-        + "    return text\n"
-    )
+    long = "def long(text):\n" + "".join(f"    text = f{n}(text)\n" for n in range(200)) + "    return text\n"
     async with sandbox_with(tmp_path, {**FILES, "pkg/long.py": long}) as sandbox:
         now = await staged(sandbox)
-        (whole, paths), (part, _) = [await diagnose.more(now, ["pkg/long.py::long"], room) for room in (12_000, 2_000)]
+        (whole, paths), (part, _) = [await diagnose.more(now, ["pkg/long.py::long"], room) for room in (12_000, 4_000)]
     assert long.strip() in whole
     assert paths == ("pkg/long.py",)
     assert "are not shown" in part
@@ -83,6 +79,19 @@ async def test_the_budget_keeps_the_failing_test_and_the_likeliest_function(tmp_
     assert "test_quote_keeps_its_end" in found[0].text
     assert test.startswith("@pytest.mark.parametrize")
     assert test == found[0].text
+
+
+async def test_further_failing_tests_come_before_the_third_suspicious_function(tmp_path: Path) -> None:
+    body = "".join(f"    text = text.replace('a{n}', 'b{n}').strip()\n" for n in range(20))
+    code = "".join(f"def part_{n}(text):\n{body}    return text\n\n\n" for n in range(5))
+    calls = "text" + "".join(f" + part_{n}(text)" for n in range(5))
+    tests = f"from parts import *\n\n\ndef run(text):\n    return {calls}\n\n\n"
+    tests += "".join(f"def test_{n}():\n    assert run('x') == 'y{n}'\n\n\n" for n in range(3))
+    async with sandbox_with(tmp_path, {"parts.py": code, "test_parts.py": tests}) as sandbox:
+        found = (await view(await staged(sandbox), 1_200)).excerpts
+    text = "\n".join(excerpt.text for excerpt in found)
+    assert [f"def test_{n}()" in text for n in range(3)] == [True] * 3
+    assert sum(f"def part_{n}(" in text for n in range(5)) < 5, "not everything fits"
 
 
 async def test_what_the_diagnosis_points_at_comes_first(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ EVERYTHING = {
     "failures": "F", "excerpts": [], "cause": "", "hints": "", "guidance": "", "memories": "", "lessons": "", "refuted": "",
     "strategy": "direct", "categories": "logic", "has_history": False, "others": "", "asked": False, "test": "T",
     "diff": "D", "context": "", "functions": "", "is_mutation": False, "specification": "S", "tests": "T",
-    "tries": "", "steps": 6, "change": "", "observed": "",
+    "variants": "", "tries": "", "steps": 6, "change": "", "observed": "",
 }  # fmt: skip
 
 

@@ -187,6 +187,14 @@ def test_giving_up_says_whether_the_change_touched_the_most_suspicious_place(rea
     assert "b.py" not in told
 
 
+def test_giving_up_says_which_changes_pass_the_tests_and_what_a_model_is_sure_of() -> None:
+    told = endings.gave_up(
+        3, (), (Span("a.py", 3, 9, 0.9, "runs in it"),), objections=("it is a guess", "`f(1)` is 2"), believed="b.py::f"
+    )
+    assert told.reason.endswith("none was accepted. 2 changes pass the tests; the last was rejected because `f(1)` is 2.")
+    assert told.next_step == "By the model's diagnosis, the fault is in `b.py::f`. Start there."
+
+
 def suspect(*choices: str, alternatives: int = 0) -> Repair:
     diagnosis = Diagnosis("", "logic", 0.5, "verdicts and change")
     log = ReflectionLog(None, (), (), ())
