@@ -179,13 +179,16 @@ async def _named(places: tuple[str, ...], why: str, sources: Sources) -> list[Lo
 
 
 async def _frames(failing: tuple[Failure, ...], sources: Sources) -> list[Location]:
-    """The lines of the tracebacks, innermost first."""
-    places = []
+    """The lines of the tracebacks, innermost first; those of one function together."""
+    places: dict[tuple[str, int, int], Location] = {}
     for failure in failing[:TESTS]:
         for frame in reversed(failure.frames[-8:]):
             if (module := await sources.get(frame.path)) is not None:
-                places.append(widened(module, (frame.line,), module.around(frame.line), "in a traceback"))
-    return places
+                place = widened(module, (frame.line,), module.around(frame.line), "in a traceback")
+                known = places.setdefault((frame.path, place.first, place.last), place)
+                if frame.line not in known.lines:
+                    places[frame.path, place.first, place.last] = replace(known, lines=(*known.lines, frame.line))
+    return list(places.values())
 
 
 async def _related(tests: list[Location], sources: Sources) -> list[Location]:

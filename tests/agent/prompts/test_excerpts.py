@@ -94,6 +94,19 @@ async def test_further_failing_tests_come_before_the_third_suspicious_function(t
     assert sum(f"def part_{n}(" in text for n in range(5)) < 5, "not everything fits"
 
 
+async def test_of_a_long_function_every_line_of_the_traceback_is_shown(tmp_path: Path) -> None:
+    filling = [f"    text = text + '{n}'.strip()\n" for n in range(120)]
+    lines = ["def walk(text, depth):\n", *filling[:60], "    if depth:\n        return walk(text, depth - 1)\n"]
+    code = "".join([*lines, *filling[60:], "    return text.nothing\n"])
+    files = {"walks.py": code, "test_walks.py": "from walks import walk\n\n\ndef test_walk():\n    assert walk('', 2)\n"}
+    async with sandbox_with(tmp_path, files) as sandbox:
+        found = (await view(await staged(sandbox), 1_200)).excerpts
+    text = "\n".join(excerpt.text for excerpt in found)
+    assert "return text.nothing" in text
+    assert "    if depth:\n        return walk(text, depth - 1)" in text
+    assert "are not shown" in text
+
+
 async def test_what_the_diagnosis_points_at_comes_first(tmp_path: Path) -> None:
     async with sandbox_with(tmp_path, FILES) as sandbox:
         places = ("nowhere.py::x", "pkg/blocks.py::Renderer.heading", "pkg/blocks.py:99999")
