@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from agent.edits.answers import clean_path
 from agent.edits.changes import EditProblem
 from agent.source import syntax
+from agent.source.imports import with_imports
 
 LONGEST = 200_000  # characters of an answer that are read
 MOST_FILES = 12
@@ -41,6 +42,11 @@ _REACHING = {
     "import_module": "imports modules by computed names",
 }
 """What code does, by a module that it imports, or by the name of what it uses."""
+
+
+def together(files: Files) -> str:
+    """The files as one text; each of several below its path."""
+    return "\n".join(files.values() if len(files) == 1 else (f"# {path}\n{text}" for path, text in files.items()))
 
 
 def reaches(files: Files) -> list[str]:
@@ -101,6 +107,13 @@ def files_in(answer: str, only: str) -> dict[str, str] | EditProblem:
     if len(found) > MOST_FILES:
         return EditProblem(f"Your answer has {len(found)} files; write at most {MOST_FILES}.")
     return found
+
+
+def is_defined_twice(answer: str, name: str) -> bool:
+    """Whether the code blocks define the function in different ways, of which the last one counts."""
+    trees = [tree for block in _BLOCK.finditer(_read(answer)) if (tree := _tree(block["code"])) is not None]
+    nodes = [node for tree in trees for node in tree.body if isinstance(node, Function) and node.name == name]
+    return len({ast.dump(node) for node in nodes}) > 1
 
 
 def is_open(answer: str) -> bool:
@@ -236,21 +249,6 @@ def _bound(text: str) -> set[str]:
     tree = syntax.tree(text)
     stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return stored | defined(text) | {name for node in ast.walk(tree) for name in imported(node)}
-
-
-def with_imports(text: str, imports: Sequence[str]) -> str:
-    """The module's text with these import statements, after its docstring and its imports from `__future__`."""
-    if not imports:
-        return text
-    after = 0
-    for at, node in enumerate(syntax.tree(text).body):
-        is_docstring = at == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if is_docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
-            after = node.end_lineno or after
-    lines = text.split("\n")
-    rest = "\n".join(lines[after:]).lstrip("\n")
-    apart = 0 if rest.startswith(("import ", "from ")) else 2 if rest.startswith(("def ", "async def ", "class ", "@")) else 1
-    return "\n".join([*lines[:after], *([""] if after else []), *imports, *[""] * apart, rest])
 
 
 def completed(text: str, stub: str) -> str:

@@ -45,6 +45,7 @@ class Writer:
     writing: Writing
     written: dict[str, Edits] = field(default_factory=dict)
     problem: str = ""  # why the last answer was unusable, or did not come
+    notes: list[str] = field(default_factory=list)  # what is to be said of usable answers, in sentences
 
     @property
     def rung(self) -> str:
@@ -89,6 +90,8 @@ class Writer:
             return Proposal(usage=usage, note=f"two unusable answers: {files.sentence}")
         edits = edits_of(self.draft.files, files)
         title = f"answer {number}" if self.writing.candidates > 1 else "the first answer"
+        if code.is_defined_twice(answer.text, self.draft.name):
+            self.notes.append(f"{capitalized(title)} defines `{self.draft.name}` in different ways; the last one was taken.")
         self.written[title] = edits
         return Proposal((Candidate(self.rung, edits, title),), tried=1, usage=usage)
 
@@ -128,6 +131,8 @@ class KnownAnswer:
     edits: Edits
     title: str
     problem: str = ""
+
+    notes: tuple[str, ...] = ()
 
     @property
     def written(self) -> Mapping[str, Edits]:

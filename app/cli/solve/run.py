@@ -24,7 +24,7 @@ from agent.contract.memory import ProcessMemory
 from agent.contract.question import Autonomy, Question, Reply
 from agent.engine import Engine
 from agent.models.values import ModelError
-from agent.solving.code import Files
+from agent.solving.code import Files, together
 from agent.solving.draft import Draft, path_of
 from agent.solving.options import FIELDS
 from agent.solving.run import reach
@@ -254,14 +254,10 @@ def show(screen: Screen, found: Solution, wish: Wish) -> None:
     is_piped = not sys.stdout.isatty()
     if is_piped or wish.code_only:
         if found.solved:
-            sys.stdout.write("\n\n".join(files.values()) if len(files) == 1 else _together(files))
+            sys.stdout.write(together(files))
         _show(screen.console, found, {}, wish)
         return
     _show(terminal.console(), found, files, wish)
-
-
-def _together(files: Files) -> str:
-    return "\n".join(f"# {path}\n{text}" for path, text in files.items())
 
 
 def _show(console: Console, found: Solution, files: Files, wish: Wish) -> None:
