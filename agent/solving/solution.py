@@ -24,6 +24,11 @@ class Options(UserOptions):
     decide: Callable[[Question], Awaitable[Reply]] | None = None
     lessons: Memory = field(default_factory=ProcessMemory)  # of earlier runs, if `memory` is on
 
+    def __post_init__(self) -> None:
+        UserOptions.__post_init__(self)
+        if self.autonomy in ("review_repairs", "review_all") and self.decide is None:
+            raise ValueError(f"autonomy {self.autonomy!r} asks somebody before a round; give `decide`, which answers")
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
