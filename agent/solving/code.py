@@ -109,11 +109,14 @@ def files_in(answer: str, only: str) -> dict[str, str] | EditProblem:
     return found
 
 
-def is_defined_twice(answer: str, name: str) -> bool:
-    """Whether the code blocks define the function in different ways, of which the last one counts."""
-    trees = [tree for block in _BLOCK.finditer(_read(answer)) if (tree := _tree(block["code"])) is not None]
-    nodes = [node for tree in trees for node in tree.body if isinstance(node, Function) and node.name == name]
-    return len({ast.dump(node) for node in nodes}) > 1
+def defined_twice(answer: str, name: str = "") -> str:
+    """The function, `name` if given, that the code blocks define in different ways, of which the last one counts; or ""."""
+    found: dict[str, str] = {}
+    for tree in (tree for block in _BLOCK.finditer(_read(answer)) if (tree := _tree(block["code"])) is not None):
+        for node in (node for node in tree.body if isinstance(node, Function) and name in ("", node.name)):
+            if found.setdefault(node.name, ast.dump(node)) != ast.dump(node):
+                return node.name
+    return ""
 
 
 def is_open(answer: str) -> bool:
@@ -214,6 +217,12 @@ def _stated(signature: str) -> Function | None:
 def functions(text: str, name: str) -> list[Function]:
     """The functions of this name at the top level of a text that parses."""
     return [node for node in syntax.tree(text).body if isinstance(node, Function) and node.name == name]
+
+
+def public(text: str) -> list[str]:
+    """The functions at the top level whose names do not start with an underscore; none of a text that does not parse."""
+    tree = _tree(text) or ast.Module([], [])
+    return [node.name for node in tree.body if isinstance(node, Function) and not node.name.startswith("_")]
 
 
 def _arguments(node: Function) -> list[ast.arg]:

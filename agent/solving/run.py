@@ -87,11 +87,12 @@ class Run:
     is_contradictory: bool = False  # the model finds that the user's tests contradict the words
     wrong_examples: list[Example] = field(default_factory=list)
     ran: Files = field(default_factory=dict)  # the files and tests whose failures were confirmed last
+    writer: Writer | None = None  # which has written the first answer already, as that names the function
     seen: tuple[CheckRun, ...] = ()  # how they ran: a hanging answer need not hang again before it is repaired
 
     async def to_the_end(self, answer: Files | None = None) -> Solution:
         """An `answer` of an earlier run is judged and repaired in place of a first one."""
-        writer: Writer | KnownAnswer = Writer(self.models, self.spec, self.draft, self._writing())
+        writer: Writer | KnownAnswer = self.writer or Writer(self.models, self.spec, self.draft, self._writing())
         if answer is not None:
             writer = KnownAnswer(f"model:{self.models.name}", edits_of(self.draft.files, answer), "the earlier answer")
         found, best = await self._first_answers(writer)
