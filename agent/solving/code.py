@@ -44,6 +44,15 @@ _REACHING = {
 """What code does, by a module that it imports, or by the name of what it uses."""
 
 
+def for_people(problem: str) -> str:
+    """A sentence about a model's answer that speaks to the model, for the user."""
+    return (
+        problem.replace("Your answer", "The last one")
+        .replace("Your code", "The code")
+        .replace("your docstrings", "its docstrings")
+    )
+
+
 def together(files: Files) -> str:
     """The files as one text; each of several below its path."""
     return "\n".join(files.values() if len(files) == 1 else (f"# {path}\n{text}" for path, text in files.items()))

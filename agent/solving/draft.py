@@ -83,7 +83,7 @@ async def designed(spec: Specification, models: Models, emit: Emit, *, seconds: 
             answer = await models.ask(prompt, seconds=seconds / 2, emit=emit)
         except Truncated as error:
             usage += error.usage
-            problem = "your answer was cut off: it was too long"
+            problem = "Your answer was cut off: it was too long."
             prompt = prompt.then("(an answer that was too long)", "Your answer was cut off. Draft less, and no explanations.")
             continue
         except ModelError as error:
@@ -98,7 +98,7 @@ async def designed(spec: Specification, models: Models, emit: Emit, *, seconds: 
         found, less = (code.CUT, "Draft less, and no explanations. ") if code.is_open(answer.text) else (found, "")
         problem = found.sentence
         prompt = prompt.then(answer.text[:20_000] or "(nothing)", f"{problem} {less}Answer again, in the described form.")
-    raise ModelError(f"the model's design could not be used: {problem}", usage)
+    raise ModelError(f"the model's designs could not be used. {code.for_people(problem)}", usage)
 
 
 def read_draft(answer: str, spec: Specification, path: str) -> Draft | EditProblem:

@@ -69,7 +69,7 @@ class Writer:
         else:
             files, usage = await self._answer(number, situation.seconds, situation.emit)
         if isinstance(files, EditProblem):
-            self.problem = files.sentence
+            self.problem = code.for_people(files.sentence)
             return Proposal(usage=usage, note=f"two unusable answers: {files.sentence}")
         edits, title = edits_of(self.draft.files, files), self._title(number)
         self.written[title] = edits
@@ -82,8 +82,10 @@ class Writer:
         """
         files, usage = await self._answer(1, seconds, emit)
         if isinstance(files, EditProblem):
-            why = f"the model's answers could not be used: {files.sentence}"
-            raise ModelError(f"{why} Name the function (`--fn`, or `name` over HTTP)", usage)
+            why = code.for_people(files.sentence)
+            raise ModelError(
+                f"the model's answers could not be used. {why} Name the function (`--fn`, or `name` over HTTP)", usage
+            )
         (name,) = code.public(files[self.draft.path])
         self.known, self.names = files, False
         self.draft = without_model(replace(self.spec, name=name, signature=head_of(files[self.draft.path], name)))
@@ -147,7 +149,7 @@ class Writer:
             return problem
         if self.names and len(several := code.public(found[self.draft.path])) != 1:
             what = f"{len(several)}: {', '.join(several[:5])}" if several else "none"
-            return EditProblem(f"Define exactly one function whose name does not start with an underscore; there are {what}.")
+            return EditProblem(f"The code must define one function whose name has no leading underscore; it defines {what}.")
         found[self.draft.path] = code.signed(found[self.draft.path], self.draft.name, self.draft.signature)
         missing = [path for path in self.draft.files if path not in found]
         return EditProblem(f"Your answer has no file {missing[0]}.") if missing else found

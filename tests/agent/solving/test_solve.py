@@ -22,7 +22,7 @@ from agent.contract.task import Policy
 from agent.engine import Engine
 from agent.gate.confidence import ASKED
 from agent.models.router import Models
-from agent.models.values import ModelSettings, Role
+from agent.models.values import ModelError, ModelSettings, Role
 from agent.nodes import reproduce
 from agent.solving.run import CONFIGURATION
 from agent.solving.solution import Declined, Options, Solution, Start
@@ -141,7 +141,7 @@ async def test_an_answer_that_was_cut_off_is_asked_for_once_more_and_shorter(sol
     found = await solved({}, more=[shorter, {"role": "write", "answers": [cut]}])
     assert found.solved, found.reason
     found = await solved({"write": [cut]})
-    assert found.reason == "The model's answers could not be used. Your answer was cut off: its last code block is not closed."
+    assert found.reason == "The model's answers could not be used. The last one was cut off: its last code block is not closed."
 
 
 @pytest.mark.long
@@ -320,7 +320,7 @@ async def test_an_adversarial_test_finds_what_the_others_did_not(solved: Solve) 
 async def test_answers_without_code_are_asked_for_once_more_and_named(solved: Solve) -> None:
     found = await solved({"write": ["I would add them all."]})
     assert not found.solved
-    assert found.reason == "The model's answers could not be used. Your answer has no block of Python code."
+    assert found.reason == "The model's answers could not be used. The last one has no block of Python code."
     assert solved.asked == ["write", "write"]
     assert found.files == {}
 
@@ -527,6 +527,25 @@ async def test_code_that_an_adversarial_test_breaks_is_not_solved(solved: Solve)
     names: dict[str, Any] = {}  # the search without a model may have found it
     exec(found.code, names)
     assert names["total"]([1] * 20) == 20
+
+
+@pytest.mark.long
+async def test_without_design_and_name_the_first_answer_names_the_function_for_all_tests(solved: Solve) -> None:
+    options = replace(PLAIN, design=False, spec_tests=True)
+    head = "def total(numbers: list[int]) -> int:"
+    blind = {"role": "challenge", "when": [head], "answers": [test_file("assert total([5]) == 5")]}
+    right = block(f"def _zero():\n    return 0\n\n\n{RIGHT.replace('def total(numbers):', head)}")
+    found = await solved({"write": [right]}, options, more=[blind], tests="")
+    assert found.solved, found.reason
+    assert found.name == "total"
+    assert found.first_passed
+    assert solved.asked == ["write", "challenge", "review"]
+    assert '"""Add the numbers.' in found.code
+    two = [block("def total(numbers): ...\ndef other(): ..."), block(FAR)]
+    found = await solved({"write": two, "repair": [FIX]}, replace(options, spec_tests=False), tests="")
+    assert found.name == "total"
+    with pytest.raises(ModelError, match=r"it defines 2: total, other\. Name the function \(`--fn`"):
+        await solved({"write": two[:1]}, options, tests="")
 
 
 async def test_a_design_that_is_not_confirmed_stops(solved: Solve) -> None:
