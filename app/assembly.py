@@ -70,6 +70,8 @@ async def models_of(settings: Settings) -> Models | None:
         roles={role: _model(chosen, settings, name) for role, chosen in by_role.items() if chosen},
         embedding=_model(settings.embedding_model, settings, name) if settings.embedding_model else None,
         hide=_hide(settings),
+        temperatures=settings.model_role_temperatures,
+        answer_tokens=settings.model_role_tokens,
     )
 
 
@@ -107,7 +109,12 @@ def models_named(settings: Settings, name: str) -> Models:
     from agent.models.router import Models
 
     known = settings.model if settings.model not in (None, "none") else name
-    return Models(_model(name, settings, known), hide=_hide(settings))
+    return Models(
+        _model(name, settings, known),
+        hide=_hide(settings),
+        temperatures=settings.model_role_temperatures,
+        answer_tokens=settings.model_role_tokens,
+    )
 
 
 def _hide(settings: Settings) -> Callable[[str], str]:

@@ -21,7 +21,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 from agent.contract.question import Autonomy
-from agent.models.values import is_loopback
+from agent.models.values import Role, is_loopback
 from app.redaction import passwords
 from webhooks.triggers import BRANCH_PREFIX
 
@@ -330,6 +330,14 @@ class Settings(BaseSettings):
     model_answer_tokens: int = Field(
         4096, ge=256, description="Limit of one answer, in tokens, at most a third of the context window. Reasoning counts."
     )
+    model_role_tokens: Annotated[dict[Role, Annotated[int, Field(ge=256)]], NoDecode] = Field(
+        {}, description="The same limit for single roles (`design=1000,repair=8000`); `selfheal models` lists the roles."
+    )
+    model_role_temperatures: Annotated[dict[Role, Annotated[float, Field(ge=0, le=2)]], NoDecode] = Field(
+        {},
+        description="Temperatures of single roles (`review=0.2,write=0.4`). Default: 0. Later tries of `repair` and samples of "
+        "`write` are warmer if this one is lower.",
+    )
 
     @field_validator("github_api_url", "model_api_base", "otlp_endpoint")
     @classmethod
@@ -369,6 +377,14 @@ class Settings(BaseSettings):
         if info.field_name in ("package_index_hosts", "pages_names") and "/" in value:
             raise ValueError("must be host names separated by commas, without http:// or paths")
         return [name.strip() for name in value.split(",") if name.strip()]
+
+    @field_validator("model_role_tokens", "model_role_temperatures", mode="before")
+    @classmethod
+    def _are_by_role(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        parts = [each.partition("=") for each in value.split(",") if each.strip()]
+        return {role.strip(): given.strip() for role, _, given in parts}
 
     @field_validator("github_download_hosts")
     @classmethod

@@ -27,6 +27,7 @@ class Policy:
     allow_reversals: bool = False  # a repair may take back what the last change did
     rungs: tuple[str, ...] = ("tools", "history", "patterns", "model")
     autonomy: Autonomy = "full"
+    publishes: bool = True  # a repair becomes a pull request, for which a person may be asked
     allow_evaluation: bool = False  # a change may run text as code; people are asked about it
     refuses: tuple[str, ...] = ()  # rules of the guard that refuse a change, instead of asking people about it
     min_confidence: float = 0.85  # 0..1; a verified change below it is shown as a suspect, not published

@@ -20,7 +20,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise, takewhile
+from itertools import dropwhile, islice, pairwise, takewhile
 from pathlib import PurePosixPath
 
 from agent.edits.changes import EditProblem
@@ -267,8 +267,18 @@ def _python(text: Sequence[str]) -> ast.Module | None:
     return parse_python("\n".join(line.removeprefix(margin) for line in text))
 
 
-def only_definition(text: tuple[str, ...]) -> str | None:
+def without_imports(text: tuple[str, ...]) -> tuple[list[ast.stmt], tuple[str, ...]]:
+    """The imports above a definition, and the lines below them; none if there is nothing else."""
     tree = _python(text)
+    nodes = list(takewhile(lambda node: isinstance(node, ast.Import | ast.ImportFrom), tree.body)) if tree else []
+    if tree is None or not 0 < len(nodes) < len(tree.body):
+        return [], text
+    return nodes, tuple(dropwhile(lambda line: not line.strip(), text[nodes[-1].end_lineno :]))
+
+
+def only_definition(text: tuple[str, ...]) -> str | None:
+    """The name of the only function or class of a code block, which may have imports above it."""
+    tree = _python(without_imports(text)[1])
     match tree.body if tree else []:
         case [ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name)]:
             return name

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from agent.contract.proposal import Edits, FileChange
-from agent.edits.answers import Block, Change, WholeFile, WholeFunction, clean_path, only_definition, readings
+from agent.edits.answers import Block, Change, WholeFile, WholeFunction, clean_path, only_definition, readings, without_imports
 from agent.edits.changes import EditProblem, lines
 from agent.source import syntax
+from agent.source.imports import with_imports
 from agent.source.outline import Definition, Module, parse
 
 _ELISION = re.compile(
@@ -72,7 +74,10 @@ def _place(change: Change, path: str, text: str | None) -> str | EditProblem:
     if isinstance(change, WholeFile):
         return _replace_file(change, path, text)
     if isinstance(change, WholeFunction):
-        return EditProblem(f"There is no file {path}.") if text is None else _replace_function(change, path, text)
+        if text is None:
+            return EditProblem(f"There is no file {path}.")
+        imports, rest = without_imports(change.text)
+        return _with_imports(_replace_function(replace(change, text=rest), path, text), imports)
     if not any(line.strip() for line in change.search):
         if text:
             return EditProblem(f"{path} already exists, so a block for it needs SEARCH lines.")
@@ -178,8 +183,9 @@ def _replace_file(change: WholeFile, path: str, text: str | None) -> str | EditP
         if _leaves_out(body, text):
             return _elided(f"The code block for {path}")
         return body + "\n" if text.endswith("\n") and not body.endswith("\n") else body
-    if given and given <= names and all(getattr(node, "name", None) in given for node in after.body):
-        return _replace_each(after.body, body, path, text, "")
+    imports = [node for node in after.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    if given and given <= names and all(node in imports or getattr(node, "name", None) in given for node in after.body):
+        return _with_imports(_replace_each(after.body, body, path, text, ""), imports)
     what = f" ({min(names - given or missing)} is missing)" if missing else ""
     return EditProblem(f"The code block for {path} is not the whole file{what}; use a SEARCH/REPLACE block.")
 
@@ -231,6 +237,22 @@ def _replace_function(change: WholeFunction, path: str, text: str) -> str | Edit
     indent = " " * old.node.col_offset
     new = tuple(indent + line.removeprefix(margin) if line.strip() else "" for line in body)
     return _splice(text, start - 1, old.last, new)
+
+
+def _with_imports(placed: str | EditProblem, imports: Sequence[ast.stmt]) -> str | EditProblem:
+    """The file with those of the imports that it lacks."""
+    if isinstance(placed, EditProblem) or (tree := parse(placed)) is None:
+        return placed
+    known = set().union(*map(_imported, tree.body))
+    return with_imports(placed, [ast.unparse(node) for node in imports if not _imported(node) <= known])
+
+
+def _imported(node: ast.stmt) -> set[tuple[str, str | None]]:
+    """The full names that a statement imports, each with its alias."""
+    if not isinstance(node, ast.Import | ast.ImportFrom):
+        return set()
+    source = f"{'.' * node.level}{node.module or ''}:" if isinstance(node, ast.ImportFrom) else ""
+    return {(f"{source}{alias.name}", alias.asname) for alias in node.names}
 
 
 def _leaves_out(new: str, old: str) -> bool:

@@ -26,7 +26,7 @@ from agent.state import Work
 from sandbox.base import InstallFailed, LimitExceeded, Packages
 
 Runs = Mapping[str, CheckRun]  # by the check's name
-_HOW = {"timeout": "times out", "crashed": "crashes", "out_of_memory": "runs out of memory"}
+_HOW = {"crashed": "crashes", "out_of_memory": "runs out of memory"}
 _MANIFESTS = ("pyproject.toml", "setup.cfg", "setup.py")
 BRIEF = 5.0  # seconds; runs can be parallel if the base's run took no longer
 GREENS = 3  # runs in which the target must pass if the checks are brief; otherwise two
@@ -108,7 +108,7 @@ async def prove(work: Work, oracle: Oracle, base: Runs, edits: Edits, green: Ver
         return without
     luck = sorted(id_ for check, run in without.items() for id_ in oracle.must_turn[check] - run.red)
     if luck and (odd := _odd(without)) is not None:
-        return Verification(False, f"`{odd.check}` {_HOW[odd.ending]} without the change, so nothing is proven")
+        return Verification(False, f"{_unfinished(odd)} without the change, so nothing is proven")
     if luck:
         return Verification(False, f"{named(luck)} also passed without the change, so nothing is proven")
     return replace(green, reason="verified", evidence=tuple(_with_red(oracle, e, without) for e in green.evidence))
@@ -193,7 +193,7 @@ def _still_red(oracle: Oracle, base: Runs, runs: Runs) -> Verification | None:
         red += sorted(target - set(turned(check, base[check.name], runs[check.name], target)))
     if (odd := _odd(runs)) is not None:
         starved = odd.ending == "out_of_memory"
-        return Verification(False, f"`{odd.check}` {_HOW[odd.ending]} with the change", tuple(red), starved=starved)
+        return Verification(False, f"{_unfinished(odd)} with the change", tuple(red), starved=starved)
     if not red:
         return None
     noun, fail = f"failing {words.noun(oracle.checks)}", "fails" if len(red) == 1 else "fail"
@@ -207,6 +207,16 @@ def _still_red(oracle: Oracle, base: Runs, runs: Runs) -> Verification | None:
 
 def _odd(runs: Runs) -> CheckRun | None:
     return next((run for run in runs.values() if run.ending != "finished"), None)
+
+
+def _unfinished(run: CheckRun) -> str:
+    """How a run ended before its end, as a clause; after a timeout, with the test that hung."""
+    if run.ending != "timeout":
+        return f"`{run.check}` {_HOW[run.ending]}"
+    hung = next((each for each in run.failures if each.message.startswith(words.HUNG)), None)
+    if hung is not None:
+        return f"{named([hung.id])} {hung.message}"
+    return f"`{run.check}` {words.HUNG}{words.took(run.seconds)}{'' if run.verdicts else ', before any test began,'}"
 
 
 def _is_starved(runs: Runs | Verification) -> bool:

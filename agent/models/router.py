@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import httpx
 
@@ -49,7 +50,8 @@ EMBEDDING_SECONDS = 30.0
 class Models:
     """The models of a worker.
 
-    `roles` overrides the rung's own model for a role. `hide` removes secrets from a text that is sent.
+    `roles` overrides the rung's own model for a role. `hide` removes secrets from a text that is sent. `temperatures` are the
+    least ones by role, `answer_tokens` replace the models' own limits.
     """
 
     def __init__(
@@ -60,8 +62,11 @@ class Models:
         roles: Mapping[Role, ModelSettings] | None = None,
         embedding: ModelSettings | None = None,
         hide: Callable[[str], str] = str,
+        temperatures: Mapping[Role, float] = MappingProxyType({}),
+        answer_tokens: Mapping[Role, int] = MappingProxyType({}),
     ) -> None:
-        self._hide = hide
+        self._hide, self._temperatures, self._tokens = hide, temperatures, answer_tokens
+        self._limited: dict[ModelSettings, Answering] = {}
         self._small = _provider(small)
         self._roles = {role: _provider(settings) for role, settings in (roles or {}).items()}
         self._rungs = [self._roles.get("repair", self._small), *([_provider(strong)] if strong else [])]
@@ -114,6 +119,10 @@ class Models:
         """The limit for an answer."""
         return self._first(role, rung).answer_tokens
 
+    def temperature(self, role: Role) -> float:
+        """The least one of a request."""
+        return self._temperatures.get(role, COLD)
+
     def warm(self) -> None:
         """Start importing LiteLLM in the background; needs a running loop."""
         if needs_litellm(self._small.settings):
@@ -127,7 +136,7 @@ class Models:
         """
         plain: list[Message] = [{**message, "content": self._hide(message["content"])} for message in prompt.messages]
         prompt = replace(prompt, messages=tuple(plain))
-        first, meter = self._first(prompt.role, rung), self._meter
+        first, meter, temperature = self._first(prompt.role, rung), self._meter, max(temperature, self.temperature(prompt.role))
         if meter is None:
             return await self._ask(prompt, first, seconds, emit, temperature)
         most, usage = prompt.tokens + first.answer_tokens, Usage()
@@ -148,7 +157,8 @@ class Models:
 
     async def _ask(self, prompt: Prompt, first: Answering, seconds: float, emit: Emit, temperature: float) -> Answer:
         """The first model's answer, or a fallback's. Raises `ModelError`."""
-        asked = [first, *(provider for provider in self._fallbacks if provider.settings != first.settings)]
+        rest = [self._as(prompt.role, provider) for provider in self._fallbacks]
+        asked = [first, *(provider for provider in rest if provider.settings != first.settings)]
         if any(needs_litellm(provider.settings) for provider in asked):
             await asyncio.to_thread(load)  # the first import takes seconds, which do not count
         deadline, spent = time.monotonic() + seconds, Usage()
@@ -180,8 +190,17 @@ class Models:
     def _first(self, role: Role, rung: str) -> Answering:
         strong = next((provider for provider in self._rungs[1:] if provider.settings.name == rung), None)
         if role in WRITERS:
-            return strong or self._roles.get(role) or self._rungs[0]
-        return self._roles.get(KIN.get(role, role)) or strong or self._small
+            return self._as(role, strong or self._roles.get(role) or self._rungs[0])
+        return self._as(role, self._roles.get(KIN.get(role, role)) or strong or self._small)
+
+    def _as(self, role: Role, provider: Answering) -> Answering:
+        """The model with the role's own limit of an answer. A script has none."""
+        if (most := self._tokens.get(role)) is None or provider.settings.is_scripted:
+            return provider
+        settings = replace(provider.settings, answer_tokens=most)
+        if settings not in self._limited:
+            self._limited[settings] = _provider(settings)
+        return self._limited[settings]
 
 
 def _provider(settings: ModelSettings) -> Answering:

@@ -40,7 +40,7 @@ async def approve_round(state: State, work: Work) -> End:
 
 async def approve(state: State, work: Work) -> Approval:
     """A rejection with a reason becomes a lesson; without a reason it ends the attempt."""
-    if work.task.policy.autonomy == "full":
+    if work.task.policy.autonomy == "full" or not work.task.policy.publishes:
         return {}
     ref, packed = state["winner"]
     candidate = await work.context.recall(Candidate, ref)

@@ -107,6 +107,8 @@ def _advice(verification: Verification, wanted: int) -> str:
         return verification.instead
     if verification.judge in ("opinion", "person"):
         return "The next change must pass the same checks without this fault."
+    if words.HUNG in verification.reason:
+        return "Something does not end, or takes far too long: bound the loop or recursion, or make it cheaper."
     if verification.newly_red:
         return "The tests that broke ask for the former behaviour: find the rule that gives both."
     if 0 < (left := len(verification.still_red)) < wanted:

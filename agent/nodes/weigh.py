@@ -1,4 +1,4 @@
-"""Weighs the proven winner: a change that is too unsure is not published. The next candidate or rung gets its turn.
+"""Weighs the proven winner: a change that is too unsure is not accepted. The next candidate or rung gets its turn.
 
 If none is sure enough, the report shows the likeliest of them as a possible repair, and asks.
 """
@@ -40,7 +40,7 @@ async def weigh(state: State, work: Work) -> Contest:
         return {}
     context = work.context
     reason = f"it is less sure than {words.percent(least)}: {words.percent(found.confidence)}"
-    opined = Opined(text=f"Not published because {reason}: {found.title}", step="weigh", title=found.title, accepted=False,
+    opined = Opined(text=f"Not accepted because {reason}: {found.title}", step="weigh", title=found.title, accepted=False,
                     reasons=[reason, *found.doubts])  # fmt: skip
     await context.emit(opined)
     # The next proposal can only answer what it is told.

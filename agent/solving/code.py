@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from agent.edits.answers import clean_path
 from agent.edits.changes import EditProblem
 from agent.source import syntax
+from agent.source.imports import with_imports
 
 LONGEST = 200_000  # characters of an answer that are read
 MOST_FILES = 12
@@ -41,6 +42,20 @@ _REACHING = {
     "import_module": "imports modules by computed names",
 }
 """What code does, by a module that it imports, or by the name of what it uses."""
+
+
+def for_people(problem: str) -> str:
+    """A sentence about a model's answer that speaks to the model, for the user."""
+    return (
+        problem.replace("Your answer", "The last one")
+        .replace("Your code", "The code")
+        .replace("your docstrings", "its docstrings")
+    )
+
+
+def together(files: Files) -> str:
+    """The files as one text; each of several below its path."""
+    return "\n".join(files.values() if len(files) == 1 else (f"# {path}\n{text}" for path, text in files.items()))
 
 
 def reaches(files: Files) -> list[str]:
@@ -101,6 +116,16 @@ def files_in(answer: str, only: str) -> dict[str, str] | EditProblem:
     if len(found) > MOST_FILES:
         return EditProblem(f"Your answer has {len(found)} files; write at most {MOST_FILES}.")
     return found
+
+
+def defined_twice(answer: str, name: str = "") -> str:
+    """The function, `name` if given, that the code blocks define in different ways, of which the last one counts; or ""."""
+    found: dict[str, str] = {}
+    for tree in (tree for block in _BLOCK.finditer(_read(answer)) if (tree := _tree(block["code"])) is not None):
+        for node in (node for node in tree.body if isinstance(node, Function) and name in ("", node.name)):
+            if found.setdefault(node.name, ast.dump(node)) != ast.dump(node):
+                return node.name
+    return ""
 
 
 def is_open(answer: str) -> bool:
@@ -203,6 +228,12 @@ def functions(text: str, name: str) -> list[Function]:
     return [node for node in syntax.tree(text).body if isinstance(node, Function) and node.name == name]
 
 
+def public(text: str) -> list[str]:
+    """The functions at the top level whose names do not start with an underscore; none of a text that does not parse."""
+    tree = _tree(text) or ast.Module([], [])
+    return [node.name for node in tree.body if isinstance(node, Function) and not node.name.startswith("_")]
+
+
 def _arguments(node: Function) -> list[ast.arg]:
     given = node.args
     starred = [each for each in (given.vararg, given.kwarg) if each is not None]
@@ -236,21 +267,6 @@ def _bound(text: str) -> set[str]:
     tree = syntax.tree(text)
     stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return stored | defined(text) | {name for node in ast.walk(tree) for name in imported(node)}
-
-
-def with_imports(text: str, imports: Sequence[str]) -> str:
-    """The module's text with these import statements, after its docstring and its imports from `__future__`."""
-    if not imports:
-        return text
-    after = 0
-    for at, node in enumerate(syntax.tree(text).body):
-        is_docstring = at == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if is_docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
-            after = node.end_lineno or after
-    lines = text.split("\n")
-    rest = "\n".join(lines[after:]).lstrip("\n")
-    apart = 0 if rest.startswith(("import ", "from ")) else 2 if rest.startswith(("def ", "async def ", "class ", "@")) else 1
-    return "\n".join([*lines[:after], *([""] if after else []), *imports, *[""] * apart, rest])
 
 
 def completed(text: str, stub: str) -> str:

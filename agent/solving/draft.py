@@ -42,16 +42,24 @@ class Draft:
 def without_model(spec: Specification) -> Draft:
     """The user's words as a docstring, under the user's signature. Raises `BadSpecification` without a name."""
     if not spec.name:
-        raise BadSpecification(
-            "the function has no name; give one (`--fn`, or `name` over HTTP) or a signature, or let the design choose one"
-        )
+        raise BadSpecification("the function has no name; give one, or a signature")
     head = spec.signature or f"def {spec.name}(*args, **kwargs)"
     path = path_of(spec)
+    body = textwrap.indent(f"{_words_of(spec)}\n{BODY}\n", "    ")
+    return Draft({path: code.with_hints(f"{head}:\n{body}", spec.signature)}, path, spec.name, spec.signature)
+
+
+def unnamed(spec: Specification) -> Draft:
+    """The user's words as the docstring of a function that the first answer names."""
+    return Draft({path_of(spec): f"{_words_of(spec)}\n"}, path_of(spec), "")
+
+
+def _words_of(spec: Specification) -> str:
+    """The docstring: the words, and the examples that are not among them."""
     given = [line for each in spec.examples if each.source not in spec.text for line in _shown(each)]
     words = "\n".join([spec.text, *(["", *given] if given else [])])
     words = words.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    body = textwrap.indent(f'"""{words}\n"""\n{BODY}\n', "    ")
-    return Draft({path: code.with_hints(f"{head}:\n{body}", spec.signature)}, path, spec.name, spec.signature)
+    return f'"""{words}\n"""'
 
 
 async def designed(spec: Specification, models: Models, emit: Emit, *, seconds: float = SECONDS) -> Draft:
@@ -75,7 +83,7 @@ async def designed(spec: Specification, models: Models, emit: Emit, *, seconds: 
             answer = await models.ask(prompt, seconds=seconds / 2, emit=emit)
         except Truncated as error:
             usage += error.usage
-            problem = "your answer was cut off: it was too long"
+            problem = "Your answer was cut off: it was too long."
             prompt = prompt.then("(an answer that was too long)", "Your answer was cut off. Draft less, and no explanations.")
             continue
         except ModelError as error:
@@ -90,7 +98,7 @@ async def designed(spec: Specification, models: Models, emit: Emit, *, seconds: 
         found, less = (code.CUT, "Draft less, and no explanations. ") if code.is_open(answer.text) else (found, "")
         problem = found.sentence
         prompt = prompt.then(answer.text[:20_000] or "(nothing)", f"{problem} {less}Answer again, in the described form.")
-    raise ModelError(f"the model's design could not be used: {problem}", usage)
+    raise ModelError(f"the model's designs could not be used. {code.for_people(problem)}", usage)
 
 
 def read_draft(answer: str, spec: Specification, path: str) -> Draft | EditProblem:
@@ -105,7 +113,7 @@ def _draft(answer: str, spec: Specification, path: str) -> Draft | EditProblem:
     if isinstance(files, EditProblem):
         return files
     path = _main(files, spec, path)
-    name = spec.name or _first_function(files.get(path, ""))
+    name = spec.name or next(iter(code.public(files.get(path, ""))), "")
     if (problem := code.problem_in(files, path, name, spec.signature)) is not None:
         return problem
     files = {**files, path: code.signed(files[path], name, spec.signature)}
@@ -114,7 +122,7 @@ def _draft(answer: str, spec: Specification, path: str) -> Draft | EditProblem:
         check_agreement(spec.examples, own)
     except BadSpecification as error:
         return EditProblem(f"In your docstrings, {error}.")
-    head = spec.signature or _head(files[path], name)
+    head = spec.signature or head_of(files[path], name)
     return Draft(files, path, name, head, further(own, spec.examples))
 
 
@@ -151,15 +159,8 @@ def _docstrings(files: Mapping[str, str]) -> str:
     return "\n\n".join(found for node in nodes if (found := ast.get_docstring(node)))
 
 
-def _first_function(text: str) -> str:
-    try:
-        nodes = syntax.tree(text).body
-    except (SyntaxError, ValueError):
-        return ""
-    return next((node.name for node in nodes if isinstance(node, code.Function) and not node.name.startswith("_")), "")
-
-
-def _head(text: str, name: str) -> str:
+def head_of(text: str, name: str) -> str:
+    """The function's signature; "" if the text, which parses, has none of this name."""
     for node in syntax.tree(text).body:
         if isinstance(node, code.Function) and node.name == name:
             node.decorator_list, node.body = [], [ast.Expr(ast.Constant(...))]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from agent.solving.code import Function, functions, imported, with_imports
+from agent.solving.code import Function, functions, imported
 from agent.solving.options import Form
 from agent.source import syntax
+from agent.source.imports import with_imports
 
 _VALUE = '''
 def _value(text):

@@ -18,7 +18,7 @@ from agent.contract.budget import Meter
 from agent.contract.events import AnyEvent, Degraded, Emit, Guarded, Proposed, Reflected, StepDone, StepStarted, Verified
 from agent.contract.outcome import ConfirmedFailure, Iteration, NoRepair, Outcome, Repair
 from agent.contract.proposal import Candidate, Edits
-from agent.contract.question import Reply, Waiting
+from agent.contract.question import Waiting
 from agent.contract.verdicts import Check, CheckRun, Failure, Oracle, VerdictId
 from agent.engine import Engine
 from agent.gate.confidence import ASKED
@@ -29,8 +29,9 @@ from agent.prompts import render
 from agent.proposer import Proposer, Situation
 from agent.proposers.ladder import built_in_ladder
 from agent.proposers.model import ModelProposer, model_rungs
+from agent.report.endings import MORE_TIME
 from agent.solving import contract, dispute
-from agent.solving.code import Files, reaches
+from agent.solving.code import Files, reaches, together
 from agent.solving.draft import Draft, without_example
 from agent.solving.output import formed
 from agent.solving.rungs import Counted, Signed
@@ -86,11 +87,12 @@ class Run:
     is_contradictory: bool = False  # the model finds that the user's tests contradict the words
     wrong_examples: list[Example] = field(default_factory=list)
     ran: Files = field(default_factory=dict)  # the files and tests whose failures were confirmed last
+    writer: Writer | None = None  # which has written the first answer already, as that names the function
     seen: tuple[CheckRun, ...] = ()  # how they ran: a hanging answer need not hang again before it is repaired
 
     async def to_the_end(self, answer: Files | None = None) -> Solution:
         """An `answer` of an earlier run is judged and repaired in place of a first one."""
-        writer: Writer | KnownAnswer = Writer(self.models, self.spec, self.draft, self._writing())
+        writer: Writer | KnownAnswer = self.writer or Writer(self.models, self.spec, self.draft, self._writing())
         if answer is not None:
             writer = KnownAnswer(f"model:{self.models.name}", edits_of(self.draft.files, answer), "the earlier answer")
         found, best = await self._first_answers(writer)
@@ -156,6 +158,7 @@ class Run:
         if isinstance(writer, Writer):
             self.rounds.add((self.phases + 1, 1))
         found = await self._phase(self.draft.files, (writer,), emit)
+        self.notes += writer.notes
         if not self.first and writer.written:
             self.first = _with(self.draft.files, next(iter(writer.written.values())))
         if isinstance(found, Repair):
@@ -207,7 +210,7 @@ class Run:
 
     async def _attacked(self, found: Repair, files: Files) -> tuple[Repair | NoRepair, Files]:
         """Tests that try to break the accepted code. If one does and is right, the code is repaired, or it is not solved."""
-        text = "\n\n".join(files.values())
+        text = together(files)
         if (bound := self._bound()) is not None:
             await self._degraded("attack", f"No adversarial tests were written: {bound}")
             return found, files
@@ -310,7 +313,8 @@ class Run:
         self.iterations, self.bases = list(known.iterations), list(known.bases)
         self.keep(known)
         if isinstance(found, Repair):
-            self.notes += [note for note in found.log.notes if note not in self.notes]
+            # A first answer that hung is told by its round, and the advice of that note is for repositories.
+            self.notes += [note for note in found.log.notes if note not in self.notes and MORE_TIME not in note]
         elif found.log.outage:
             reason = f"{words.capitalized(found.log.outage).rstrip('.')}."
             return replace(
@@ -352,9 +356,8 @@ class Run:
             if not isinstance(found, Waiting):
                 return found
             asked, decide = time.monotonic(), self.options.decide
-            # Nothing is published, so an accepted answer needs no permission: the user gets it either way.
-            is_asked = found.question.about != "publish" and decide is not None
-            reply = await decide(found.question) if decide is not None and is_asked else Reply(True)
+            assert decide is not None, "the options demand it"
+            reply = await decide(found.question)
             self.meter.began += time.monotonic() - asked
             case = replace(case, archive=self._archive(files))  # the sandbox is opened again
 
@@ -367,6 +370,7 @@ class Run:
             min_model_confidence=0.0,  # a model's answer is shown with its doubts; a mutation must be sure
             max_changed_lines=MOST_LINES,
             autonomy=self.options.autonomy,
+            publishes=False,
             debugger=self.options.debugger,
             strategies=self.options.strategies,
             critic=self.options.critic,
@@ -408,7 +412,7 @@ class Run:
 
     def _words(self) -> str:
         """The specification as the test writers see it: the words, and the drafted files without code."""
-        stub = "\n\n".join(self.draft.files.values())
+        stub = together(self.draft.files)
         return stub if is_said(self.spec.text, stub) else f"{self.spec.text}\n\n{stub}"
 
     def _solution(self, found: Repair | NoRepair, files: Files, *, first_passed: bool, problem: str) -> Solution:

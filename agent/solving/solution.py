@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from agent.contract import words
 from agent.contract.budget import Usage
 from agent.contract.memory import Memory, ProcessMemory
 from agent.contract.outcome import Iteration, Outcome
 from agent.contract.question import Autonomy, Question, Reply
+from agent.models.values import ModelError
 from agent.solving.code import Files
-from agent.solving.draft import Draft
+from agent.solving.draft import Draft, path_of
 from agent.solving.options import UserOptions
+from agent.solving.specification import Specification
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +26,11 @@ class Options(UserOptions):
     autonomy: Autonomy = "full"  # `decide` answers the questions that another one asks
     decide: Callable[[Question], Awaitable[Reply]] | None = None
     lessons: Memory = field(default_factory=ProcessMemory)  # of earlier runs, if `memory` is on
+
+    def __post_init__(self) -> None:
+        UserOptions.__post_init__(self)
+        if self.autonomy in ("review_repairs", "review_all") and self.decide is None:
+            raise ValueError(f"autonomy {self.autonomy!r} asks somebody before a round; give `decide`, which answers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,36 @@ class Solution(Progress):
     def code(self) -> str:
         """The file with the function."""
         return self.files.get(self.path, "")
+
+
+def undesigned(
+    spec: Specification, error: ModelError, outcome: Outcome, *, next_step: str = "", seconds: float = 0.0
+) -> Solution:
+    """The result of a run whose model gave no design, or no answer that names the function."""
+    return Solution(
+        draft=Draft({}, path_of(spec), spec.name),
+        tests={},
+        iterations=(),
+        bases=(),
+        lessons=(),
+        usage=error.usage,
+        solved=False,
+        name=spec.name,
+        path=path_of(spec),
+        files={},
+        answer={},
+        first={},
+        first_passed=False,
+        outcome=outcome,
+        reason=f"{words.capitalized(str(error)).rstrip('.')}.",
+        next_step=next_step,
+        outage=str(error) if error.is_outage else "",
+        confidence=None,
+        doubts=(),
+        notes=(),
+        failing=(),
+        seconds=round(seconds, 3),
+    )
 
 
 class Declined(Exception):

@@ -21,11 +21,12 @@ from agent.contract.events import Emit, StepDone, StepStarted
 from agent.engine import Engine
 from agent.models.router import Models
 from agent.solving import contract
-from agent.solving.draft import Draft, designed, without_model
+from agent.solving.draft import Draft, designed, unnamed, without_model
 from agent.solving.events import of_answers
 from agent.solving.run import Run
 from agent.solving.solution import Declined, Keep, Options, Solution, Start
 from agent.solving.specification import Specification
+from agent.solving.writer import Writer, Writing
 
 
 async def solve(
@@ -39,15 +40,21 @@ async def solve(
 ) -> Solution:
     """Write the code. A `start` replaces the design, and perhaps more. `keep` gets each progress, to fork a run that is killed.
 
-    Raises `BadSpecification` if the name is missing and nothing designs it, `Declined`, `ModelError` if no design can be made
-    or the model is misconfigured, and `SandboxError` if the infrastructure fails.
+    Without a design, the first answer names a function without a name. Raises `Declined`, `ModelError` if there is no design or
+    no name, or the model is misconfigured, and `SandboxError` if the infrastructure fails.
     """
     models, options = engine.models, options or Options()
     assert models is not None, "the caller checks"
     engine = replace(engine, budget=_budget(engine.budget, options))
     emit, meter = of_answers(emit), Meter(replace(engine.budget, reserve=0.0))
     models = models.metered(meter)
-    draft = start.draft if start is not None else await _drafted(spec, models, engine.budget.seconds / 2, emit, options)
+    writer, draft = None, start.draft if start is not None else None
+    if draft is None and not options.design and not spec.name:
+        writing = Writing(options.candidates, options.decode, options.temperature)
+        writer = Writer(models, spec, unnamed(spec), writing, names=True)
+        await emit(StepStarted(step="name", text="Writing the first answer, which names the function"))
+        draft = await writer.name_it(engine.budget.seconds / 2, emit)
+    draft = draft or await _drafted(spec, models, engine.budget.seconds / 2, emit, options)
     start, confirmed = start or Start(draft), None
     if options.confirm is not None:
         asked = time.monotonic()
@@ -55,7 +62,7 @@ async def solve(
         if confirmed is False:
             raise Declined("stopped: the design was not confirmed. Say more in the specification, or give a --signature")
         meter.began += time.monotonic() - asked  # the user's time is not the budget's
-    run = Run(spec, engine, models, emit, options, keep, uuid4().hex, draft, meter, hint=start.hint)
+    run = Run(spec, engine, models, emit, options, keep, uuid4().hex, draft, meter, hint=start.hint, writer=writer)
     keep(run.progress())
     run.tests = contract.contract_files(spec, draft, confirmed=bool(confirmed)) if start.tests is None else dict(start.tests)
     run.drafted = {contract.DRAFTED.format(at): each for at, each in enumerate(draft.examples, 1)}
@@ -75,7 +82,7 @@ def _budget(budget: Budget, options: Options) -> Budget:
 
 
 async def _drafted(spec: Specification, models: Models, seconds: float, emit: Emit, options: Options) -> Draft:
-    """By a model if the user did not give both signature and examples. Raises `BadSpecification`, `ModelError`."""
+    """By a model if the user did not give both signature and examples. Raises `ModelError`."""
     if not options.design or (spec.signature and spec.examples):
         return without_model(spec)
     started = time.monotonic()

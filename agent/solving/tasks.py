@@ -17,11 +17,13 @@ from agent.bench.lab import PRINTED, Judgement, Lab, Labs, printed
 from agent.bench.score import Entry, bootstrap, failed, rates_by_task, task_of
 from agent.ci.project.configuration import Install
 from agent.contract.events import Emit
+from agent.contract.outcome import Outcome
 from agent.engine import Engine
+from agent.models.values import ModelError
 from agent.solving.code import Files
 from agent.solving.draft import Draft
 from agent.solving.run import CONFIGURATION
-from agent.solving.solution import Options, Solution, Start
+from agent.solving.solution import Options, Solution, Start, undesigned
 from agent.solving.solve import solve
 from agent.solving.specification import Specification
 from agent.source.archive import File
@@ -71,13 +73,22 @@ class SolveBenchmark:
         return figures(entries)
 
     async def attempt(self, id_: str, engine: Engine, labs: Labs, options: Options, emit: Emit) -> Entry:
-        """Solve one task and judge it. Raises `NotPosed`, `SandboxError` and `ModelError`."""
+        """Solve one task and judge it. With a design, the task's own draft is not used.
+
+        Raises `NotPosed`, `SandboxError` and `ModelError`.
+        """
         task = replace(self.task(task_of(id_)), id=id_)
         spec = replace(task.spec, tests=task.given if self.oracle in ("given", "both") else "")
         if self.oracle == "given":
             spec = replace(spec, examples=())
         options = replace(options, spec_tests=options.spec_tests and self.oracle != "given")
-        found = await solve(spec, engine, emit=emit, options=options, start=Start(task.draft))
+        start = None if options.design else Start(task.draft)
+        try:
+            found = await solve(spec, engine, emit=emit, options=options, start=start)
+        except ModelError as error:
+            if error.is_outage:
+                raise
+            found = undesigned(spec, error, Outcome.GAVE_UP)  # which says something about the model
         if found.outage:
             return failed(id_, self.groups[task_of(id_)], found.outcome, found.reason, found.usage)
         first, last = await _judged(task, labs, (found.first, found.files))

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.contract.budget import Usage
+from agent.contract.events import Emit
 from agent.contract.proposal import Candidate, Edits, FileChange
 from agent.contract.words import capitalized
 from agent.edits.changes import EditProblem
 from agent.models.router import Models
-from agent.models.values import Answer, ModelError, Prompt, Truncated
+from agent.models.values import ModelError, Prompt, Truncated
 from agent.prompts import render
 from agent.proposer import Proposal, Situation
 from agent.proposers.model import DIRECT
 from agent.solving import code
-from agent.solving.draft import Draft
+from agent.solving.draft import Draft, head_of, without_model
 from agent.solving.options import Decode
 from agent.solving.specification import Specification, is_said
 
@@ -45,6 +46,9 @@ class Writer:
     writing: Writing
     written: dict[str, Edits] = field(default_factory=dict)
     problem: str = ""  # why the last answer was unusable, or did not come
+    notes: list[str] = field(default_factory=list)  # what is to be said of usable answers, in sentences
+    names: bool = False  # the first answer chooses the function's name
+    known: code.Files = field(default_factory=dict)  # that first answer
 
     @property
     def rung(self) -> str:
@@ -59,6 +63,39 @@ class Writer:
     async def propose(self, situation: Situation) -> Proposal:
         """Raises `ModelError`."""
         number = int(situation.strategy.partition(":")[2] or 1)
+        files: code.Files | EditProblem
+        if number == 1 and self.known:
+            files, usage = self._finished(self.known), Usage()
+        else:
+            files, usage = await self._answer(number, situation.seconds, situation.emit)
+        if isinstance(files, EditProblem):
+            self.problem = code.for_people(files.sentence)
+            return Proposal(usage=usage, note=f"two unusable answers: {files.sentence}")
+        edits, title = edits_of(self.draft.files, files), self._title(number)
+        self.written[title] = edits
+        return Proposal((Candidate(self.rung, edits, title),), tried=1, usage=usage)
+
+    async def name_it(self, seconds: float, emit: Emit) -> Draft:
+        """Writes the first answer already, because nothing but it names the function; the draft has that name.
+
+        Raises `ModelError`; if no answer can be used, it is no outage.
+        """
+        files, usage = await self._answer(1, seconds, emit)
+        if isinstance(files, EditProblem):
+            why = code.for_people(files.sentence)
+            raise ModelError(
+                f"the model's answers could not be used. {why} Name the function (`--fn`, or `name` over HTTP)", usage
+            )
+        (name,) = code.public(files[self.draft.path])
+        self.known, self.names = files, False
+        self.draft = without_model(replace(self.spec, name=name, signature=head_of(files[self.draft.path], name)))
+        return self.draft
+
+    def _title(self, number: int) -> str:
+        return f"answer {number}" if self.writing.candidates > 1 else "the first answer"
+
+    async def _answer(self, number: int, seconds: float, emit: Emit) -> tuple[code.Files | EditProblem, Usage]:
+        """An answer, with one more try if it is unusable. Raises `ModelError`."""
         is_sample = self.writing.decode == "sample" or number > 1
         temperature = self.writing.temperature if is_sample else 0.0
         first = asked = self._prompt()
@@ -66,7 +103,7 @@ class Writer:
         files: dict[str, str] | EditProblem = EditProblem("")
         for _ in range(2):
             try:
-                answer = await self._ask(asked, situation, temperature)
+                answer = await self.models.ask(asked, seconds=seconds * 0.5, emit=emit, temperature=temperature)
             except Truncated as error:
                 usage += error.usage
                 files = EditProblem("Your answer was cut off: it was too long.")
@@ -79,22 +116,15 @@ class Writer:
             usage += answer.usage
             files = await asyncio.to_thread(self._files, answer.text)
             if not isinstance(files, EditProblem):
+                if name := code.defined_twice(answer.text, self.draft.name):
+                    said = f"{capitalized(self._title(number))} defines `{name}` in different ways; the last one was taken."
+                    self.notes.append(said)
                 break
             how = "Write the whole file again."
             if code.is_open(answer.text):
                 files, how = code.CUT, "Write shorter code, without comments."
             asked = first.then(answer.text[:20_000] or "(nothing)", f"{files.sentence} {how}")
-        if isinstance(files, EditProblem):
-            self.problem = files.sentence
-            return Proposal(usage=usage, note=f"two unusable answers: {files.sentence}")
-        edits = edits_of(self.draft.files, files)
-        title = f"answer {number}" if self.writing.candidates > 1 else "the first answer"
-        self.written[title] = edits
-        return Proposal((Candidate(self.rung, edits, title),), tried=1, usage=usage)
-
-    async def _ask(self, prompt: Prompt, situation: Situation, temperature: float) -> Answer:
-        seconds = situation.seconds * 0.5
-        return await self.models.ask(prompt, seconds=seconds, emit=situation.emit, temperature=temperature)
+        return files, usage
 
     def _prompt(self) -> Prompt:
         stub = "\n".join(self.draft.files.values())
@@ -105,16 +135,21 @@ class Writer:
             tests=self.spec.tests,
             hint=self.writing.hint,
             again=self.writing.again,
+            names=self.names,
         )
 
     def _files(self, answer: str) -> dict[str, str] | EditProblem:
         """The files of an answer, complete and with what it leaves out of the stub's imports."""
         found = code.files_in(answer, self.draft.path)
-        if isinstance(found, EditProblem):
-            return found
+        return found if isinstance(found, EditProblem) else self._finished(found)
+
+    def _finished(self, found: code.Files) -> dict[str, str] | EditProblem:
         found = {path: code.completed(text, self.draft.files.get(path, "")) for path, text in found.items()}
         if (problem := code.problem_in(found, self.draft.path, self.draft.name, self.draft.signature)) is not None:
             return problem
+        if self.names and len(several := code.public(found[self.draft.path])) != 1:
+            what = f"{len(several)}: {', '.join(several[:5])}" if several else "none"
+            return EditProblem(f"The code must define one function whose name has no leading underscore; it defines {what}.")
         found[self.draft.path] = code.signed(found[self.draft.path], self.draft.name, self.draft.signature)
         missing = [path for path in self.draft.files if path not in found]
         return EditProblem(f"Your answer has no file {missing[0]}.") if missing else found
@@ -128,6 +163,8 @@ class KnownAnswer:
     edits: Edits
     title: str
     problem: str = ""
+
+    notes: tuple[str, ...] = ()
 
     @property
     def written(self) -> Mapping[str, Edits]:

@@ -203,7 +203,7 @@ def _configured(chosen: Models | None) -> dict[str, Any]:
             {
                 "role": role,
                 "model": _spelled(limits),
-                "temperature": [COLD, warmest.get(role, COLD)],
+                "temperature": [chosen.temperature(role), max(chosen.temperature(role), warmest.get(role, COLD))],
                 "prompt_tokens": chosen.room(role),
                 "answer_tokens": chosen.answer_tokens(role),
                 "seconds": limits.timeout,

@@ -21,6 +21,19 @@ from deploy.document import table
             "SELFHEAL_GITHUB_API_URL must be a URL that starts with http:// or https://, not 'ghe'",
         ),
         (
+            "MODEL_ROLE_TEMPERATURES",
+            "review=3",
+            "SELFHEAL_MODEL_ROLE_TEMPERATURES should be less than or equal to 2, not '3'",
+        ),
+        (
+            "MODEL_ROLE_TOKENS",
+            "critic=900",
+            (
+                "SELFHEAL_MODEL_ROLE_TOKENS should be 'diagnose', 'repair', 'review', 'challenge', 'design', 'write', "
+                "'dispute' or 'attack', not 'critic'"
+            ),
+        ),
+        (
             "PACKAGE_INDEX_HOSTS",
             "https://a/b",
             "SELFHEAL_PACKAGE_INDEX_HOSTS must be host names separated by commas, without http:// or paths, not 'https://a/b'",

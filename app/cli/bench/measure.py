@@ -98,6 +98,8 @@ class Solving:
     debugger: bool
     memory: bool
     strategies: int | None
+    design: bool
+    retry: bool
 
     @property
     def policy(self) -> Policy:
@@ -119,7 +121,8 @@ class Solving:
             debugger=self.debugger,
             strategies=self.strategies,
             memory=self.memory,
-            retry=False,
+            design=self.design,
+            retry=self.retry,
         )
 
     @property
@@ -133,6 +136,8 @@ class Solving:
             "critic": self.critic,
             "debugger": self.debugger,
             "memory": self.memory,
+            "design": self.design,
+            "retry": self.retry,
         }
         samples = self.candidates > 1 or self.decode == "sample"
         return {
@@ -142,6 +147,7 @@ class Solving:
             **({"temperature": f"{self.temperature:g}"} if samples else {}),
             **({"strategies": str(self.strategies)} if self.strategies is not None else {}),
             **{name: "on" if value else "off" for name, value in switches.items()},
+            "autonomy": "full",  # there is nobody to ask
             "prompts": digest(),
         }
 

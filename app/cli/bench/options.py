@@ -11,8 +11,8 @@ import typer
 
 from agent.solving.options import Decode
 from app.cli.bench.measure import Measuring, Repairing, Solving, measure
-from app.cli.command import Json
-from app.cli.solve.wish import DEFAULTS, Switch, option
+from app.cli.command import Json, wrong_use
+from app.cli.solve.wish import DEFAULTS, Autonomy, Switch, option
 
 if TYPE_CHECKING:
     from agent.bench.lab import Benchmark
@@ -96,12 +96,21 @@ def measure_written(
     debugger: Annotated[Switch, option("debugger")] = "on",
     memory: Annotated[Switch, typer.Option("--memory", help="Lessons of earlier tasks of this run.")] = "off",
     strategies: Annotated[int | None, option("strategies")] = DEFAULTS.strategies,
+    design: Annotated[
+        Switch, typer.Option("--design", help="Draft signature and examples, instead of using the task's own stub.")
+    ] = "off",
+    retry: Annotated[Switch, option("retry")] = "off",
+    autonomy: Annotated[Autonomy, typer.Option("--autonomy", help="Only `full`: a benchmark has nobody to ask.")] = "full",
     min_rate: MinRate = None,
     mlflow: Mlflow = False,
     json: Json = False,
     load: "Callable[[], SolveBenchmark]",
 ) -> None:
     """Benchmarks in which code is written."""
+    if autonomy != "full":
+        wrong_use(
+            f"a benchmark has nobody to ask, so it runs with --autonomy full; `selfheal solve --autonomy {autonomy}` asks"
+        )
     which = Measuring(model, task_ids, limit, runs, jobs, budget, resume, min_rate, mlflow, json)
     how = Solving(
         iterations=iters,
@@ -114,6 +123,8 @@ def measure_written(
         debugger=debugger == "on",
         memory=memory == "on",
         strategies=strategies,
+        design=design == "on",
+        retry=retry == "on",
     )
     measure(load, which, how)
 

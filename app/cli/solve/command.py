@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -79,8 +79,8 @@ def solve(
         Literal["fast", "copy", "save"] | None,
         typer.Option(
             "--profile",
-            help="fast: no design of a named function, one greedy answer, two rounds; copy: print the code alone; "
-            "save: write to a new folder in outputs/.",
+            help="fast: no design, one greedy answer, two rounds; copy: print the code alone; save: write to a new folder in "
+            "outputs/.",
         ),
     ] = None,
     show_command: Annotated[
@@ -115,8 +115,6 @@ def solve(
         wrong_use(str(error))
     own = {name for name in ctx.params if (source := ctx.get_parameter_source(name)) and source.name != "DEFAULT"}
     preset = {name: value for name, value in PROFILES.get(profile or "", {}).items() if name not in own}
-    if not spec.name:
-        preset.pop("design", None)  # the design names the function
     chosen = {**ctx.params, **preset}
     if show_command:
         typer.echo(_spelled(ctx, {name: value for name, value in chosen.items() if name in own or name in preset}))
@@ -143,7 +141,7 @@ def solve(
         yes=chosen["yes"],
         autonomy=autonomy,
         code_only=chosen["code_only"],
-        out=_folder(Path(chosen["out"]), is_preset="out" in preset) if chosen["out"] is not None else None,
+        out=chosen["out"],
         streams=stream,
     )
     limits = {"iterations": wish.iterations, "seconds": wish.seconds, "tokens": wish.tokens, "cost": wish.cost}
@@ -153,18 +151,16 @@ def solve(
     from app.cli.solve import saving
     from app.settings import SettingsError
 
-    if wish.out is not None:
+    if (out := wish.out) is not None:
         try:
-            saving.check(wish.out, force=force)
+            if "out" in preset:
+                out = saving.fresh(out)
+            saving.check(out, force=force)
+            wish = replace(wish, out=out)
         except SettingsError as error:
             wrong_use(str(error))
     is_solved = run(solving.run(spec, settings, wish, json=json), ModelError, SandboxError, Declined, wrong=(BadSpecification,))
     raise typer.Exit(0 if is_solved else 1)
-
-
-def _folder(out: Path, *, is_preset: bool) -> Path:
-    """A profile's folder gets one of its own for each run: nobody was asked whether files may be overwritten."""
-    return out / f"{datetime.now().astimezone():%Y-%m-%d-%H%M%S}" if is_preset else out
 
 
 def _text(words: str | None, file: Path | None) -> str:

@@ -24,11 +24,11 @@ from agent.contract.memory import ProcessMemory
 from agent.contract.question import Autonomy, Question, Reply
 from agent.engine import Engine
 from agent.models.values import ModelError
-from agent.solving.code import Files
-from agent.solving.draft import Draft, path_of
+from agent.solving.code import Files, together
+from agent.solving.draft import Draft
 from agent.solving.options import FIELDS
 from agent.solving.run import reach
-from agent.solving.solution import Options, Solution, Start
+from agent.solving.solution import Options, Solution, Start, undesigned
 from agent.solving.solve import solve
 from agent.solving.specification import Specification
 from app.assembly import budget_of, check_models, extensions_of, limits_of, models_of, policy_of, sandboxes_in
@@ -109,7 +109,8 @@ async def run(
                 found = await solve(spec, engine, emit=emit, options=options, start=start, keep=keep)
     except ModelError as error:  # without a design or a model, there is no code to show
         next_step = reach(engine.models) if error.is_outage else ""
-        found = _undesigned(spec, error, next_step, time.monotonic() - screen.started)
+        seconds = time.monotonic() - screen.started
+        found = undesigned(spec, error, records.outcome_of(error), next_step=next_step, seconds=seconds)
         failure = ModelError(f"{str(error).rstrip('.')}. {next_step}") if next_step else error
     else:
         if recorder is not None:
@@ -127,35 +128,6 @@ async def run(
     if (problem := failure or unsaved) is not None:
         raise problem
     return found.solved
-
-
-def _undesigned(spec: Specification, error: ModelError, next_step: str, seconds: float) -> Solution:
-    """The result of a run whose model gave no design."""
-    path = path_of(spec)
-    return Solution(
-        draft=Draft({}, path, spec.name),
-        tests={},
-        iterations=(),
-        bases=(),
-        lessons=(),
-        usage=error.usage,
-        solved=False,
-        name=spec.name,
-        path=path,
-        files={},
-        answer={},
-        first={},
-        first_passed=False,
-        outcome=records.outcome_of(error),
-        reason=f"{words.capitalized(str(error)).rstrip('.')}.",
-        next_step=next_step,
-        outage=str(error) if error.is_outage else "",
-        confidence=None,
-        doubts=(),
-        notes=(),
-        failing=(),
-        seconds=round(seconds, 3),
-    )
 
 
 def _answer(found: Solution, wish: Wish) -> None:
@@ -254,14 +226,10 @@ def show(screen: Screen, found: Solution, wish: Wish) -> None:
     is_piped = not sys.stdout.isatty()
     if is_piped or wish.code_only:
         if found.solved:
-            sys.stdout.write("\n\n".join(files.values()) if len(files) == 1 else _together(files))
+            sys.stdout.write(together(files))
         _show(screen.console, found, {}, wish)
         return
     _show(terminal.console(), found, files, wish)
-
-
-def _together(files: Files) -> str:
-    return "\n".join(f"# {path}\n{text}" for path, text in files.items())
 
 
 def _show(console: Console, found: Solution, files: Files, wish: Wish) -> None:

@@ -5,13 +5,31 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 
 import typer
 
 from app.settings import SettingsError
 
+MOST_AT_ONCE = 100  # runs that begin within one second
 ELSEWHERE = "pass another folder to --out"
+
+
+def fresh(folder: Path) -> Path:
+    """A new folder in it, named after the time: nobody was asked whether files may be overwritten."""
+    named = f"{datetime.now().astimezone():%Y-%m-%d-%H%M%S}"
+    found = folder / named
+    for number in range(2, MOST_AT_ONCE):
+        try:
+            found.mkdir(parents=True)
+        except FileExistsError:  # of another run in this second
+            found = folder / f"{named}-{number}"
+        except OSError:
+            break
+        else:
+            break
+    return found  # `check` says why it cannot be used
 
 
 def check(folder: Path, *, force: bool) -> None:

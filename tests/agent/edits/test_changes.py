@@ -117,6 +117,24 @@ def test_a_function_is_replaced_with_its_decorators_when_the_answer_has_them() -
     assert placed(answer) == SOURCE.replace("@property", "@cached").replace("return 1", "return 7")
 
 
+@pytest.mark.parametrize("above", ["FUNCTION pkg/a.py::add", "pkg/a.py", "Here it is:"])
+def test_imports_above_a_function_go_to_the_top_of_its_file(above: str) -> None:
+    code = "import math\nfrom os import (\n    path,\n    sep,\n)\n\n\ndef add(a, b):\n    return math.fsum((a, b))\n"
+    source = f'#!/usr/bin/python\n"""Sums."""\n\nfrom os import path, sep\n\n\n{SOURCE}'
+    answer = parse(f"{above}\n```python\n{code}```\n")
+    assert not isinstance(answer, EditProblem)
+    result = resolve(answer, {"pkg/a.py": source}, ("pkg/a.py",))
+    assert not isinstance(result, EditProblem), result
+    assert result[0].after == source.replace("from os", "import math\nfrom os").replace("a - b", "math.fsum((a, b))")
+
+
+def test_imports_are_added_with_the_line_ends_of_the_file() -> None:
+    answer = "FUNCTION pkg/a.py::add\n```python\nimport math\n\ndef add(a, b):\n    return math.fsum((a, b))\n```\n"
+    after = placed(answer, SOURCE.replace("\n", "\r\n"))
+    assert after.startswith("import math\r\n\r\n\r\ndef add(a, b):\r\n")
+    assert "\n" not in after.replace("\r\n", "")
+
+
 def test_an_empty_search_makes_a_new_file() -> None:
     assert placed(block("", "X = 1", path="pkg/new.py"), None, "pkg/new.py") == "X = 1\n"
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -234,6 +235,19 @@ async def test_the_last_models_error_tells_what_all_of_them_cost() -> None:
         with pytest.raises(values.Misconfigured) as caught:
             await asked.ask()
     assert caught.value.usage.calls == 2
+
+
+async def test_a_role_has_its_own_temperature_and_limit_also_on_a_fallback() -> None:
+    async with ScriptedModel([refused(), "a", "b", "c"]) as server:
+        given = ModelSettings("openai/scripted", server.openai_url, "key")
+        spare = replace(given, name="openai/spare")
+        models = Models(given, fallbacks=[spare], temperatures={"review": 0.3}, answer_tokens={"review": 700})
+        for role, temperature in (("review", 0.0), ("review", 0.5), ("repair", 0.0)):
+            await models.ask(replace(HELLO, role=role), seconds=30, emit=Asked(server).emit, temperature=temperature)
+        asked = [(each.model, each.body["temperature"], each.body["max_tokens"]) for each in server.asked]
+    assert asked == [("scripted", 0.3, 700), ("spare", 0.3, 700), ("scripted", 0.5, 700), ("scripted", 0.0, 4096)]
+    assert (models.answer_tokens("review"), models.room("review")) == (700, given.context - 700)
+    assert models.all_settings == (given, spare)
 
 
 def test_a_role_has_its_own_model_and_a_rung_its_own() -> None:

@@ -57,6 +57,7 @@ async def test_an_unsure_change_is_shown_and_not_published(bench: Bench) -> None
     assert result.next_step
     (opinion,) = [each for each in bench.of(events.Opined) if each.step == "weigh"]
     assert not opinion.accepted
+    assert opinion.text.startswith("Not accepted because it is less sure than 100%: "), "where nothing is published, too"
     assert bench.steps().count("prove") == 1
 
 

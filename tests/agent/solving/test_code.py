@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.edits.changes import EditProblem
-from agent.solving.code import completed, files_in, is_open, problem_in, reaches, signed
+from agent.solving.code import completed, defined_twice, files_in, is_open, problem_in, reaches, signed
 
 PATH = "solution.py"
 
@@ -67,6 +67,15 @@ def test_code_that_was_not_asked_for_is_named(code: str, said: str) -> None:
     problem = problem_in({PATH: code}, PATH, "f", "def f(x: int) -> int")
     assert problem is not None
     assert said in problem.sentence
+
+
+@pytest.mark.parametrize(
+    ("second", "is_twice"),
+    [("def f(x):\n    return x\n", True), ("def f(x): return 0", False), ("f(1)", False), ("def f(", False)],
+)
+def test_a_function_that_two_blocks_define_in_different_ways_is_seen(second: str, is_twice: bool) -> None:
+    answer = f"```python\ndef f(x):\n    return 0\n```\nBetter:\n```python\n{second}\n```"
+    assert defined_twice(answer) == defined_twice(answer, "f") == ("f" if is_twice else "")
 
 
 def test_a_block_that_is_not_closed_is_seen() -> None:

@@ -31,7 +31,7 @@ def _models(folder: Path, *lines: Sequence[str]) -> Models:
 
 async def test_two_unusable_designs_are_paid_for_and_no_outage(tmp_path: Path) -> None:
     models = _models(tmp_path, ("Add", "I cannot."))
-    with pytest.raises(ModelError, match=r"design could not be used: .*no block") as failed:
+    with pytest.raises(ModelError, match=r"designs could not be used\. The last one has no block") as failed:
         await designed(specify("Add the numbers."), models, _silent)
     assert not failed.value.is_outage
     assert failed.value.usage.calls == 2

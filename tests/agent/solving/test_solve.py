@@ -22,7 +22,7 @@ from agent.contract.task import Policy
 from agent.engine import Engine
 from agent.gate.confidence import ASKED
 from agent.models.router import Models
-from agent.models.values import ModelSettings, Role
+from agent.models.values import ModelError, ModelSettings, Role
 from agent.nodes import reproduce
 from agent.solving.run import CONFIGURATION
 from agent.solving.solution import Declined, Options, Solution, Start
@@ -76,6 +76,7 @@ class Solve:
     def __init__(self, sandboxes: Sandboxes, folder: Path) -> None:
         self.sandboxes, self.folder = sandboxes, folder
         self.asked: list[str] = []  # roles, in order
+        self.told: list[str] = []  # texts of events
         self.limits = Limits()
 
     async def __call__(
@@ -96,6 +97,7 @@ class Solve:
         script.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
         async def emit(event: AnyEvent) -> None:
+            self.told.append(event.text)
             if isinstance(event, ModelCalled):
                 self.asked.append(event.role)
 
@@ -139,7 +141,7 @@ async def test_an_answer_that_was_cut_off_is_asked_for_once_more_and_shorter(sol
     found = await solved({}, more=[shorter, {"role": "write", "answers": [cut]}])
     assert found.solved, found.reason
     found = await solved({"write": [cut]})
-    assert found.reason == "The model's answers could not be used. Your answer was cut off: its last code block is not closed."
+    assert found.reason == "The model's answers could not be used. The last one was cut off: its last code block is not closed."
 
 
 @pytest.mark.long
@@ -318,7 +320,7 @@ async def test_an_adversarial_test_finds_what_the_others_did_not(solved: Solve) 
 async def test_answers_without_code_are_asked_for_once_more_and_named(solved: Solve) -> None:
     found = await solved({"write": ["I would add them all."]})
     assert not found.solved
-    assert found.reason == "The model's answers could not be used. Your answer has no block of Python code."
+    assert found.reason == "The model's answers could not be used. The last one has no block of Python code."
     assert solved.asked == ["write", "write"]
     assert found.files == {}
 
@@ -327,7 +329,7 @@ async def test_answers_without_code_are_asked_for_once_more_and_named(solved: So
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("while True:\n        pass", "times out"),
+        ("while True:\n        pass", "`test_examples.py::test_example_1` did not finish in 4"),
         ("x = []\n    while True:\n        x.append(bytes(10_000_000))", "memory"),
         ("import socket\n    socket.create_connection(('192.0.2.1', 80), 1)\n    return sum(numbers)", "still fail"),
         ("open('/etc/passwd', 'a').write('x')\n    return sum(numbers)", "still fail"),
@@ -338,7 +340,7 @@ async def test_code_that_hangs_or_grabs_is_stopped(
 ) -> None:
     # To fill the memory takes longer than it takes to see that something hangs.
     solved.limits = replace(Limits(), memory=400 * MIB)
-    brief = CONFIGURATION.test[0].model_copy(update={"timeout": 4.0 if said == "times out" else 30.0})
+    brief = CONFIGURATION.test[0].model_copy(update={"timeout": 4.0 if "did not finish" in said else 30.0})
     monkeypatch.setattr("agent.solving.run.CONFIGURATION", CONFIGURATION.model_copy(update={"test": (brief,)}))
     found = await solved(
         {"write": [block(f"def total(numbers):\n    {body}")], "repair": ["no"]}, budget=Budget(iterations=2, seconds=100)
@@ -346,6 +348,25 @@ async def test_code_that_hangs_or_grabs_is_stopped(
     assert not found.first_passed  # the search for a slip may find another path, or no file at all
     assert any(said in each.result.lower() for each in found.iterations), [each.result for each in found.iterations]
     assert not any("exit code" in each for each in (found.reason, *found.failing)), "the cause is known"
+
+
+@pytest.mark.long
+async def test_a_first_answer_that_hangs_teaches_what_hung(solved: Solve, monkeypatch: pytest.MonkeyPatch) -> None:
+    brief = CONFIGURATION.test[0].model_copy(update={"timeout": 4.0})
+    monkeypatch.setattr("agent.solving.run.CONFIGURATION", CONFIGURATION.model_copy(update={"test": (brief,)}))
+    found = await solved(
+        {"write": [block("def total(numbers):\n    while numbers:\n        print(end='')\n")], "repair": [FIX]}
+    )
+    assert found.solved, found.reason
+    assert "Something does not end" in found.iterations[0].lesson
+    assert not any("selfheal.yml" in note for note in found.notes)
+
+
+@pytest.mark.long
+async def test_of_two_answers_in_one_the_last_is_taken_and_that_is_said(solved: Solve) -> None:
+    found = await solved({"write": [f"{block(FAR)}\nBetter:\n{block(RIGHT)}"]})
+    assert found.solved, found.reason
+    assert "The first answer defines `total` in different ways; the last one was taken." in found.notes
 
 
 @pytest.mark.long
@@ -378,14 +399,20 @@ async def test_a_design_is_drafted_and_its_examples_are_only_claims(solved: Solv
 
 
 @pytest.mark.long
-async def test_a_package_of_several_files_is_written(solved: Solve) -> None:
+async def test_a_package_of_several_files_is_written_and_each_is_shown_below_its_path(solved: Solve) -> None:
     draft = f"sums/add.py\n```python\ndef add(a, b):\n    {STUB}\n```\nsolution.py\n{block(f'def total(numbers):{NEXT}{STUB}')}"
     total = "from sums.add import add\n\ndef total(numbers):\n    result = 0\n    for each in numbers:\n"
     total += "        result = add(result, each)\n    return result"
     answer = f"sums/add.py\n{block('def add(a, b):' + NEXT + 'return a + b')}\nsolution.py\n{block(total)}"
-    found = await solved({"design": [draft], "write": [answer]}, name="total", doctests=EXAMPLES)
+    more = [
+        {"role": role, "when": [f"# {path}\n" for path in ("sums/add.py", "solution.py")], "answers": [test_file(asserted)]}
+        for role, asserted in (("challenge", "assert total([2, 3]) == 5"), ("attack", "assert total([-1]) == -1"))
+    ]
+    answers = {"design": [draft], "write": [answer]}
+    found = await solved(answers, replace(PLAIN, spec_tests=True, adversarial=True), more=more, name="total", doctests=EXAMPLES)
     assert found.solved, found.reason
     assert set(found.files) == {"sums/add.py", "solution.py"}
+    assert {"test_blind_1.py", "test_adversarial_1.py"} < set(found.tests)
 
 
 @pytest.mark.long
@@ -502,6 +529,25 @@ async def test_code_that_an_adversarial_test_breaks_is_not_solved(solved: Solve)
     assert names["total"]([1] * 20) == 20
 
 
+@pytest.mark.long
+async def test_without_design_and_name_the_first_answer_names_the_function_for_all_tests(solved: Solve) -> None:
+    options = replace(PLAIN, design=False, spec_tests=True)
+    head = "def total(numbers: list[int]) -> int:"
+    blind = {"role": "challenge", "when": [head], "answers": [test_file("assert total([5]) == 5")]}
+    right = block(f"def _zero():\n    return 0\n\n\n{RIGHT.replace('def total(numbers):', head)}")
+    found = await solved({"write": [right]}, options, more=[blind], tests="")
+    assert found.solved, found.reason
+    assert found.name == "total"
+    assert found.first_passed
+    assert solved.asked == ["write", "challenge", "review"]
+    assert '"""Add the numbers.' in found.code
+    two = [block("def total(numbers): ...\ndef other(): ..."), block(FAR)]
+    found = await solved({"write": two, "repair": [FIX]}, replace(options, spec_tests=False), tests="")
+    assert found.name == "total"
+    with pytest.raises(ModelError, match=r"it defines 2: total, other\. Name the function \(`--fn`"):
+        await solved({"write": two[:1]}, options, tests="")
+
+
 async def test_a_design_that_is_not_confirmed_stops(solved: Solve) -> None:
     async def no(_: object) -> bool:
         return False
@@ -524,6 +570,7 @@ async def test_a_person_is_asked_before_rounds_and_a_hint_reaches_the_model(solv
     assert found.solved, found.reason
     assert set(asked) == {"round"}
     assert len(asked) >= 2
+    assert sum(text.startswith("Approved by a person") for text in solved.told) == len(asked)
 
     async def refuse(_: Question) -> Reply:
         return Reply(False)

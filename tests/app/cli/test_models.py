@@ -77,6 +77,8 @@ async def test_the_servers_of_all_configured_models_are_listed_with_names_that_c
             MODEL_FALLBACKS=f"openai/qwen3@{second.openai_url}, scripted",
             MODEL_REVIEW=f"ollama_chat/qwen2.5-coder:7b@{remote.ollama_url}",
             MODEL_ANSWER_TOKENS="1000",
+            MODEL_ROLE_TOKENS="dispute = 500, design=2000",
+            MODEL_ROLE_TEMPERATURES="dispute=0.25,write=0.5",
             OLLAMA_HOST=own.ollama_url.removeprefix("http://"),
         )
         assert code == 0, err
@@ -89,7 +91,9 @@ async def test_the_servers_of_all_configured_models_are_listed_with_names_that_c
     rows = {line.split()[0]: line.split() for line in out.partition("  role ")[2].splitlines()[1:]}
     assert set(rows) == set(get_args(Role))
     assert rows["repair"] == ["repair", "0", "to", "1", "15384", "1000", "120", f"openai/qwen3@{first.openai_url}"]
-    assert rows["write"][1:4] == ["0", "to", "0.7"]
+    assert rows["write"][1:4] == ["0.5", "to", "0.7"]
+    assert rows["dispute"][1:4] == ["0.25", "15884", "500"]
+    assert rows["design"][1:4] == ["0", "14384", "2000"]
     assert rows["review"] == ["review", "0", "15384", "1000", "120", f"ollama_chat/qwen2.5-coder:7b@{remote.ollama_url}"]
     assert rows["dispute"][-1] == rows["review"][-1]
 

@@ -77,7 +77,9 @@ def test_base_stands_beside_healed_for_each_run_and_category(measured: Path) -> 
     assert summary["endings"]["first_answer"] == 2
     assert summary["means"]["base"]["mean"] == pytest.approx(1 / 3, abs=0.001)
     assert summary["quality"]["coverage"] == 1.0
-    assert {"debugger": "on", "memory": "off", "critic": "on"}.items() <= told["options"].items()
+    assert {"debugger": "on", "memory": "off", "critic": "on", "retry": "off", "design": "off"}.items() <= told[
+        "options"
+    ].items()
     assert {each["id"] for each in told["results"]} == {f"T/{n}{run}" for n in range(3) for run in ("", "@2")}
 
 
@@ -248,6 +250,7 @@ def test_what_cannot_be_measured_is_refused_before_it_starts(tmp_path: Path) -> 
         (("run", "nosuch", "--model", "scripted"), "no installed package adds the benchmark 'nosuch'"),
         (("report", "none.jsonl", "--out", "report"), "none.jsonl cannot be read"),
         (("suite", "--model", "none"), "a model must write the code"),
+        (("suite", "--model", "scripted", "--autonomy", "review-all"), "a benchmark has nobody to ask"),
     ):
         code, _, err = selfheal(tmp_path, "bench", *arguments)
         assert code == 2, err
@@ -298,3 +301,10 @@ def test_a_wrong_answer_that_passes_its_own_tests_is_told_apart(tmp_path: Path) 
     assert code == 0, err
     summary = json.loads(out)["summary"]
     assert (summary["self_reported"], summary["validated"], summary["reported_but_wrong"]) == (1, 0, 1)
+    for design, reported in ((f"```python\n{prompt}    raise NotImplementedError\n```", 1), ("I would rather not.", 0)):
+        (tmp_path / "script.jsonl").write_text("".join([*lines, json.dumps({"role": "design", "answers": [design]}) + "\n"]))
+        code, out, err = selfheal(tmp_path, *command, "--design", "on", "--retry", "on")
+        assert code == 0, err
+        told = json.loads(out)
+        assert (told["summary"]["tried"], told["summary"]["self_reported"]) == (1, reported), "no design is no error of the run"
+        assert {"design": "on", "retry": "on", "autonomy": "full"}.items() <= told["options"].items()

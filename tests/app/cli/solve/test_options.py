@@ -69,6 +69,8 @@ def test_python_refuses_what_is_out_of_bounds() -> None:
     for name, bounds in (("candidates", "1 to 16, not 17"), ("temperature", "0 to 2, not 3")):
         with pytest.raises(ValueError, match=f"{name} must be from {bounds}"):
             Options(**{name: int(bounds.split()[-1])})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="give `decide`"):
+        Options(autonomy="review_all")
 
 
 def test_what_is_chosen_reaches_the_command_line_whole(tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from app.cli.solve import saving
 from app.cli.solve.run import show_code
+from app.settings import SettingsError
 from tests.app.cli import program
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -44,7 +46,6 @@ def selfheal(folder: Path, *arguments: str, seconds: float = 60.0, **variables: 
         (["Add.", "--file", "spec.txt"], "not both"),
         (["Add.", "--fn", "add", "--model", "scripted:nowhere.jsonl"], "nowhere.jsonl cannot be read"),
         (["Add.", "--fn", "add", "--model", "none"], "a model must write the code"),
-        (["Add.", "--no-design", "--model", "scripted"], "the function has no name"),
         (["Add.", "--fn", "add", "--autonomy", "review-all"], "this is no terminal"),
         (["Add.", "--fn", "add", "--stream", "--json"], "give one of the two"),
     ],
@@ -84,7 +85,7 @@ def test_the_command_can_be_shown_with_its_profile_spelled_out(tmp_path: Path) -
     assert code == 0
     spelled = "--no-design --candidates 1 --decode greedy --iters 2 --adversarial off --retry off"
     assert out == f"selfheal solve '{WORDS}' --fn merge_intervals {spelled}\n"
-    assert "--no-design" not in solve(tmp_path, WORDS, "--profile", "fast", "--show-command")[1]
+    assert f"'{WORDS}' {spelled}" in solve(tmp_path, WORDS, "--profile", "fast", "--show-command")[1]
     own = ["--iters", "7", "--yes", "--temperature", "0.25", "--max-tokens", "9000", "--max-cost", "0.125", "--budget", "60.5"]
     own += ["--spec-tests", "off", "--critic", "off", "--debugger", "off", "--memory", "on", "--strategies", "2"]
     own += ["--form", "script", "--clean-doc", "--out", "here", "--model", "scripted", "--signature", "add(a: int)"]
@@ -93,6 +94,15 @@ def test_the_command_can_be_shown_with_its_profile_spelled_out(tmp_path: Path) -
     assert set(own) < set(shown), err
     assert {"--no-test", "--code-only"} < set(shown)
     assert solve(tmp_path, *shown[2:], "--show-command")[1] == out, "the command stands for itself"
+
+
+def test_runs_that_begin_in_the_same_second_have_folders_of_their_own(tmp_path: Path) -> None:
+    found = {saving.fresh(tmp_path / "outputs") for _ in range(3)}
+    assert len(found) == 3
+    assert all(each.is_dir() for each in found)
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(SettingsError, match="pass another folder"):
+        saving.check(saving.fresh(tmp_path / "gone"), force=False)
 
 
 def test_code_on_a_terminal_is_not_cut_at_its_width() -> None:
