@@ -276,7 +276,7 @@ async def _read_job(job: Job, run: WorkflowRun, context: Run, workflow: bytes | 
     except TooSlow:  # it is only a hint
         missing = "took too long to download"
     except GitHubError as error:
-        if not error.of_download:
+        if not error.download_host:
             raise
         missing, unread = "could not be downloaded", str(error)
     reading = await asyncio.to_thread(read_log, log) if log is not None else None

@@ -178,7 +178,7 @@ class Repository:
     async def job_log(self, job_id: int, limit: int) -> str:
         """The log of one job, cut in the middle to `limit` bytes, with a line that says how much is missing.
 
-        Raises `NotFound` once it has expired, `TooSlow`, and other errors `of_download` if its host fails.
+        Raises `NotFound` once it has expired, `TooSlow`, and other errors with a `download_host` if that fails.
         """
         try:
             async with asyncio.timeout(self._channel.retry_policy.download):
