@@ -25,7 +25,7 @@ from agent.contract.outcome import NoRepair, Outcome
 from app.attempt.last_good import find_last_good
 from app.attempt.tags import newest_tag
 from app.github.errors import GitHubError, Gone, NotFound, TooSlow
-from app.github.repository import Repository
+from app.github.repository import ACTIONS, Repository
 from app.github.types import CheckRun, CommitStatus, Job, PullRequest, WorkflowRun
 from app.redaction import redact
 from app.store.values import Attempt
@@ -164,11 +164,13 @@ async def wait_for_ci(head: HeadCommit, repository: Repository, seconds: float, 
 
 async def _pending(head: HeadCommit, repository: Repository) -> int:
     """How many workflows still run; without a failed one also how much other CI, of which only then something is read."""
-    runs = [run for run in await repository.runs(head.sha) if run.event in TESTING]
+    found = await repository.runs(head.sha)
+    runs = [run for run in found or () if run.event in TESTING]
     pending = sum(run.is_pending for run in runs)
     if any(run.conclusion in FAILING for run in runs):
         return pending
-    checks, statuses = await repository.other_checks(head.sha), await repository.statuses(head.sha) or ()
+    checks = await repository.other_checks(head.sha, with_actions=found is None)
+    statuses = await repository.statuses(head.sha) or ()
     return pending + sum(check.is_pending for check in checks) + sum(status.is_pending for status in statuses)
 
 
@@ -182,7 +184,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     if isinstance(configuration, NoRepair):
         return configuration
     failing = await _failing_runs(attempt, head, repository)
-    runs = tuple(run for run in failing if attempt.by_command or configuration.wants_workflow(run.name, run.path))
+    runs = tuple(run for run in failing or () if attempt.by_command or configuration.wants_workflow(run.name, run.path))
     if failing and not runs:
         return _excluded((run.name for run in failing), f"{CONFIGURATION} excludes the failing workflows")
     texts = {run.path: await repository.file(run.path, head.sha) for run in runs}
@@ -209,7 +211,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
             f"The failing step deploys, notifies or transfers ({deploying}), so the code is not examined.",
             "Check its credentials and the service, and rerun the job. If the code is at fault, comment `/heal`.",
         )
-    found, unread = await _other_failures(head, repository) if not runs else ((), ())
+    found, unread = await _other_failures(head, repository, with_actions=failing is None) if not runs else ((), ())
     others = tuple(each for each in found if attempt.by_command or configuration.wants_service(each.name, each.service))
     if found and not others:
         return _excluded((each.name for each in found), f"{CONFIGURATION} excludes the failing checks, or they run no tests")
@@ -312,14 +314,27 @@ def _deployments(jobs: Sequence[FailedJob]) -> str:
 
 
 async def _other_failures(
-    head: HeadCommit, repository: Repository
+    head: HeadCommit, repository: Repository, *, with_actions: bool
 ) -> tuple[tuple[CheckRun | CommitStatus, ...], tuple[str, ...]]:
-    """What other CI services than GitHub Actions report as failing, and a note for people if GitHub tells only a part of it."""
-    checks, statuses = await repository.other_checks(head.sha), await repository.statuses(head.sha)
+    """What other CI services than GitHub Actions report as failing, and notes for people if GitHub tells only a part of it.
+
+    `with_actions`: its runs cannot be read, but that they failed can.
+    """
+    checks = await repository.other_checks(head.sha, with_actions=with_actions)
+    statuses = await repository.statuses(head.sha)
     failing = tuple(check for check in checks if check.is_failing)
+    notes = []
+    if any(check.service == ACTIONS for check in failing):
+        notes.append(_ungranted("The jobs and logs of GitHub Actions", "actions: read", repository))
     if statuses is None:
-        return failing, ("Commit statuses were not read, because the installation does not grant `statuses: read`.",)
-    return (*failing, *(status for status in statuses if status.is_failing)), ()
+        notes.append(_ungranted("Commit statuses", "statuses: read", repository))
+    return (*failing, *(status for status in statuses or () if status.is_failing)), tuple(notes)
+
+
+def _ungranted(what: str, permission: str, repository: Repository) -> str:
+    owner = repository.ref.full_name.partition("/")[0]
+    way = f"The App's owner can ask for it, and an owner of `{owner}` can accept it in the App's installation."
+    return f"{what} were not read, because the installation does not grant `{permission}`. {way}"
 
 
 async def _tested_merge(
@@ -376,9 +391,15 @@ async def _configuration(attempt: Attempt, head: HeadCommit, repository: Reposit
     return configuration
 
 
-async def _failing_runs(attempt: Attempt, head: HeadCommit, repository: Repository) -> tuple[WorkflowRun, ...]:
-    """The runs that triggered the attempt, and all other failed runs that test the commit; for a person, all failed ones."""
-    failing = await repository.failing_runs(head.sha)
+async def _failing_runs(attempt: Attempt, head: HeadCommit, repository: Repository) -> tuple[WorkflowRun, ...] | None:
+    """The runs that triggered the attempt, and all other failed runs that test the commit; for a person, all failed ones.
+
+    None if the installation does not grant to read them.
+    """
+    found = await repository.runs(head.sha)
+    if found is None:
+        return None
+    failing = (run for run in found if run.conclusion in FAILING)
     known = {run.id: run for run in failing if attempt.by_command or run.event in TESTING}
     for request in attempt.requests:
         if request.run_id is not None and request.run_id not in known:

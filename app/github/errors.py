@@ -40,6 +40,11 @@ class Forbidden(GitHubError):
         super().__init__(message)
         self.permission = permission
 
+    @property
+    def is_of_token(self) -> bool:
+        """Whether the token lacks a permission, rather than that a setting or a rule forbids something to everybody."""
+        return "not accessible by integration" in self.said.lower()
+
 
 class BadCredentials(GitHubError):
     """The App's id or private key is wrong, or the installation is suspended: a person has to act."""

@@ -105,18 +105,21 @@ class Repository:
     async def run(self, run_id: int) -> WorkflowRun:
         return parsed(WorkflowRun, await self._channel.get(f"{self._path}/actions/runs/{run_id}"))
 
-    async def runs(self, head_sha: str) -> tuple[WorkflowRun, ...]:
-        """The latest attempt of each workflow run of a commit but GitHub's own; none where this GitHub has no Actions."""
+    async def runs(self, head_sha: str) -> tuple[WorkflowRun, ...] | None:
+        """The latest attempt of each workflow run of a commit but GitHub's own; none where this GitHub has no Actions.
+
+        None if the installation does not grant to read them.
+        """
         listing = self._channel.listing(f"{self._path}/actions/runs", "workflow_runs", head_sha=head_sha)
         try:
             runs = [parsed(WorkflowRun, item) async for item in listing]
         except NotFound:  # an Enterprise server; if the repository itself is gone, the next request tells
             return ()
+        except Forbidden as error:
+            if error.is_of_token:
+                return None
+            raise
         return tuple(run for run in runs if run.event != DYNAMIC)
-
-    async def failing_runs(self, head_sha: str) -> tuple[WorkflowRun, ...]:
-        """The workflow runs of a commit whose latest attempt failed."""
-        return tuple(run for run in await self.runs(head_sha) if run.conclusion in FAILING)
 
     async def recent_runs(self, conclusion: str, since: datetime) -> RecentRuns:
         """The newest 100 workflow runs that were created since then and whose latest attempt ended so."""
@@ -160,20 +163,21 @@ class Repository:
         jobs = [parsed(Job, item) async for item in listing]
         return tuple(job for job in jobs if job.conclusion in FAILING)
 
-    async def other_checks(self, head_sha: str) -> tuple[CheckRun, ...]:
-        """The check runs of a commit by other CI services: neither GitHub Actions (see its runs) nor Selfheal."""
+    async def other_checks(self, head_sha: str, *, with_actions: bool = False) -> tuple[CheckRun, ...]:
+        """The check runs of a commit by other services than GitHub Actions (see `runs`); never ours."""
         listing = self._channel.listing(f"{self._path}/commits/{head_sha}/check-runs", "check_runs", filter="latest")
         checks = [parsed(CheckRun, item) async for item in listing]
-        others = (check for check in checks if not self._is_ours(check.app))
-        return tuple(check for check in others if check.app is None or check.app.slug != ACTIONS)
+        return tuple(check for check in checks if not self._is_ours(check.app) and (with_actions or check.service != ACTIONS))
 
     async def statuses(self, head_sha: str) -> tuple[CommitStatus, ...] | None:
         """The newest commit status of each name; None if the installation does not grant to read them."""
         try:
             listing = self._channel.listing(f"{self._path}/commits/{head_sha}/status", "statuses")
             return tuple([parsed(CommitStatus, item) async for item in listing])
-        except Forbidden:
-            return None
+        except Forbidden as error:
+            if error.is_of_token:
+                return None
+            raise
 
     async def job_log(self, job_id: int, limit: int) -> str:
         """The log of one job, cut in the middle to `limit` bytes, with a line that says how much is missing.

@@ -23,8 +23,8 @@ READING: Mapping[str, Access] = MappingProxyType(
 )
 """Permissions of the token for reading."""
 
-OPTIONAL = frozenset({"statuses"})
-"""Permissions without which a token is asked for if an installation does not grant them: they came later."""
+OPTIONAL = frozenset({"actions", "statuses"})
+"""Permissions without which a token is asked for if an installation does not grant them: the other kinds of CI still work."""
 
 PUBLISHING: Mapping[str, Access] = MappingProxyType(
     {"checks": "write", "contents": "write", "issues": "write", "metadata": "read", "pull_requests": "write"}

@@ -21,7 +21,7 @@ from app.github.types import PullRequest
 from app.settings import load
 from app.store.store import Store, open_store
 from app.store.values import Attempt
-from tests.app.requests import taken
+from tests.app.requests import failing, taken
 from tests.standins import github as standin
 from webhooks.events import Side
 from webhooks.intake import RepairRequest, RepositoryRef
@@ -203,7 +203,7 @@ async def test_a_step_that_deploys_says_nothing_about_the_code(red: Red) -> None
 async def test_githubs_own_workflows_are_no_failures_of_the_code(red: Red) -> None:
     (run,) = red.github.runs(NAME)
     run.event = "dynamic"  # as of "Dependabot Updates" and "pages build and deployment"
-    assert await red.repository.failing_runs(red.head.sha) == ()
+    assert failing(await red.repository.runs(red.head.sha)) == ()
 
 
 async def by_status(red: Red) -> Gathered:
@@ -310,7 +310,51 @@ async def test_an_installation_that_grants_no_statuses_still_works_and_is_told(r
     gathered = await by_status(red)
     assert gathered.hints == ()
     (note,) = gathered.notes
-    assert "does not grant `statuses: read`" in note
+    assert "does not grant `statuses: read`. The App's owner can ask for it" in note
+
+
+async def test_an_installation_that_grants_no_actions_still_works_with_other_services(red: Red) -> None:
+    del red.github.installation("acme").permissions["actions"]
+    gathered = await by_status(red)
+    assert (gathered.title, gathered.hints) == ("ci/jenkins", ("ci/jenkins: 2 tests failed, [redacted]",))
+    assert gathered.notes == (), "no workflow failed, so nothing is missing"
+    assert await red.repository.runs(red.head.sha) is None
+
+
+async def test_workflows_that_the_installation_does_not_let_us_read_are_told(red: Red) -> None:
+    """Their check runs can be read: that they failed is known, and nothing else."""
+    del red.github.installation("acme").permissions["actions"]
+    gathered = await red.gathered()
+    assert (gathered.title, gathered.runs, gathered.jobs) == ("tests", (), ())
+    assert gathered.others == (("check_run", "tests"),)
+    (note,) = gathered.notes
+    assert note.startswith("The jobs and logs of GitHub Actions were not read, because the installation does not grant ")
+    assert "`actions: read`" in note
+    assert note.endswith(" The App's owner can ask for it, and an owner of `acme` can accept it in the App's installation.")
+
+
+async def test_workflows_that_cannot_be_read_are_waited_for_by_their_check_runs(
+    red: Red, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.attempt.gather._POLL", 0.01)
+    del red.github.installation("acme").permissions["actions"]
+    (check,) = red.github.check_runs(NAME, by_app=False)
+    check.status, check.conclusion = "in_progress", None
+    told: list[str] = []
+
+    async def end(text: str) -> None:
+        told.append(text)
+        check.status, check.conclusion = "completed", "failure"
+
+    async with asyncio.timeout(20):
+        await wait_for_ci(red.head, red.repository, 60, end)
+    assert told == ["Waiting for 1 other check of this commit"]
+
+
+async def test_an_api_that_refuses_workflows_for_another_reason_is_no_missing_permission(red: Red) -> None:
+    red.github.faults.refuse("GET", f"/repos/{NAME}/actions/runs", 403, "Your IP address is not permitted.", times=9)
+    with pytest.raises(Forbidden, match="IP address"):
+        await red.gathered()
 
 
 @pytest.mark.long

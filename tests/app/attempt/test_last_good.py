@@ -16,6 +16,7 @@ from app.github.errors import RateLimited
 from app.github.repository import Repository
 from app.github.retries import RetryPolicy
 from app.github.types import READING, Comparison
+from tests.app.requests import failing
 from tests.standins import github as standin
 from webhooks.intake import RepositoryRef
 
@@ -47,7 +48,7 @@ class Past:
         return sha
 
     async def found(self, sha: str, branch: str) -> tuple[tuple[LastGood, ...], tuple[str, ...]]:
-        runs = await self.repository.failing_runs(sha)
+        runs = failing(await self.repository.runs(sha))
         return await find_last_good(sha, branch, runs, "main", self.repository)
 
     def asked(self, since: int) -> list[str]:
@@ -106,7 +107,7 @@ async def test_a_branch_that_was_never_green_is_compared_with_where_it_left(past
 async def test_a_command_on_a_branch_without_runs_is_compared_with_where_it_left(past: Past) -> None:
     await past.push("main", {"a.py": "fine\n"})
     head = await past.push("topic", {"a.py": "broken\n"})
-    assert await past.repository.failing_runs(head) == ()
+    assert failing(await past.repository.runs(head)) == ()
     (good,), _ = await past.found(head, "topic")
     assert [file.path for file in good.files] == ["a.py"]
 
@@ -217,7 +218,7 @@ async def test_a_pull_request_is_compared_with_its_own_base(past: Past) -> None:
     pull = await past.github.open_pull(NAME, "topic", "release")
     await past.github.settled()
     assert (await past.repository.pull(pull.number)).base.ref == "release"
-    (run,) = await past.repository.failing_runs(red)
+    (run,) = failing(await past.repository.runs(red))
     assert [link.base.ref for link in run.pull_requests or ()] == ["release"]
     (good,), _ = await find_last_good(red, "topic", (run,), "release", past.repository)
     assert good.name == f"the merge base with the pull request's base (`{base[:10]}`)"

@@ -109,6 +109,19 @@ async def test_a_permission_that_the_app_lacks_is_named(plant: Plant, name: str)
     assert all(lacking in run.output["summary"] for run in plant.github.check_runs(NAME))
 
 
+async def test_without_the_permission_for_actions_another_ci_service_is_enough(plant: Plant) -> None:
+    sha = await plant.broken()
+    await plant.github.set_status(NAME, sha, "ci/jenkins", "failure")
+    del plant.github.installation("acme").permissions["actions"]
+    attempt_id = await taken(plant.store, replace(plant.request, source="status", head_sha=sha, title="ci/jenkins"))
+    await heal(attempt_id, plant.deps)
+    attempt = await plant.attempt(attempt_id)
+    assert (attempt.outcome, attempt.reason) == (
+        Outcome.HEALED,
+        "Opened pull request #1: `a - b` becomes `a + b` in `add` (calc.py:2)",
+    )
+
+
 async def test_a_refusal_that_names_no_permission_asks_for_none(plant: Plant) -> None:
     attempt_id = await taken(plant.store, plant.request)
     plant.github.faults.refuse("POST", f"/repos/{NAME}/check-runs", 403, "Sorry. Your account was blocked.")
