@@ -30,7 +30,7 @@ from app.github.types import CheckRun, CommitStatus, Job, PullRequest, WorkflowR
 from app.redaction import redact
 from app.store.values import Attempt
 from webhooks.intake import RepairRequest
-from webhooks.triggers import FAILING, TESTING, one_line
+from webhooks.triggers import FAILING, one_line
 
 _PULL_REQUEST = "pull_request"  # the event whose runs test a merge
 _MAX_JOBS = 8  # failing jobs to read; more of them rarely have more causes
@@ -99,6 +99,12 @@ async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit |
         branch = await _branch_of(attempt, attempt.head_sha, attempt.head_branch, repository)
         is_default = branch == attempt.repository.default_branch
         pull = None if is_default else await repository.find_pull(branch, "open")
+        is_of_pull = not attempt.is_asked_for and all(request.workflow_id is not None for request in attempt.requests)
+        if pull is None and is_of_pull and not is_default:
+            closed = await repository.find_pull(branch)
+            if closed is not None and closed.merged_at is None:
+                why = f"Pull request #{closed.number} was closed without a merge, so its branch is not repaired."
+                return _not_wanted(Outcome.CANCELLED, why, "Reopen it: if CI fails then, a new attempt starts.")
         return HeadCommit(attempt.head_sha, branch, pull)
     request = attempt.requests[0]
     if request.pull_number is None:
@@ -165,7 +171,7 @@ async def wait_for_ci(head: HeadCommit, repository: Repository, seconds: float, 
 async def _pending(head: HeadCommit, repository: Repository) -> int:
     """How many workflows still run; without a failed one also how much other CI, of which only then something is read."""
     found = await repository.runs(head.sha)
-    runs = [run for run in found or () if run.event in TESTING]
+    runs = [run for run in found or () if run.tests_commit]
     pending = sum(run.is_pending for run in runs)
     if any(run.conclusion in FAILING for run in runs):
         return pending
@@ -400,7 +406,7 @@ async def _failing_runs(attempt: Attempt, head: HeadCommit, repository: Reposito
     if found is None:
         return None
     failing = (run for run in found if run.conclusion in FAILING)
-    known = {run.id: run for run in failing if attempt.by_command or run.event in TESTING}
+    known = {run.id: run for run in failing if attempt.by_command or run.tests_commit}
     for request in attempt.requests:
         if request.run_id is not None and request.run_id not in known:
             try:

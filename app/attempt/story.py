@@ -196,7 +196,7 @@ async def _run(work: Work) -> None:
         if stranger is None and (number := attempt.requests[0].pull_number) is not None:
             page_url = page_of(attempt, work.deps.pages_url)
             await publish.refusal(number, f"{head.reason} {head.next_step}", work.writing, page_url)
-        await lease.end(head.outcome, head.reason, head.next_step)
+        await lease.end(head.outcome, head.reason, head.next_step, reported=isinstance(head, NotWanted))
         return
     if not attempt.is_asked_for and await _is_own(work, head):
         await lease.end(Outcome.REFUSED, _OWN_COMMIT, "Review it, or comment `/heal` on its pull request.", reported=True)
@@ -468,9 +468,15 @@ async def _add_notes(work: Work, gathered: Gathered, result: Repair | NoRepair) 
 
 
 async def _after_queue(work: Work) -> str:
-    """What to do if the pull request of a command failed in GitHub's merge queue; "" if it did not, or GitHub does not say."""
+    """What to do if the pull request of a command failed in GitHub's merge queue; "" if it did not, or GitHub does not say.
+
+    A failure that is older than the newest commit says nothing about it.
+    """
+    if not work.attempt.by_command or work.attempt.head_sha is None:
+        return ""
     try:
-        queues = await work.reading.failed_queues() if work.attempt.by_command else ()
+        head = await work.reading.commit(work.attempt.head_sha)
+        queues = await work.reading.failed_queues(head.committer.date)
     except GitHubError:  # it is only a hint
         return ""
     number = work.attempt.requests[0].pull_number

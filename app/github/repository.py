@@ -123,14 +123,14 @@ class Repository:
 
     async def recent_runs(self, conclusion: str, since: datetime) -> RecentRuns:
         """The newest 100 workflow runs that were created since then and whose latest attempt ended so."""
-        created = f">={since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
         path = f"{self._path}/actions/runs"
-        wanted = {"status": conclusion, "created": created, "exclude_pull_requests": "true"}
+        wanted = {"status": conclusion, "created": _since(since), "exclude_pull_requests": "true"}
         return parsed(RecentRuns, await self._channel.get(path, **wanted, per_page=100))
 
-    async def failed_queues(self) -> tuple[str, ...]:
-        """The branches of the newest 20 failed runs in GitHub's merge queue, such as "gh-readonly-queue/main/pr-7-0123…"."""
-        wanted = {"event": "merge_group", "status": "failure", "exclude_pull_requests": "true"}
+    async def failed_queues(self, since: datetime) -> tuple[str, ...]:
+        """The branches of the newest 20 runs in GitHub's merge queue that were created since then and failed, such as
+        "gh-readonly-queue/main/pr-7-0123…"."""
+        wanted = {"event": "merge_group", "status": "failure", "created": _since(since), "exclude_pull_requests": "true"}
         runs = parsed(WorkflowRuns, await self._channel.get(f"{self._path}/actions/runs", **wanted, per_page=20)).workflow_runs
         return tuple(run.head_branch for run in runs if run.head_branch)
 
@@ -561,6 +561,11 @@ class Repository:
             answer = await self._channel.get(f"{self._path}/git/trees/{tree}")
             listed[tree] = {entry.path: entry for entry in parsed(Tree, answer).tree}
         return listed[tree]
+
+
+def _since(time: datetime) -> str:
+    """As GitHub's search writes it."""
+    return f">={time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _of_missing_permission(error: NotFound | Invalid) -> GitHubError:

@@ -23,7 +23,7 @@ from app.store import looks
 from app.store.store import Store
 from app.store.values import Attempt
 from webhooks.intake import RepairRequest, RepositoryRef
-from webhooks.triggers import FAILING, TESTING, one_line
+from webhooks.triggers import FAILING, one_line
 
 _LOOK = "tidying"
 _PAUSE = (540.0, 660.0)  # seconds between two looks; workers that start together spread out
@@ -191,9 +191,9 @@ async def _is_green(attempt: Attempt, head: str, repository: Repository) -> bool
     newest = await _reports(head, repository)
     earlier = newest if head == attempt.head_sha else await _reports(attempt.head_sha or "", repository)
     ours = {request.run_id for request in attempt.requests}  # a command's attempt is for other events' runs too
-    workflows = {run.workflow_id for run in earlier.runs if run.event in TESTING or run.id in ours}
+    workflows = {run.workflow_id for run in earlier.runs if run.tests_commit or run.id in ours}
     earlier, newest = (
-        replace(each, runs=tuple(run for run in each.runs if run.event in TESTING or run.workflow_id in workflows))
+        replace(each, runs=tuple(run for run in each.runs if run.tests_commit or run.workflow_id in workflows))
         for each in (earlier, newest)
     )
     failed = earlier.failed(attempt.requests)

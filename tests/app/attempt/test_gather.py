@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.contract.outcome import NoRepair, Outcome
-from app.attempt.gather import Gathered, HeadCommit, gather, wait_for_ci
+from app.attempt.gather import Gathered, HeadCommit, NotWanted, gather, resolve_head, wait_for_ci
 from app.clock import SystemClock
 from app.github.client import GitHub
 from app.github.errors import Forbidden, NotFound
@@ -24,7 +24,7 @@ from app.store.values import Attempt
 from tests.app.requests import failing, taken
 from tests.standins import github as standin
 from webhooks.events import Side
-from webhooks.intake import RepairRequest, RepositoryRef
+from webhooks.intake import RERUN, RepairRequest, RepositoryRef
 
 NAME = "acme/boiler"
 TOKEN = "ghp_" + "a1" * 18
@@ -376,3 +376,19 @@ async def test_the_last_good_commit_and_the_newest_tag_are_told(red: Red) -> Non
     of_a_pull = await gather(attempt, HeadCommit(sha, "topic", pull), red.repository, ())
     assert isinstance(of_a_pull, Gathered)
     assert of_a_pull.good == (), "compared with the base of the pull request, which does not exist"
+
+
+async def test_a_pull_request_that_was_closed_before_its_run_failed_is_left(red: Red) -> None:
+    """https://docs.github.com/actions/reference/workflows-and-actions/events-that-trigger-workflows#pull_request"""
+    sha = await red.github.push(NAME, "topic", {"boiler.py": "HOT = False\n"})
+    pull = await red.github.open_pull(NAME, "topic")
+    asked = RepairRequest("workflow_run", red.github.installation("acme").id, red.ref, sha, "topic", run_id=1, workflow_id=2)
+    attempt = await red.store.attempt(await taken(red.store, asked))
+    assert attempt is not None
+    assert isinstance(await resolve_head(attempt, red.repository), HeadCommit)
+    await red.github.close_pull(NAME, pull.number)
+    ended = await resolve_head(attempt, red.repository)
+    assert isinstance(ended, NotWanted)
+    assert ended.reason == f"Pull request #{pull.number} was closed without a merge, so its branch is not repaired."
+    pressed = replace(attempt, requests=(*attempt.requests, replace(asked, source="check_run", title=RERUN, sender="maria")))
+    assert isinstance(await resolve_head(pressed, red.repository), HeadCommit), "a person asks for it"
