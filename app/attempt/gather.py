@@ -24,7 +24,7 @@ from agent.contract.last_good import LastGood
 from agent.contract.outcome import NoRepair, Outcome
 from app.attempt.last_good import find_last_good
 from app.attempt.tags import newest_tag
-from app.github.errors import GitHubError, Gone, NotFound, TooSlow
+from app.github.errors import Forbidden, GitHubError, Gone, NotFound, TooSlow
 from app.github.repository import ACTIONS, Repository
 from app.github.types import CheckRun, CommitStatus, Job, PullRequest, WorkflowRun
 from app.redaction import redact
@@ -225,6 +225,8 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     title = ", ".join(run.name for run in runs) or ", ".join(check.name for check in others)
     url = runs[0].url if runs else next((check.url for check in others if check.url), "")
     good, notes = await find_last_good(head.sha, head.branch, runs, base, repository)
+    if not all(each.is_granted for each in read):
+        unread = (*unread, _ungranted("The logs of GitHub Actions", "actions: read", repository))
     notes = (*unread, *notes, *told, *_unread(read))
     return Gathered(
         configuration,
@@ -259,6 +261,7 @@ class _ReadJob:
     reading: LogReading | None  # None: the log is missing
     merge_sha: str | None  # that CI tested, by the log
     unread: str = ""  # why the log could not be downloaded
+    is_granted: bool = True  # the installation lets us read logs
 
 
 def _text(content: bytes | None) -> str | None:
@@ -278,15 +281,16 @@ def _context(run: WorkflowRun, head: HeadCommit, repository: Repository) -> Run:
 
 
 async def _read_job(job: Job, run: WorkflowRun, context: Run, workflow: bytes | None, repository: Repository) -> _ReadJob:
-    log, missing, unread = None, "has expired", ""
+    log, missing, unread, is_granted = None, "has expired", "", True
     try:
         log = await _log(job, repository)
     except TooSlow:  # it is only a hint
         missing = "took too long to download"
     except GitHubError as error:
-        if not error.download_host:
+        is_granted = not (isinstance(error, Forbidden) and error.is_of_token)
+        if is_granted and not error.download_host:
             raise
-        missing, unread = "could not be downloaded", str(error)
+        missing, unread = ("could not be downloaded", str(error)) if is_granted else ("could not be read", "")
     reading = await asyncio.to_thread(read_log, log) if log is not None else None
     failed = FailedJob(
         name=job.name,
@@ -301,7 +305,7 @@ async def _read_job(job: Job, run: WorkflowRun, context: Run, workflow: bytes | 
     )
     hint = excerpt(log) if log is not None else f"The log of the failing job {job.name} {missing}."
     merge = read_merge(log) if log is not None and run.event == _PULL_REQUEST else None
-    return _ReadJob(failed, hint, reading, merge, unread)
+    return _ReadJob(failed, hint, reading, merge, unread, is_granted)
 
 
 def _unread(read: Sequence[_ReadJob]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 from random import uniform
+from time import monotonic
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
@@ -26,7 +27,7 @@ _MOST_TRIES = 8  # of one delivery; those in the same minute count as one
 _LOOK = "deliveries"
 _FIRST = (5.0, 20.0)  # seconds before the first look
 _AGAIN, _USUALLY = 60.0, 3600.0  # seconds before a look: after missed ones, else
-_JUST, _LASTING = 30.0, 5400.0  # seconds for which another worker's look is enough: at a worker's start, later
+_LASTING = 5400.0  # seconds without a look, after which another worker takes it over
 
 log = structlog.get_logger()
 
@@ -63,12 +64,15 @@ def _is_missed(tries: list[HookDelivery], now: datetime) -> bool:
 
 async def redeliver_for_ever(github: GitHub, store: Store, worker: str) -> None:
     """Look for missed deliveries at the start and every hour; sooner after some were missed, as a redelivery can fail too."""
-    wait, pause, lasting = uniform(*_FIRST), _AGAIN, _JUST  # noqa: S311 - no secret
+    wait, pause, started = uniform(*_FIRST), _AGAIN, monotonic()  # noqa: S311 - no secret
+    lasting: float | None = None
     while True:
         await asyncio.sleep(wait)
         wait = _USUALLY
+        since_start = monotonic() - started  # at first, a look of any worker since then is enough
         try:
-            count = await redeliver_missed(github, store) if await looks.begin(store, _LOOK, worker, lasting) else 0
+            is_due = await looks.begin(store, _LOOK, worker, lasting or since_start)
+            count = await redeliver_missed(github, store) if is_due else 0
         except (GitHubError, SQLAlchemyError, OSError) as error:
             log.warning("missed deliveries not looked for", error=str(error))
             continue

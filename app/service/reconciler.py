@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from random import uniform
+from time import monotonic
 
 import structlog
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
@@ -35,7 +36,7 @@ _WINDOW = timedelta(days=1)  # by a run's creation: a run can last for hours
 _SETTLED = timedelta(minutes=2)  # the webhook of a younger failure may still be on its way
 _MOST_REPOSITORIES = 100  # of one installation; each costs two requests
 _LOOK = "runs"
-_JUST, _LASTING = 60.0, 5400.0  # seconds for which another worker's look is enough: at a worker's start, later
+_LASTING = 5400.0  # seconds without a look, after which another worker takes it over
 _FIRST, _USUALLY = (20.0, 30.0), (3300.0, 3900.0)  # seconds before a look, the first one after missed deliveries were asked for
 
 log = structlog.get_logger()
@@ -129,12 +130,14 @@ def _stand_in(request: RepairRequest) -> Delivery:
 
 async def take_up_for_ever(github: GitHub, store: Store, intake: Intake, worker: str, branch_prefix: str) -> None:
     """Look at the start, and every hour, one worker for all."""
-    wait, lasting = _FIRST, _JUST
+    wait, started = _FIRST, monotonic()
+    lasting: float | None = None
     while True:
         await asyncio.sleep(uniform(*wait))  # noqa: S311 - no secret
         wait = _USUALLY
+        since_start = monotonic() - started  # at first, a look of any worker since then is enough
         try:
-            is_due = await looks.begin(store, _LOOK, worker, lasting)
+            is_due = await looks.begin(store, _LOOK, worker, lasting or since_start)
             lasting = _LASTING
             if is_due and (count := await take_up_missed(github, store, intake, branch_prefix)):
                 log.info("took up failing runs without a webhook", count=count)

@@ -168,6 +168,22 @@ async def test_an_api_that_refuses_a_log_is_told(red: Red) -> None:
         await red.gathered()
 
 
+async def test_a_log_that_needs_a_permission_is_done_without(red: Red) -> None:
+    """Without Actions, the runs and jobs of a public repository can be read, and their logs not.
+
+    https://docs.github.com/rest/actions/workflow-jobs#list-jobs-for-a-workflow-run
+    """
+    words = "Resource not accessible by integration"
+    red.github.faults.refuse("GET", f"/repos/{NAME}/actions/jobs/*/logs", 403, words)
+    gathered = await red.gathered()
+    assert [job.name for job in gathered.jobs] == ["tests"]
+    assert gathered.hints == ("The log of the failing job tests could not be read.",)
+    (note,) = [note for note in gathered.notes if "log" in note]
+    assert note.startswith(
+        "The logs of GitHub Actions were not read, because the installation does not grant `actions: read`. "
+    )
+
+
 async def test_an_old_log_that_is_missing_is_not_waited_for(red: Red, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.attempt.gather.FRESH", timedelta(0))
     red.github.faults.status("GET", f"/repos/{NAME}/actions/jobs/*/logs", 404, times=9)

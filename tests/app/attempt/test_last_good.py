@@ -18,6 +18,8 @@ from app.github.retries import RetryPolicy
 from app.github.types import READING, Comparison
 from tests.app.requests import failing
 from tests.standins import github as standin
+from tests.standins.github.git.plumbing import Signature
+from tests.standins.github.state import now
 from webhooks.intake import RepositoryRef
 
 NAME = "acme/boiler"
@@ -161,6 +163,22 @@ async def test_a_difference_that_is_not_whole_is_not_used(past: Past, files: sta
     good, (note,) = await past.found(red, "main")
     assert good == ()
     assert says in note
+
+
+async def test_a_link_that_was_removed_is_not_taken_for_the_file_that_it_led_to(past: Past) -> None:
+    """GitHub's contents follow it; its patch is like that of a file of one line, which is told as such."""
+    git, base = (
+        past.github.repository(NAME).git,
+        await past.push("main", {"a.py": "fine\n", "one.txt": "one line, without an end"}),
+    )
+    tree = await git.write_tree(base, {"link.py": ("120000", await git.write_blob(b"a.py"))})
+    who = Signature("alice", "alice@example.com", now())
+    linked = await git.write_commit(tree, (base,), "Link", who, who)
+    await git.set_ref("refs/heads/main", linked, base)
+    red = await past.push("topic", {"link.py": None, "one.txt": None}, base="main")
+    (good,), _ = await past.found(red, "topic")
+    assert good.unread == ("link.py",)
+    assert good.files == (ChangedFile("one.txt", b"one line, without an end"),)
 
 
 async def test_errors_of_github_leave_no_good_commit_and_end_nothing(past: Past) -> None:
