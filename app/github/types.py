@@ -23,7 +23,7 @@ READING: Mapping[str, Access] = MappingProxyType(
 )
 """Permissions of the token for reading."""
 
-OPTIONAL = frozenset({"actions", "statuses"})
+OPTIONAL: Mapping[str, Access] = MappingProxyType({"actions": "read", "statuses": "read"})
 """Permissions without which a token is asked for if an installation does not grant them: the other kinds of CI still work."""
 
 PUBLISHING: Mapping[str, Access] = MappingProxyType(
