@@ -97,7 +97,7 @@ class SharedTransport(httpx.AsyncBaseTransport):
         certificates = httpx.create_ssl_context()
         self._client = httpx.AsyncClient(verify=certificates, follow_redirects=False)
         self._direct = httpx.AsyncClient(verify=certificates, follow_redirects=False, trust_env=False)
-        self._away: dict[str, tuple[float, Unreachable]] = {}  # hosts, until when (by a monotonic clock), and why
+        self._away: dict[str, tuple[float, Unreachable]] = {}  # hosts, since when (by a monotonic clock), and why
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         return await self._client.send(request, auth=None, stream=True, follow_redirects=False)

@@ -189,7 +189,7 @@ async def _cancel_of_closed(session: AsyncSession, change: PullRequestChange, no
         AttemptRow.repository_id == change.repository.id,
         AttemptRow.automatic_sha == change.head_sha,
         AttemptRow.head_branch == change.head_branch,
-        AttemptRow.person.is_(None),
+        ~AttemptRow.requests.any(RequestRow.sender.is_not(None)),  # a person wants it
     )
     why = f"Pull request #{change.number} was closed without a merge, so its branch is not repaired."
     known = select(AttemptRow.id).where(automatic, AttemptRow.status != "ended")
