@@ -144,9 +144,9 @@ class Repository:
 
     async def compare(self, base: str, head: str) -> Comparison:
         """What changed from the merge base of two refs to `head`. Raises `NotFound` also if they have no common ancestor."""
-        # The files are on the first page; its number of commits can be small.
+        # With a parameter for pages, GitHub would list the oldest commits, and not the newest.
         path = f"{self._path}/compare/{quote(base, safe='')}...{quote(head, safe='')}"
-        return parsed(Comparison, await self._channel.get(path, per_page=1, page=1))
+        return parsed(Comparison, await self._channel.get(path))
 
     async def tags(self) -> tuple[str, ...]:
         """The names of up to 1,000 tags, in GitHub's order (by name, descending: v9 comes before v10)."""

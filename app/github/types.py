@@ -392,7 +392,7 @@ class Comparison(msgspec.Struct, frozen=True, rename={"merge_base": "merge_base_
 
     merge_base: Object
     files: tuple[ComparedFile, ...] = ()
-    commits: tuple[ComparedCommit, ...] = ()  # at most 250
+    commits: tuple[ComparedCommit, ...] = ()  # the newest 250
 
     @property
     def is_whole(self) -> bool:

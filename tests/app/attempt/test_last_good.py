@@ -114,6 +114,15 @@ async def test_a_command_on_a_branch_without_runs_is_compared_with_where_it_left
     assert [file.path for file in good.files] == ["a.py"]
 
 
+async def test_the_messages_of_all_commits_since_are_told(past: Past) -> None:
+    """With a parameter for pages, GitHub begins with the oldest commit: https://docs.github.com/rest/commits/commits"""
+    await past.push("main", {"a.py": "fine\n"})
+    for number in range(3):
+        head = await past.github.push(NAME, "topic", {"a.py": f"broken {number}\n"}, f"Break it, part {number}")
+    (good,), _ = await past.found(head, "topic")
+    assert good.messages == "Break it, part 0\nBreak it, part 1\nBreak it, part 2"
+
+
 async def test_a_green_commit_that_a_force_push_removed_is_not_the_last_good_one(past: Past) -> None:
     fork_point = await past.push("main", FILES)
     await past.push("topic", {"a.py": "fine, but thrown away\n"})
