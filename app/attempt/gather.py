@@ -24,13 +24,13 @@ from agent.contract.last_good import LastGood
 from agent.contract.outcome import NoRepair, Outcome
 from app.attempt.last_good import find_last_good
 from app.attempt.tags import newest_tag
-from app.github.errors import GitHubError, Gone, NotFound, TooSlow
-from app.github.repository import Repository
+from app.github.errors import Forbidden, GitHubError, Gone, NotFound, TooSlow
+from app.github.repository import ACTIONS, Repository
 from app.github.types import CheckRun, CommitStatus, Job, PullRequest, WorkflowRun
 from app.redaction import redact
 from app.store.values import Attempt
 from webhooks.intake import RepairRequest
-from webhooks.triggers import FAILING, TESTING, one_line
+from webhooks.triggers import FAILING, one_line
 
 _PULL_REQUEST = "pull_request"  # the event whose runs test a merge
 _MAX_JOBS = 8  # failing jobs to read; more of them rarely have more causes
@@ -99,6 +99,12 @@ async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit |
         branch = await _branch_of(attempt, attempt.head_sha, attempt.head_branch, repository)
         is_default = branch == attempt.repository.default_branch
         pull = None if is_default else await repository.find_pull(branch, "open")
+        is_of_pull = not attempt.is_asked_for and all(request.workflow_id is not None for request in attempt.requests)
+        if pull is None and is_of_pull and not is_default:
+            closed = await repository.find_pull(branch)
+            if closed is not None and closed.merged_at is None:
+                why = f"Pull request #{closed.number} was closed without a merge, so its branch is not repaired."
+                return _not_wanted(Outcome.CANCELLED, why, "Reopen it: if CI fails then, a new attempt starts.")
         return HeadCommit(attempt.head_sha, branch, pull)
     request = attempt.requests[0]
     if request.pull_number is None:
@@ -164,11 +170,13 @@ async def wait_for_ci(head: HeadCommit, repository: Repository, seconds: float, 
 
 async def _pending(head: HeadCommit, repository: Repository) -> int:
     """How many workflows still run; without a failed one also how much other CI, of which only then something is read."""
-    runs = [run for run in await repository.runs(head.sha) if run.event in TESTING]
+    found = await repository.runs(head.sha)
+    runs = [run for run in found or () if run.tests_commit]
     pending = sum(run.is_pending for run in runs)
     if any(run.conclusion in FAILING for run in runs):
         return pending
-    checks, statuses = await repository.other_checks(head.sha), await repository.statuses(head.sha) or ()
+    checks = await repository.other_checks(head.sha, with_actions=found is None)
+    statuses = await repository.statuses(head.sha) or ()
     return pending + sum(check.is_pending for check in checks) + sum(status.is_pending for status in statuses)
 
 
@@ -182,7 +190,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     if isinstance(configuration, NoRepair):
         return configuration
     failing = await _failing_runs(attempt, head, repository)
-    runs = tuple(run for run in failing if attempt.by_command or configuration.wants_workflow(run.name, run.path))
+    runs = tuple(run for run in failing or () if attempt.by_command or configuration.wants_workflow(run.name, run.path))
     if failing and not runs:
         return _excluded((run.name for run in failing), f"{CONFIGURATION} excludes the failing workflows")
     texts = {run.path: await repository.file(run.path, head.sha) for run in runs}
@@ -209,7 +217,7 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
             f"The failing step deploys, notifies or transfers ({deploying}), so the code is not examined.",
             "Check its credentials and the service, and rerun the job. If the code is at fault, comment `/heal`.",
         )
-    found, unread = await _other_failures(head, repository) if not runs else ((), ())
+    found, unread = await _other_failures(head, repository, with_actions=failing is None) if not runs else ((), ())
     others = tuple(each for each in found if attempt.by_command or configuration.wants_service(each.name, each.service))
     if found and not others:
         return _excluded((each.name for each in found), f"{CONFIGURATION} excludes the failing checks, or they run no tests")
@@ -217,6 +225,8 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
     title = ", ".join(run.name for run in runs) or ", ".join(check.name for check in others)
     url = runs[0].url if runs else next((check.url for check in others if check.url), "")
     good, notes = await find_last_good(head.sha, head.branch, runs, base, repository)
+    if not all(each.is_granted for each in read):
+        unread = (*unread, _ungranted("The logs of GitHub Actions", "actions: read", repository))
     notes = (*unread, *notes, *told, *_unread(read))
     return Gathered(
         configuration,
@@ -251,6 +261,7 @@ class _ReadJob:
     reading: LogReading | None  # None: the log is missing
     merge_sha: str | None  # that CI tested, by the log
     unread: str = ""  # why the log could not be downloaded
+    is_granted: bool = True  # the installation lets us read logs
 
 
 def _text(content: bytes | None) -> str | None:
@@ -270,15 +281,16 @@ def _context(run: WorkflowRun, head: HeadCommit, repository: Repository) -> Run:
 
 
 async def _read_job(job: Job, run: WorkflowRun, context: Run, workflow: bytes | None, repository: Repository) -> _ReadJob:
-    log, missing, unread = None, "has expired", ""
+    log, missing, unread, is_granted = None, "has expired", "", True
     try:
         log = await _log(job, repository)
     except TooSlow:  # it is only a hint
         missing = "took too long to download"
     except GitHubError as error:
-        if not error.of_download:
+        is_granted = not (isinstance(error, Forbidden) and error.is_of_token)
+        if is_granted and not error.download_host:
             raise
-        missing, unread = "could not be downloaded", str(error)
+        missing, unread = ("could not be downloaded", str(error)) if is_granted else ("could not be read", "")
     reading = await asyncio.to_thread(read_log, log) if log is not None else None
     failed = FailedJob(
         name=job.name,
@@ -293,7 +305,7 @@ async def _read_job(job: Job, run: WorkflowRun, context: Run, workflow: bytes | 
     )
     hint = excerpt(log) if log is not None else f"The log of the failing job {job.name} {missing}."
     merge = read_merge(log) if log is not None and run.event == _PULL_REQUEST else None
-    return _ReadJob(failed, hint, reading, merge, unread)
+    return _ReadJob(failed, hint, reading, merge, unread, is_granted)
 
 
 def _unread(read: Sequence[_ReadJob]) -> tuple[str, ...]:
@@ -312,14 +324,27 @@ def _deployments(jobs: Sequence[FailedJob]) -> str:
 
 
 async def _other_failures(
-    head: HeadCommit, repository: Repository
+    head: HeadCommit, repository: Repository, *, with_actions: bool
 ) -> tuple[tuple[CheckRun | CommitStatus, ...], tuple[str, ...]]:
-    """What other CI services than GitHub Actions report as failing, and a note for people if GitHub tells only a part of it."""
-    checks, statuses = await repository.other_checks(head.sha), await repository.statuses(head.sha)
+    """What other CI services than GitHub Actions report as failing, and notes for people if GitHub tells only a part of it.
+
+    `with_actions`: its runs cannot be read, but that they failed can.
+    """
+    checks = await repository.other_checks(head.sha, with_actions=with_actions)
+    statuses = await repository.statuses(head.sha)
     failing = tuple(check for check in checks if check.is_failing)
+    notes = []
+    if any(check.service == ACTIONS for check in failing):
+        notes.append(_ungranted("The jobs and logs of GitHub Actions", "actions: read", repository))
     if statuses is None:
-        return failing, ("Commit statuses were not read, because the installation does not grant `statuses: read`.",)
-    return (*failing, *(status for status in statuses if status.is_failing)), ()
+        notes.append(_ungranted("Commit statuses", "statuses: read", repository))
+    return (*failing, *(status for status in statuses or () if status.is_failing)), tuple(notes)
+
+
+def _ungranted(what: str, permission: str, repository: Repository) -> str:
+    owner = repository.ref.full_name.partition("/")[0]
+    way = f"The App's owner can ask for it, and an owner of `{owner}` can accept it in the App's installation."
+    return f"{what} were not read, because the installation does not grant `{permission}`. {way}"
 
 
 async def _tested_merge(
@@ -376,10 +401,16 @@ async def _configuration(attempt: Attempt, head: HeadCommit, repository: Reposit
     return configuration
 
 
-async def _failing_runs(attempt: Attempt, head: HeadCommit, repository: Repository) -> tuple[WorkflowRun, ...]:
-    """The runs that triggered the attempt, and all other failed runs that test the commit; for a person, all failed ones."""
-    failing = await repository.failing_runs(head.sha)
-    known = {run.id: run for run in failing if attempt.by_command or run.event in TESTING}
+async def _failing_runs(attempt: Attempt, head: HeadCommit, repository: Repository) -> tuple[WorkflowRun, ...] | None:
+    """The runs that triggered the attempt, and all other failed runs that test the commit; for a person, all failed ones.
+
+    None if the installation does not grant to read them.
+    """
+    found = await repository.runs(head.sha)
+    if found is None:
+        return None
+    failing = (run for run in found if run.conclusion in FAILING)
+    known = {run.id: run for run in failing if attempt.by_command or run.tests_commit}
     for request in attempt.requests:
         if request.run_id is not None and request.run_id not in known:
             try:

@@ -18,7 +18,7 @@ from app.github.types import MOST_COMPARED, ComparedFile, Comparison, WorkflowRu
 _MOST_FETCHED = 20  # files whose patch GitHub leaves out: pictures and recorded data
 _LARGEST = 4 * MIB  # of these files
 _MOST_COMPARED_RUNS = 2  # if the newest passed run is of a later commit than the failing one
-_ONE_LINE = re.compile(r"@@ -1 \+0,0 @@\n-[^\n]*\n\\ [^\n]*\n?")
+_ONE_LINE = re.compile(r"@@ -1 \+0,0 @@\n-([^\n]*)\n\\ [^\n]*\n?")
 _SUBMODULE = re.compile(r"@@ [^\n]* @@(?:\n[-+]Subproject commit [0-9a-f]{40,64})+")
 
 
@@ -116,7 +116,7 @@ async def _changed_files(base: _Base, repository: Repository) -> tuple[tuple[Cha
         if _must_be_fetched(file):
             fetched += 1
             content = await _content(old_path, base.sha, repository) if fetched <= _MOST_FETCHED else None
-            if content is None:
+            if content is None or _was_link(file, content):
                 unread += dict.fromkeys((old_path, file.path))  # the new half of a renamed file stays too
                 continue
             found.append(ChangedFile(old_path, content))
@@ -127,6 +127,15 @@ async def _changed_files(base: _Base, repository: Repository) -> tuple[tuple[Cha
         if old_path != file.path:
             found.append(ChangedFile(file.path))
     return tuple(found), tuple(unread)
+
+
+def _was_link(file: ComparedFile, content: bytes) -> bool:
+    """Whether it was a link: GitHub returns the content of the file that it led to, but its patch removes the target's name.
+
+    https://docs.github.com/rest/repos/contents#get-repository-content
+    """
+    line = _ONE_LINE.fullmatch(file.patch or "")
+    return line is not None and line[1].encode() != content
 
 
 def _must_be_fetched(file: ComparedFile) -> bool:

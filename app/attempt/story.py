@@ -14,6 +14,7 @@ import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from math import inf
 from typing import Literal
@@ -46,6 +47,7 @@ from app.github.errors import (
     RateLimited,
     TooLarge,
     Unavailable,
+    Unreachable,
     UnsafeDownload,
 )
 from app.github.repository import Repository
@@ -66,6 +68,7 @@ from sandbox.base import SandboxError, SandboxUnavailable
 from webhooks.triggers import BRANCH_PREFIX
 
 log = structlog.get_logger()
+_UNREACHABLE_WAIT = timedelta(minutes=15)  # for a host that drops packets: a firewall is likelier than an outage
 _RERUN_FIRST = "Rerun the failed jobs."
 _OWN_COMMIT = "The failing commit is a repair of Selfheal's own, which starts no attempt."
 
@@ -156,10 +159,13 @@ async def _heal(work: Work) -> None:
         await _run(work)
     except (RateLimited, Unavailable, BadCredentials) as error:
         # Bad credentials say nothing about this attempt: the operator fixes them, or they are being rotated.
-        if _can_keep_waiting(work):
+        if _can_keep_waiting(work, _UNREACHABLE_WAIT if isinstance(error, Unreachable) else GITHUB_WAIT):
             seconds = error.retry_after if isinstance(error, RateLimited) else AWAY_SECONDS
             raise Postponed(f"GitHub: {error}", seconds) from error
-        raise
+        if not error.download_host:
+            raise
+        ending = _ending_for(error, work.attempt)
+        await work.lease.end(ending.outcome, ending.reason, ending.next_step)
     except GitHubError as error:
         ending = _ending_for(error, work.attempt)
         if isinstance(error, Forbidden) and work.attempt.head_sha is None:  # so no check run can tell it
@@ -190,7 +196,7 @@ async def _run(work: Work) -> None:
         if stranger is None and (number := attempt.requests[0].pull_number) is not None:
             page_url = page_of(attempt, work.deps.pages_url)
             await publish.refusal(number, f"{head.reason} {head.next_step}", work.writing, page_url)
-        await lease.end(head.outcome, head.reason, head.next_step)
+        await lease.end(head.outcome, head.reason, head.next_step, reported=isinstance(head, NotWanted))
         return
     if not attempt.is_asked_for and await _is_own(work, head):
         await lease.end(Outcome.REFUSED, _OWN_COMMIT, "Review it, or comment `/heal` on its pull request.", reported=True)
@@ -312,6 +318,19 @@ def _within(allowance: Allowance, configuration: Configuration) -> Configuration
 def _ending_for(error: GitHubError, attempt: Attempt) -> NoRepair:
     """The ending of an attempt that cannot continue because of this error."""
     match error:
+        case UnsafeDownload():
+            return without_a_run(
+                Outcome.ERROR,
+                f"Selfheal refused a download: {error}.",
+                "Your code is not the cause. Ask whoever runs Selfheal to check where GitHub keeps its logs and archives.",
+            )
+        case GitHubError(download_host=str(host)) if host:
+            return without_a_run(
+                Outcome.ERROR,
+                f"The commit's files could not be downloaded from `{host}`, to which GitHub redirects: {error}.",
+                f"Your code is not the cause. Ask whoever runs Selfheal to let its server reach `{host}` (a firewall or proxy "
+                "has to allow it), then comment `/heal`.",
+            )
         case NotFound():
             return without_a_run(
                 Outcome.CANCELLED,
@@ -357,12 +376,6 @@ def _ending_for(error: GitHubError, attempt: Attempt) -> NoRepair:
                 f"This commit is too large for Selfheal: {error}.",
                 "Remove large files from the repository (Git LFS keeps them out of its archive), then comment `/heal`.",
             )
-        case UnsafeDownload():
-            return without_a_run(
-                Outcome.ERROR,
-                f"Selfheal refused a download: {error}.",
-                "Your code is not the cause. Ask whoever runs Selfheal to check where GitHub keeps its logs and archives.",
-            )
         case _:
             return without_a_run(
                 Outcome.ERROR,
@@ -382,10 +395,10 @@ def _permission(accepted: str) -> str:
     return ", or ".join(" ".join(each.split()) for each in sets.split(";"))
 
 
-def _can_keep_waiting(work: Work) -> bool:
+def _can_keep_waiting(work: Work, longest: timedelta = GITHUB_WAIT) -> bool:
     """Whether an attempt may wait longer for GitHub or a sandbox. Time in the queue or waiting for a person does not count."""
     since = work.attempt.answered_at or work.attempt.started_at or work.attempt.created_at
-    return work.deps.store.clock.now() - since <= GITHUB_WAIT
+    return work.deps.store.clock.now() - since <= longest
 
 
 async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication: Publication) -> Repair | NoRepair | Waiting:
@@ -455,9 +468,15 @@ async def _add_notes(work: Work, gathered: Gathered, result: Repair | NoRepair) 
 
 
 async def _after_queue(work: Work) -> str:
-    """What to do if the pull request of a command failed in GitHub's merge queue; "" if it did not, or GitHub does not say."""
+    """What to do if the pull request of a command failed in GitHub's merge queue; "" if it did not, or GitHub does not say.
+
+    A failure that is older than the newest commit says nothing about it.
+    """
+    if not work.attempt.by_command or work.attempt.head_sha is None:
+        return ""
     try:
-        queues = await work.reading.failed_queues() if work.attempt.by_command else ()
+        head = await work.reading.commit(work.attempt.head_sha)
+        queues = await work.reading.failed_queues(head.committer.date)
     except GitHubError:  # it is only a hint
         return ""
     number = work.attempt.requests[0].pull_number

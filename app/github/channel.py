@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from time import monotonic
 from typing import Any
 from urllib.parse import urljoin
 
@@ -41,6 +42,7 @@ from app.github.errors import (
     NotFound,
     RateLimited,
     Unavailable,
+    Unreachable,
     UnsafeDownload,
 )
 from app.github.retries import RetryPolicy, WritePacer
@@ -53,6 +55,7 @@ _PAGE = 100
 _MAX_PAGES = 1_000
 _MAX_REDIRECTS = 5
 _TOO_QUICKLY = 180.0  # seconds
+_AWAY = 60.0  # seconds for which a host that could not be connected to is not tried again: all logs of a run are on one
 _KEPT_BYTES = 8 * 1024 * 1024  # of the answers that a channel keeps to ask whether they have changed
 _ANSWER_BYTES = 4096  # of an answer's headers and of the objects around it, roughly
 
@@ -94,6 +97,7 @@ class SharedTransport(httpx.AsyncBaseTransport):
         certificates = httpx.create_ssl_context()
         self._client = httpx.AsyncClient(verify=certificates, follow_redirects=False)
         self._direct = httpx.AsyncClient(verify=certificates, follow_redirects=False, trust_env=False)
+        self._away: dict[str, tuple[float, Unreachable]] = {}  # hosts, since when (by a monotonic clock), and why
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         return await self._client.send(request, auth=None, stream=True, follow_redirects=False)
@@ -103,16 +107,34 @@ class SharedTransport(httpx.AsyncBaseTransport):
 
         `header`: what the server says that has to be sent.
         """
-        timeout = httpx.Timeout(self.retry_policy.timeout)
-        requests = await requests_for(target, self.api_url, self.download_hosts, timeout, header or {})
+        host = _host(target)
+        since, why = self._away.get(host, (0.0, None))
+        if why is not None and monotonic() < since + _AWAY:
+            raise Unreachable(str(why))
+        try:
+            return await self._fetch(target, header or {})
+        except Unreachable as error:
+            self._away = {host: known for host, known in self._away.items() if monotonic() < known[0] + _AWAY}
+            self._away[host] = monotonic(), error
+            raise
+
+    async def _fetch(self, target: str, header: Mapping[str, str]) -> httpx.Response:
+        timeout = httpx.Timeout(self.retry_policy.timeout, connect=self.retry_policy.connect)
+        requests = await requests_for(target, self.api_url, self.download_hosts, timeout, header)
+        is_silent = False
         for number, request in enumerate(requests, 1):
             # One that names an address must reach that address, and no proxy.
             client = self._direct if "sni_hostname" in request.extensions else self._client
             try:
                 return await client.send(request, auth=None, stream=True, follow_redirects=False)
-            except (httpx.ConnectError, httpx.ConnectTimeout):
-                if number == len(requests):
-                    raise
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                is_silent = is_silent or isinstance(error, httpx.ConnectTimeout)
+                if number < len(requests):
+                    continue
+                if is_silent:
+                    seconds = f"{self.retry_policy.connect:g} s"
+                    raise Unreachable(f"the host {_host(target)} cannot be connected to: no answer in {seconds}") from error
+                raise
         raise AssertionError("the last request returns or raises")
 
     async def close(self) -> None:
@@ -274,21 +296,20 @@ class Channel:
         tried = 0
         while True:
             target = link or _redirected(path, await self._send("GET", path))
+            host = _host(target.href)
             failure: GitHubError
             try:
                 response = await self._wire.fetch(target.href, target.header)
             except httpx.HTTPError as error:
-                host = httpx.URL(target.href).host
                 failure = Unavailable(f"GET {path}: the download from {host} failed: {type(error).__name__}")
-            except (Unavailable, UnsafeDownload) as error:  # the host cannot be resolved, or is refused
+            except (Unavailable, UnsafeDownload) as error:  # the host cannot be resolved or connected to, or is refused
                 failure = error
             else:
                 if (status := response.status_code) == httpx.codes.OK:
                     break
                 await response.aclose()
-                host = httpx.URL(target.href).host
                 failure = _of_status(status, f"GET {path}: the download from {host} failed with {status}")
-            failure.of_download = True
+            failure.download_host = host
             tried += 1
             if (delay := self.retry_policy.delay(failure, tried, True)) is None:
                 raise failure
@@ -297,7 +318,7 @@ class Channel:
             yield response
         except httpx.HTTPError as error:
             failure = Unavailable(f"GET {path}: the download was interrupted: {type(error).__name__}")
-            failure.of_download = True
+            failure.download_host = host
             raise failure from error
         finally:
             await response.aclose()
@@ -383,6 +404,14 @@ def _redirected(path: str, response: httpx.Response) -> Link:
     if (target := _redirect(response)) is None:
         raise Unavailable(f"GitHub returned no download address for {path}")
     return Link(target)
+
+
+def _host(url: str) -> str:
+    """For people; "" if the URL is invalid."""
+    try:
+        return httpx.URL(url).host[:100]
+    except httpx.InvalidURL:
+        return ""
 
 
 def _is_of_api(url: str, api_url: str) -> bool:

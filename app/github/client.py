@@ -131,7 +131,7 @@ class GitHub:
                     if not error.says("permissions requested are not granted"):
                         raise
                 lacking = await self._lacking(installation_id, permissions)
-                if not lacking or not lacking.keys() <= OPTIONAL:
+                if not lacking or not lacking.items() <= OPTIONAL.items():
                     names = _named(lacking or permissions)
                     raise Forbidden(f"the installation does not grant {names}", names)
                 least = {name: access for name, access in permissions.items() if name not in lacking}

@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from app.github.errors import Unavailable, UnsafeDownload
+from app.github.errors import Unavailable, Unreachable, UnsafeDownload
 
 Address = IPv4Address | IPv6Address
 _PUBLIC_V6, _NAT64 = IPv6Network("2000::/3"), IPv6Network("64:ff9b::/96")
@@ -105,9 +105,11 @@ async def _addresses(url: httpx.URL, timeout: httpx.Timeout, *, optional: bool) 
     try:
         async with asyncio.timeout(timeout.connect):
             found = await asyncio.get_running_loop().getaddrinfo(host, url.port or 443, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:  # also a time-out, and a name with empty or long labels
+    except (OSError, UnicodeError) as error:  # also a name with empty or long labels
         if optional:
             return ()
+        if isinstance(error, TimeoutError):
+            raise Unreachable(f"the host {host[:100]} cannot be resolved: no answer in {timeout.connect:g} s") from error
         why = getattr(error, "strerror", None) or type(error).__name__
         raise Unavailable(f"the host {host[:100]} cannot be resolved: {why}") from error
     return tuple(dict.fromkeys(ip_address(str(address[0]).partition("%")[0]) for *_, address in found))

@@ -5,7 +5,7 @@ GitHubError
 ├── Forbidden        the App lacks a permission               permission: "contents=write" where GitHub says that it lacks
 ├── BadCredentials   the App's id, key or token is rejected
 ├── RateLimited      GitHub asks for a longer wait than ours  retry_after: seconds
-├── Unavailable      network, time-out, 5xx, an invalid response; TooSlow: a log
+├── Unavailable      network, time-out, 5xx, an invalid response; TooSlow: a log; Unreachable: a host
 ├── Conflict         the existing object is not ours to change
 ├── Invalid          GitHub rejects the content (422)         reasons: its own words
 ├── TooLarge         a download exceeds our limit             limit: bytes
@@ -18,11 +18,11 @@ from __future__ import annotations
 class GitHubError(Exception):
     """Base of all; `str(error)` is one line without secrets. `said`: GitHub's own words on one line, or "".
 
-    `of_download`: the host of a download failed or was refused, not the API.
+    `download_host`: the host of a download if that failed or was refused, not the API; else "".
     """
 
     said = ""
-    of_download = False
+    download_host = ""
 
 
 class NotFound(GitHubError):
@@ -39,6 +39,11 @@ class Forbidden(GitHubError):
     def __init__(self, message: str, permission: str | None = None) -> None:
         super().__init__(message)
         self.permission = permission
+
+    @property
+    def is_of_token(self) -> bool:
+        """Whether the token lacks a permission, rather than that a setting or a rule forbids something to everybody."""
+        return "not accessible by integration" in self.said.lower()
 
 
 class BadCredentials(GitHubError):
@@ -59,6 +64,10 @@ class Unavailable(GitHubError):
 
 class TooSlow(Unavailable):
     """A log takes longer than anybody waits for it."""
+
+
+class Unreachable(Unavailable):
+    """A host does not let us connect, as behind a firewall that drops packets; tried once, as it costs the whole time-out."""
 
 
 class Conflict(GitHubError):

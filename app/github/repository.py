@@ -105,29 +105,32 @@ class Repository:
     async def run(self, run_id: int) -> WorkflowRun:
         return parsed(WorkflowRun, await self._channel.get(f"{self._path}/actions/runs/{run_id}"))
 
-    async def runs(self, head_sha: str) -> tuple[WorkflowRun, ...]:
-        """The latest attempt of each workflow run of a commit but GitHub's own; none where this GitHub has no Actions."""
+    async def runs(self, head_sha: str) -> tuple[WorkflowRun, ...] | None:
+        """The latest attempt of each workflow run of a commit but GitHub's own; none where this GitHub has no Actions.
+
+        None if the installation does not grant to read them.
+        """
         listing = self._channel.listing(f"{self._path}/actions/runs", "workflow_runs", head_sha=head_sha)
         try:
             runs = [parsed(WorkflowRun, item) async for item in listing]
         except NotFound:  # an Enterprise server; if the repository itself is gone, the next request tells
             return ()
+        except Forbidden as error:
+            if error.is_of_token:
+                return None
+            raise
         return tuple(run for run in runs if run.event != DYNAMIC)
-
-    async def failing_runs(self, head_sha: str) -> tuple[WorkflowRun, ...]:
-        """The workflow runs of a commit whose latest attempt failed."""
-        return tuple(run for run in await self.runs(head_sha) if run.conclusion in FAILING)
 
     async def recent_runs(self, conclusion: str, since: datetime) -> RecentRuns:
         """The newest 100 workflow runs that were created since then and whose latest attempt ended so."""
-        created = f">={since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
         path = f"{self._path}/actions/runs"
-        wanted = {"status": conclusion, "created": created, "exclude_pull_requests": "true"}
+        wanted = {"status": conclusion, "created": _since(since), "exclude_pull_requests": "true"}
         return parsed(RecentRuns, await self._channel.get(path, **wanted, per_page=100))
 
-    async def failed_queues(self) -> tuple[str, ...]:
-        """The branches of the newest 20 failed runs in GitHub's merge queue, such as "gh-readonly-queue/main/pr-7-0123…"."""
-        wanted = {"event": "merge_group", "status": "failure", "exclude_pull_requests": "true"}
+    async def failed_queues(self, since: datetime) -> tuple[str, ...]:
+        """The branches of the newest 20 runs in GitHub's merge queue that were created since then and failed, such as
+        "gh-readonly-queue/main/pr-7-0123…"."""
+        wanted = {"event": "merge_group", "status": "failure", "created": _since(since), "exclude_pull_requests": "true"}
         runs = parsed(WorkflowRuns, await self._channel.get(f"{self._path}/actions/runs", **wanted, per_page=20)).workflow_runs
         return tuple(run.head_branch for run in runs if run.head_branch)
 
@@ -141,9 +144,9 @@ class Repository:
 
     async def compare(self, base: str, head: str) -> Comparison:
         """What changed from the merge base of two refs to `head`. Raises `NotFound` also if they have no common ancestor."""
-        # The files are on the first page; its number of commits can be small.
+        # With a parameter for pages, GitHub would list the oldest commits, and not the newest.
         path = f"{self._path}/compare/{quote(base, safe='')}...{quote(head, safe='')}"
-        return parsed(Comparison, await self._channel.get(path, per_page=1, page=1))
+        return parsed(Comparison, await self._channel.get(path))
 
     async def tags(self) -> tuple[str, ...]:
         """The names of up to 1,000 tags, in GitHub's order (by name, descending: v9 comes before v10)."""
@@ -160,25 +163,26 @@ class Repository:
         jobs = [parsed(Job, item) async for item in listing]
         return tuple(job for job in jobs if job.conclusion in FAILING)
 
-    async def other_checks(self, head_sha: str) -> tuple[CheckRun, ...]:
-        """The check runs of a commit by other CI services: neither GitHub Actions (see its runs) nor Selfheal."""
+    async def other_checks(self, head_sha: str, *, with_actions: bool = False) -> tuple[CheckRun, ...]:
+        """The check runs of a commit by other services than GitHub Actions (see `runs`); never ours."""
         listing = self._channel.listing(f"{self._path}/commits/{head_sha}/check-runs", "check_runs", filter="latest")
         checks = [parsed(CheckRun, item) async for item in listing]
-        others = (check for check in checks if not self._is_ours(check.app))
-        return tuple(check for check in others if check.app is None or check.app.slug != ACTIONS)
+        return tuple(check for check in checks if not self._is_ours(check.app) and (with_actions or check.service != ACTIONS))
 
     async def statuses(self, head_sha: str) -> tuple[CommitStatus, ...] | None:
         """The newest commit status of each name; None if the installation does not grant to read them."""
         try:
             listing = self._channel.listing(f"{self._path}/commits/{head_sha}/status", "statuses")
             return tuple([parsed(CommitStatus, item) async for item in listing])
-        except Forbidden:
-            return None
+        except Forbidden as error:
+            if error.is_of_token:
+                return None
+            raise
 
     async def job_log(self, job_id: int, limit: int) -> str:
         """The log of one job, cut in the middle to `limit` bytes, with a line that says how much is missing.
 
-        Raises `NotFound` once it has expired, `TooSlow`, and other errors `of_download` if its host fails.
+        Raises `NotFound` once it has expired, `TooSlow`, and other errors with a `download_host` if that fails.
         """
         try:
             async with asyncio.timeout(self._channel.retry_policy.download):
@@ -557,6 +561,11 @@ class Repository:
             answer = await self._channel.get(f"{self._path}/git/trees/{tree}")
             listed[tree] = {entry.path: entry for entry in parsed(Tree, answer).tree}
         return listed[tree]
+
+
+def _since(time: datetime) -> str:
+    """As GitHub's search writes it."""
+    return f">={time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _of_missing_permission(error: NotFound | Invalid) -> GitHubError:

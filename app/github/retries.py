@@ -16,7 +16,7 @@ from math import inf
 from time import monotonic
 from typing import Protocol, TypeVar
 
-from app.github.errors import GitHubError, Invalid, RateLimited, Unavailable
+from app.github.errors import GitHubError, Invalid, RateLimited, Unavailable, Unreachable
 
 T = TypeVar("T")
 _LONGEST_BLOCK = 3600.0  # seconds; the longest window of GitHub's limits
@@ -39,6 +39,7 @@ class RetryPolicy:
     longest_delay: float = 8.0
     longest_rate_limit: float = 60.0  # a longer one is raised, so that the job can be postponed
     timeout: float = 30.0  # of one request and its answer
+    connect: float = 5.0  # to the host of a download
     download: float = 300.0  # of one archive or log
     burst: int = 1  # writes of one installation, or of the App itself, without a wait
     write_interval: float = 1.0  # between later writes; GitHub asks for at least one second between any two
@@ -63,7 +64,7 @@ class RetryPolicy:
             return None
         if isinstance(failure, RateLimited):
             return failure.retry_after + self.backoff(1) if failure.retry_after <= self.longest_rate_limit else None
-        if isinstance(failure, Unavailable) and repeatable:
+        if isinstance(failure, Unavailable) and not isinstance(failure, Unreachable) and repeatable:
             return self.backoff(tried)
         return None
 

@@ -12,7 +12,7 @@ import msgspec
 
 from app.github.errors import Unavailable
 from webhooks.events import Account, GitHubApp, Minimal, Repository, Run, Side
-from webhooks.triggers import FAILING, FAILING_STATES
+from webhooks.triggers import FAILING, FAILING_STATES, TESTING
 
 Access = Literal["read", "write"]
 MOST_COMPARED = 300  # files that GitHub lists of one comparison
@@ -23,8 +23,8 @@ READING: Mapping[str, Access] = MappingProxyType(
 )
 """Permissions of the token for reading."""
 
-OPTIONAL = frozenset({"statuses"})
-"""Permissions without which a token is asked for if an installation does not grant them: they came later."""
+OPTIONAL: Mapping[str, Access] = MappingProxyType({"actions": "read", "statuses": "read"})
+"""Permissions without which a token is asked for if an installation does not grant them: the other kinds of CI still work."""
 
 PUBLISHING: Mapping[str, Access] = MappingProxyType(
     {"checks": "write", "contents": "write", "issues": "write", "metadata": "read", "pull_requests": "write"}
@@ -165,6 +165,11 @@ class WorkflowRun(
     def is_pending(self) -> bool:
         """Whether it ends without a person: one that waits for an approval does not."""
         return self.status in ("queued", "requested", "pending", "in_progress")
+
+    @property
+    def tests_commit(self) -> bool:
+        """Whether its event means that it tests the commit that it names."""
+        return self.event in TESTING
 
     @property
     def workflow_of_pull_request(self) -> int | None:
@@ -353,10 +358,15 @@ class Tree(msgspec.Struct, frozen=True):
     truncated: bool = False
 
 
+class Signature(msgspec.Struct, frozen=True):
+    date: datetime
+
+
 class Commit(Object, frozen=True):
     tree: Object
     parents: tuple[Object, ...]
     message: str
+    committer: Signature
 
 
 class ComparedFile(msgspec.Struct, frozen=True, rename={"path": "filename", "old_path": "previous_filename"}):
@@ -382,7 +392,7 @@ class Comparison(msgspec.Struct, frozen=True, rename={"merge_base": "merge_base_
 
     merge_base: Object
     files: tuple[ComparedFile, ...] = ()
-    commits: tuple[ComparedCommit, ...] = ()  # at most 250
+    commits: tuple[ComparedCommit, ...] = ()  # the newest 250
 
     @property
     def is_whole(self) -> bool:

@@ -1,7 +1,8 @@
 """Asks GitHub to send missed webhooks again: GitHub does not do so by itself when it could not deliver one.
 
 https://docs.github.com/webhooks/using-webhooks/automatically-redelivering-failed-deliveries-for-a-github-app-webhook
-A delivery keeps its GUID, and each GUID is handled once, so asking twice (two workers do) doubles nothing.
+A delivery keeps its GUID, and each GUID is handled once, so asking twice doubles nothing. How far GitHub's list is known is
+remembered, also over a restart: of three days, only the newest pages are read then.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 from random import uniform
+from time import monotonic
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
@@ -16,25 +18,29 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.github.client import GitHub
 from app.github.errors import Forbidden, GitHubError, Invalid, NotFound
 from app.github.types import HookDelivery
+from app.store import looks
 from app.store.store import Store
 
 KEPT = timedelta(days=3)  # GitHub redelivers nothing that is older
 _SETTLED = timedelta(minutes=1)  # a younger delivery may still be on its way
-_MOST_TRIES = 8  # of one delivery; those in the same minute are of workers that looked at once, and count as one
-_FIRST = (5.0, 20.0)  # seconds before the first look; workers that start together spread out
+_MOST_TRIES = 8  # of one delivery; those in the same minute count as one
+_LOOK = "deliveries"
+_FIRST = (5.0, 20.0)  # seconds before the first look
 _AGAIN, _USUALLY = 60.0, 3600.0  # seconds before a look: after missed ones, else
+_LASTING = 5400.0  # seconds without a look, after which another worker takes it over
 
 log = structlog.get_logger()
 
 
-async def redeliver_missed(github: GitHub, store: Store, since: datetime) -> int:
-    """Ask for every delivery since then that never arrived; returns how many, with those that GitHub refuses.
+async def redeliver_missed(github: GitHub, store: Store) -> int:
+    """Ask for every delivery that never arrived; returns how many, with those that GitHub refuses.
 
     Raises `GitHubError`, `SQLAlchemyError`.
     """
     now = store.clock.now()
+    since = max(await looks.known_until(store, _LOOK) or now - KEPT, now - KEPT)
     tries: dict[str, list[HookDelivery]] = {}
-    async for delivery in github.deliveries(max(since, now - KEPT)):
+    async for delivery in github.deliveries(since):
         tries.setdefault(delivery.guid, []).append(delivery)
     missed = {guid: same[0] for guid, same in tries.items() if _is_missed(same, now)}
     known = await store.known_deliveries(missed)
@@ -44,6 +50,8 @@ async def redeliver_missed(github: GitHub, store: Store, since: datetime) -> int
             await github.redeliver(delivery.id)
         except (NotFound, Forbidden, Invalid) as error:  # one delivery says nothing about the others
             log.warning("missed delivery not asked for", delivery=delivery.guid, error=str(error))
+    if not unknown:
+        await looks.record_known(store, _LOOK, now - 2 * _SETTLED)
     return len(unknown)
 
 
@@ -54,20 +62,23 @@ def _is_missed(tries: list[HookDelivery], now: datetime) -> bool:
     return settled and len(minutes) < _MOST_TRIES and not any(200 <= each.status_code < 300 for each in tries)
 
 
-async def redeliver_for_ever(github: GitHub, store: Store) -> None:
+async def redeliver_for_ever(github: GitHub, store: Store, worker: str) -> None:
     """Look for missed deliveries at the start and every hour; sooner after some were missed, as a redelivery can fail too."""
-    since, wait, pause = store.clock.now() - KEPT, uniform(*_FIRST), _AGAIN  # noqa: S311 - no secret
+    wait, pause, started = uniform(*_FIRST), _AGAIN, monotonic()  # noqa: S311 - no secret
+    lasting: float | None = None
     while True:
         await asyncio.sleep(wait)
-        began = store.clock.now()
+        wait = _USUALLY
+        since_start = monotonic() - started  # at first, a look of any worker since then is enough
         try:
-            count = await redeliver_missed(github, store, since)
+            is_due = await looks.begin(store, _LOOK, worker, lasting or since_start)
+            count = await redeliver_missed(github, store) if is_due else 0
         except (GitHubError, SQLAlchemyError, OSError) as error:
             log.warning("missed deliveries not looked for", error=str(error))
-            wait = _USUALLY
             continue
+        lasting = _LASTING
         if count:
             log.info("asked GitHub for missed deliveries", count=count)
             wait, pause = pause, min(2 * pause, _USUALLY)
         else:
-            since, wait, pause = began - 2 * _SETTLED, _USUALLY, _AGAIN
+            pause = _AGAIN

@@ -19,12 +19,15 @@ from app.github.repository import Repository
 from app.github.types import PUBLISHING, READING, CheckRun, CommitStatus, WorkflowRun
 from app.publish import messages, publish
 from app.publish.messages import Publication
+from app.store import looks
 from app.store.store import Store
 from app.store.values import Attempt
 from webhooks.intake import RepairRequest, RepositoryRef
-from webhooks.triggers import FAILING, TESTING, one_line
+from webhooks.triggers import FAILING, one_line
 
+_LOOK = "tidying"
 _PAUSE = (540.0, 660.0)  # seconds between two looks; workers that start together spread out
+_LASTING = 1500.0  # seconds without a look, after which another worker takes it over
 _MOST_WAITING = 200  # attempts; the newest are looked at
 _MOST_KNOWN = 500  # repositories
 _PATIENCE = timedelta(hours=1)  # what other services leave pending for longer may wait for a person, or for the merge
@@ -150,7 +153,7 @@ class _Reports:
 
     runs: tuple[WorkflowRun, ...]
     statuses: tuple[CommitStatus, ...]
-    checks: tuple[CheckRun, ...]  # of other services
+    checks: tuple[CheckRun, ...]  # of other services; also of Actions, if the runs cannot be read
 
     @property
     def is_red(self) -> bool:
@@ -188,9 +191,9 @@ async def _is_green(attempt: Attempt, head: str, repository: Repository) -> bool
     newest = await _reports(head, repository)
     earlier = newest if head == attempt.head_sha else await _reports(attempt.head_sha or "", repository)
     ours = {request.run_id for request in attempt.requests}  # a command's attempt is for other events' runs too
-    workflows = {run.workflow_id for run in earlier.runs if run.event in TESTING or run.id in ours}
+    workflows = {run.workflow_id for run in earlier.runs if run.tests_commit or run.id in ours}
     earlier, newest = (
-        replace(each, runs=tuple(run for run in each.runs if run.event in TESTING or run.workflow_id in workflows))
+        replace(each, runs=tuple(run for run in each.runs if run.tests_commit or run.workflow_id in workflows))
         for each in (earlier, newest)
     )
     failed = earlier.failed(attempt.requests)
@@ -199,7 +202,7 @@ async def _is_green(attempt: Attempt, head: str, repository: Repository) -> bool
 
 async def _reports(sha: str, repository: Repository) -> _Reports:
     runs, statuses = await repository.runs(sha), await repository.statuses(sha) or ()
-    return _Reports(runs, statuses, await repository.other_checks(sha))
+    return _Reports(runs or (), statuses, await repository.other_checks(sha, with_actions=runs is None))
 
 
 async def _publication(attempt: Attempt, repository: Repository) -> Publication:
@@ -211,13 +214,16 @@ async def _publication(attempt: Attempt, repository: Repository) -> Publication:
     return publication if pull is None else replace(publication, pull_number=pull.number)
 
 
-async def tidy_for_ever(github: GitHub, store: Store) -> None:
-    """Look every ten minutes."""
+async def tidy_for_ever(github: GitHub, store: Store, worker: str) -> None:
+    """Look every ten minutes, one worker for all."""
     known: Known = {}
     while True:
         await asyncio.sleep(uniform(*_PAUSE))  # noqa: S311 - no secret
         try:
-            await close_needless(github, store, known)
-            await update_outdated(github, store, known)
+            if await looks.begin(store, _LOOK, worker, _LASTING):
+                await close_needless(github, store, known)
+                await update_outdated(github, store, known)
+            else:
+                known.clear()
         except (SQLAlchemyError, OSError) as error:
             log.warning("pull requests and reports not looked at", error=str(error))

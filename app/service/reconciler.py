@@ -16,14 +16,16 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from random import uniform
+from time import monotonic
 
 import structlog
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from app.github.client import GitHub
-from app.github.errors import BadCredentials, GitHubError, RateLimited
+from app.github.errors import BadCredentials, Forbidden, GitHubError, RateLimited
 from app.github.repository import Repository
 from app.github.types import RecentRun
+from app.store import looks
 from app.store.deliveries import record_repositories
 from app.store.store import Store
 from webhooks import events
@@ -33,6 +35,8 @@ from webhooks.triggers import BRANCH_PREFIX, FAILING, on_workflow_run, unless_ow
 _WINDOW = timedelta(days=1)  # by a run's creation: a run can last for hours
 _SETTLED = timedelta(minutes=2)  # the webhook of a younger failure may still be on its way
 _MOST_REPOSITORIES = 100  # of one installation; each costs two requests
+_LOOK = "runs"
+_LASTING = 5400.0  # seconds without a look, after which another worker takes it over
 _FIRST, _USUALLY = (20.0, 30.0), (3300.0, 3900.0)  # seconds before a look, the first one after missed deliveries were asked for
 
 log = structlog.get_logger()
@@ -69,6 +73,8 @@ async def _look_at(installation_id: int, github: GitHub, store: Store, intake: I
         except (RateLimited, BadCredentials):
             raise
         except GitHubError as error:
+            if isinstance(error, Forbidden) and error.is_of_token:  # so it is for all repositories of the account
+                raise
             log.warning("failing runs not looked for", repository=repository.ref.full_name, error=str(error))
     return taken
 
@@ -122,14 +128,18 @@ def _stand_in(request: RepairRequest) -> Delivery:
     return Delivery(f"run:{request.run_id}:{request.run_attempt}", "workflow_run", "completed", payload_sha256="")
 
 
-async def take_up_for_ever(github: GitHub, store: Store, intake: Intake, branch_prefix: str) -> None:
-    """Look at the start, and every hour."""
-    wait = _FIRST
+async def take_up_for_ever(github: GitHub, store: Store, intake: Intake, worker: str, branch_prefix: str) -> None:
+    """Look at the start, and every hour, one worker for all."""
+    wait, started = _FIRST, monotonic()
+    lasting: float | None = None
     while True:
         await asyncio.sleep(uniform(*wait))  # noqa: S311 - no secret
         wait = _USUALLY
+        since_start = monotonic() - started  # at first, a look of any worker since then is enough
         try:
-            if count := await take_up_missed(github, store, intake, branch_prefix):
+            is_due = await looks.begin(store, _LOOK, worker, lasting or since_start)
+            lasting = _LASTING
+            if is_due and (count := await take_up_missed(github, store, intake, branch_prefix)):
                 log.info("took up failing runs without a webhook", count=count)
         except (GitHubError, NotDurable, SQLAlchemyError, OSError) as error:
             log.warning("failing runs not looked for", error=str(error))

@@ -231,8 +231,12 @@ async def open_jobs(settings: Settings, store: Store, queue: Queue) -> AsyncIter
             extensions=[*(placed.proposer.rung for placed in added.rungs), *(opinion.name for opinion in added.opinions)],
         )
         intake = StoreIntake(store, queue)
-        taking_up = take_up_for_ever(github, store, intake, settings.branch_prefix)
-        looks = redeliver_for_ever(github, store), taking_up, tidy_for_ever(github, store), stop_for_ever(github, store)
+        looks = (
+            redeliver_for_ever(github, store, deps.worker),
+            take_up_for_ever(github, store, intake, deps.worker, settings.branch_prefix),
+            tidy_for_ever(github, store, deps.worker),
+            stop_for_ever(github, store, deps.worker),
+        )
         regular = [asyncio.create_task(look) for look in looks]
         try:
             yield Jobs(partial(heal, deps=deps), CommandDesk(store, github, queue.enqueue, settings.pages_url).decide)

@@ -2,7 +2,7 @@
 
 https://docs.github.com/rest/checks/suites#update-repository-preferences-for-check-suites
 Each repository that became known is asked about once, whether it ever fails or not. The webhook of an installation only records
-its repositories; this runs in the workers. Two of them asking at once changes nothing.
+its repositories; this runs in the workers.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.github.client import GitHub
 from app.github.errors import BadCredentials, GitHubError, RateLimited, Unavailable
 from app.github.types import CHECKING
+from app.store import looks
 from app.store.store import Store
 
 _MOST = 20  # repositories in one look: attempts write too
+_LOOK = "suites"
 _PAUSE = (50.0, 70.0)  # seconds between two looks
+_LASTING = 150.0  # seconds without a look, after which another worker takes it over
 
 log = structlog.get_logger()
 
@@ -43,11 +46,12 @@ async def stop_automatic_suites(github: GitHub, store: Store) -> int:
     return done
 
 
-async def stop_for_ever(github: GitHub, store: Store) -> None:
-    """Look at the start, and every minute."""
+async def stop_for_ever(github: GitHub, store: Store, worker: str) -> None:
+    """Look at the start, and every minute, one worker for all."""
     while True:
         try:
-            await stop_automatic_suites(github, store)
+            if await looks.begin(store, _LOOK, worker, _LASTING):
+                await stop_automatic_suites(github, store)
         except (SQLAlchemyError, OSError) as error:
             log.warning("automatic check suites not looked at", error=str(error))
         await asyncio.sleep(uniform(*_PAUSE))  # noqa: S311 - no secret

@@ -277,6 +277,17 @@ class RerunRow(Base):
     created_at: Mapped[datetime]
 
 
+class LookRow(Base):
+    """A regular look at GitHub, which one worker takes for all (`app/store/looks.py`)."""
+
+    __tablename__ = "looks"
+
+    name: Mapped[str] = mapped_column(Words(32), primary_key=True)
+    worker: Mapped[str]  # that took the last one
+    began_at: Mapped[datetime]  # the last one
+    known_until: Mapped[datetime | None]  # all that it reads is known until then
+
+
 class EventRow(Base):
     """An event of an attempt's timeline; append-only."""
 

@@ -7,12 +7,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from agent.contract.outcome import Outcome
+from app.github.types import WorkflowRun
 from app.store import commands
 from app.store.deliveries import record
 from app.store.leases import changes
 from app.store.models import AttemptRow
 from app.store.store import Store
 from webhooks.intake import Decision, Delivery, RepairRequest, RepositoryRef
+from webhooks.triggers import FAILING
 
 REPOSITORY = RepositoryRef(7, "octo/calculator", "main")
 SHA = "a" * 40
@@ -45,6 +47,12 @@ async def taken(store: Store, decision: Decision) -> str:
         return known
     admitted = await commands.admit(store, await commands.pending(store, decision.repository.id, decision.pull_number or 0))
     return (admitted and admitted.attempt_id) or ""
+
+
+def failing(runs: tuple[WorkflowRun, ...] | None) -> tuple[WorkflowRun, ...]:
+    """Those of a commit's runs, which can be read, that failed."""
+    assert runs is not None
+    return tuple(run for run in runs if run.conclusion in FAILING)
 
 
 def run_of(sha: str, **changes: object) -> RepairRequest:

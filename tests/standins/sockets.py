@@ -119,3 +119,13 @@ def listening_in_a_thread(app: ASGIApp, port: int = 0) -> Iterator[int]:
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join(timeout=10)
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[socket.socket]:
+    """A port of which no connection is ever answered, as behind a firewall that drops packets: its queue is full."""
+    with socket.socket() as listener, socket.socket() as first:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        first.connect(listener.getsockname())
+        yield listener

@@ -16,14 +16,14 @@ from app.github.client import GitHub
 from app.github.download_address import has_proxy, requests_for
 from app.github.errors import BadCredentials, GitHubError, NotFound, Unavailable, UnsafeDownload
 from app.github.retries import RetryPolicy
-from app.github.types import OPTIONAL, PUBLISHING, READING, RERUNNING, Access, AppFacts, InstallationFacts, has_permission
+from app.github.types import PUBLISHING, READING, RERUNNING, Access, AppFacts, InstallationFacts, has_permission
 from app.settings import PREFIX, Settings, SettingsError
 
 PATIENCE = RetryPolicy(tries=2, first_delay=0.2, longest_delay=0.5, longest_rate_limit=1.0, timeout=6.0)
 INSIDE = ("localhost", "127.0.0.1", "2130706433", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254")
 SKEW = 30.0  # seconds; GitHub rejects tokens issued more than a minute ahead of its clock
 CONSEQUENCES: Mapping[str, str] = {
-    "actions": "cannot read failing jobs and their logs, so no failure can be reproduced",
+    "actions": "cannot see failing workflows of GitHub Actions or their logs; only other CI services start attempts",
     "checks": "cannot show a check run on the commit or see failures of other CI services",
     "contents": "cannot read the code or commit a repair",
     "issues": "cannot comment, so nobody learns why there is no repair",
@@ -39,7 +39,7 @@ EVENTS: Mapping[str, str] = {
     "pull_request": "merged and closed pull requests are not recorded",
     "status": "failures of CI services that set commit statuses go unnoticed",
 }
-_LATER = {*OPTIONAL, "status"}  # Apps made for earlier versions lack these, and work without them
+_LATER = {"statuses", "status"}  # Apps made for earlier versions lack these, and work without them
 _NO_WORKFLOWS = (
     "without workflows write, a repair of a branch with other workflow files than the default branch is only a patch"
 )

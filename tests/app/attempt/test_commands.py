@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import select
@@ -187,7 +188,11 @@ async def test_who_may_write_is_told_once_why_a_pull_request_is_not_healed(plant
 
 
 @pytest.mark.parametrize("is_its_own", [True, False])
-async def test_on_a_green_pull_request_that_failed_in_the_merge_queue_that_is_told(plant: Plant, is_its_own: bool) -> None:
+@pytest.mark.parametrize("is_old", [False, True])
+async def test_on_a_green_pull_request_that_failed_in_the_merge_queue_that_is_told(
+    plant: Plant, is_its_own: bool, is_old: bool
+) -> None:
+    """What failed before the newest commit was made says nothing about it."""
     github = plant.github
     github.add_collaborator(NAME, "maria", "write")
     number = await pull(plant, "topic")
@@ -195,12 +200,14 @@ async def test_on_a_green_pull_request_that_failed_in_the_merge_queue_that_is_to
     await github.push(NAME, queue, {".github/workflows/ci.yml": workflow(run="exit 1")})
     await github.settled()
     github.runs(NAME)[-1].event = "merge_group"
+    github.runs(NAME)[-1].created -= timedelta(hours=is_old)
     attempt = await plant.attempt(await commanded(plant, number, "maria"))
     assert attempt.outcome is Outcome.NOTHING_FAILED
     told = "CI failed in GitHub's merge queue, not on this branch. Merge `main` into it: if CI fails then, an attempt starts."
-    assert (attempt.next_step == told) is is_its_own
+    is_told = is_its_own and not is_old
+    assert (attempt.next_step == told) is is_told
     (comment,) = [comment for comment in github.comments(NAME, number) if comment.user.login != "maria"]
-    assert (told in comment.body.replace("\u200b", "")) is is_its_own
+    assert (told in comment.body.replace("\u200b", "")) is is_told
 
 
 async def test_a_repository_that_is_renamed_before_a_command_is_handled_is_no_fork(plant: Plant) -> None:

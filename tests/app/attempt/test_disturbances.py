@@ -10,9 +10,11 @@ import pytest
 
 from agent.contract.outcome import Outcome
 from app.attempt.story import heal
+from app.github.client import GitHub
 from app.store.values import Attempt
-from tests.app.plant import NAME, Plant
+from tests.app.plant import HASTY, NAME, Plant
 from tests.app.requests import taken
+from tests.standins.sockets import silent
 
 
 async def disturbed(plant: Plant, path: str, what: Callable[[], Awaitable[None] | None], method: str = "GET") -> Attempt:
@@ -94,3 +96,39 @@ async def test_an_archive_of_two_gigabytes_is_given_up_in_time(plant: Plant) -> 
     attempt = await plant.attempt(attempt_id)
     assert attempt.outcome is Outcome.REFUSED
     assert "larger than 536870912 bytes" in (attempt.reason or "")
+
+
+async def test_an_archive_whose_host_is_blocked_is_told_as_such(plant: Plant) -> None:
+    """A proxy answers in the host's place: no admin of the repository can change that."""
+    plant.github.downloads.status = 403
+    attempt_id = await taken(plant.store, plant.request)
+    await heal(attempt_id, plant.deps)
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.ERROR
+    assert (attempt.reason or "").startswith(TOLD)
+    assert (attempt.reason or "").endswith(" the download from localhost failed with 403.")
+    assert attempt.next_step == ALLOW
+
+
+async def test_a_host_that_drops_packets_is_waited_for_a_while_and_then_told(plant: Plant) -> None:
+    hasty = replace(HASTY, connect=0.1)
+    async with GitHub(plant.github.app_id, plant.github.private_key, api_url=plant.github.url, retry_policy=hasty) as client:
+        deps = replace(plant.deps, github=client)
+        attempt_id = await taken(plant.store, plant.request)
+        with silent() as listener:
+            plant.github.world.downloads_url = f"http://localhost:{listener.getsockname()[1]}"
+            await heal(attempt_id, deps)
+            assert (await plant.attempt(attempt_id)).status == "queued"
+            await plant.change(attempt_id, due_at=None, started_at=plant.store.clock.now() - timedelta(hours=1))
+            await heal(attempt_id, deps)
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.ERROR
+    assert attempt.reason == f"{TOLD} the host localhost cannot be connected to: no answer in 0.1 s."
+    assert attempt.next_step == ALLOW
+
+
+TOLD = "The commit's files could not be downloaded from `localhost`, to which GitHub redirects:"
+ALLOW = (
+    "Your code is not the cause. Ask whoever runs Selfheal to let its server reach `localhost` (a firewall or proxy "
+    "has to allow it), then comment `/heal`."
+)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.contract.outcome import NoRepair, Outcome
-from app.attempt.gather import Gathered, HeadCommit, gather, wait_for_ci
+from app.attempt.gather import Gathered, HeadCommit, NotWanted, gather, resolve_head, wait_for_ci
 from app.clock import SystemClock
 from app.github.client import GitHub
 from app.github.errors import Forbidden, NotFound
@@ -21,10 +21,10 @@ from app.github.types import PullRequest
 from app.settings import load
 from app.store.store import Store, open_store
 from app.store.values import Attempt
-from tests.app.requests import taken
+from tests.app.requests import failing, taken
 from tests.standins import github as standin
 from webhooks.events import Side
-from webhooks.intake import RepairRequest, RepositoryRef
+from webhooks.intake import RERUN, RepairRequest, RepositoryRef
 
 NAME = "acme/boiler"
 TOKEN = "ghp_" + "a1" * 18
@@ -168,6 +168,22 @@ async def test_an_api_that_refuses_a_log_is_told(red: Red) -> None:
         await red.gathered()
 
 
+async def test_a_log_that_needs_a_permission_is_done_without(red: Red) -> None:
+    """Without Actions, the runs and jobs of a public repository can be read, and their logs not.
+
+    https://docs.github.com/rest/actions/workflow-jobs#list-jobs-for-a-workflow-run
+    """
+    words = "Resource not accessible by integration"
+    red.github.faults.refuse("GET", f"/repos/{NAME}/actions/jobs/*/logs", 403, words)
+    gathered = await red.gathered()
+    assert [job.name for job in gathered.jobs] == ["tests"]
+    assert gathered.hints == ("The log of the failing job tests could not be read.",)
+    (note,) = [note for note in gathered.notes if "log" in note]
+    assert note.startswith(
+        "The logs of GitHub Actions were not read, because the installation does not grant `actions: read`. "
+    )
+
+
 async def test_an_old_log_that_is_missing_is_not_waited_for(red: Red, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.attempt.gather.FRESH", timedelta(0))
     red.github.faults.status("GET", f"/repos/{NAME}/actions/jobs/*/logs", 404, times=9)
@@ -203,7 +219,7 @@ async def test_a_step_that_deploys_says_nothing_about_the_code(red: Red) -> None
 async def test_githubs_own_workflows_are_no_failures_of_the_code(red: Red) -> None:
     (run,) = red.github.runs(NAME)
     run.event = "dynamic"  # as of "Dependabot Updates" and "pages build and deployment"
-    assert await red.repository.failing_runs(red.head.sha) == ()
+    assert failing(await red.repository.runs(red.head.sha)) == ()
 
 
 async def by_status(red: Red) -> Gathered:
@@ -310,7 +326,51 @@ async def test_an_installation_that_grants_no_statuses_still_works_and_is_told(r
     gathered = await by_status(red)
     assert gathered.hints == ()
     (note,) = gathered.notes
-    assert "does not grant `statuses: read`" in note
+    assert "does not grant `statuses: read`. The App's owner can ask for it" in note
+
+
+async def test_an_installation_that_grants_no_actions_still_works_with_other_services(red: Red) -> None:
+    del red.github.installation("acme").permissions["actions"]
+    gathered = await by_status(red)
+    assert (gathered.title, gathered.hints) == ("ci/jenkins", ("ci/jenkins: 2 tests failed, [redacted]",))
+    assert gathered.notes == (), "no workflow failed, so nothing is missing"
+    assert await red.repository.runs(red.head.sha) is None
+
+
+async def test_workflows_that_the_installation_does_not_let_us_read_are_told(red: Red) -> None:
+    """Their check runs can be read: that they failed is known, and nothing else."""
+    del red.github.installation("acme").permissions["actions"]
+    gathered = await red.gathered()
+    assert (gathered.title, gathered.runs, gathered.jobs) == ("tests", (), ())
+    assert gathered.others == (("check_run", "tests"),)
+    (note,) = gathered.notes
+    assert note.startswith("The jobs and logs of GitHub Actions were not read, because the installation does not grant ")
+    assert "`actions: read`" in note
+    assert note.endswith(" The App's owner can ask for it, and an owner of `acme` can accept it in the App's installation.")
+
+
+async def test_workflows_that_cannot_be_read_are_waited_for_by_their_check_runs(
+    red: Red, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.attempt.gather._POLL", 0.01)
+    del red.github.installation("acme").permissions["actions"]
+    (check,) = red.github.check_runs(NAME, by_app=False)
+    check.status, check.conclusion = "in_progress", None
+    told: list[str] = []
+
+    async def end(text: str) -> None:
+        told.append(text)
+        check.status, check.conclusion = "completed", "failure"
+
+    async with asyncio.timeout(20):
+        await wait_for_ci(red.head, red.repository, 60, end)
+    assert told == ["Waiting for 1 other check of this commit"]
+
+
+async def test_an_api_that_refuses_workflows_for_another_reason_is_no_missing_permission(red: Red) -> None:
+    red.github.faults.refuse("GET", f"/repos/{NAME}/actions/runs", 403, "Your IP address is not permitted.", times=9)
+    with pytest.raises(Forbidden, match="IP address"):
+        await red.gathered()
 
 
 @pytest.mark.long
@@ -332,3 +392,19 @@ async def test_the_last_good_commit_and_the_newest_tag_are_told(red: Red) -> Non
     of_a_pull = await gather(attempt, HeadCommit(sha, "topic", pull), red.repository, ())
     assert isinstance(of_a_pull, Gathered)
     assert of_a_pull.good == (), "compared with the base of the pull request, which does not exist"
+
+
+async def test_a_pull_request_that_was_closed_before_its_run_failed_is_left(red: Red) -> None:
+    """https://docs.github.com/actions/reference/workflows-and-actions/events-that-trigger-workflows#pull_request"""
+    sha = await red.github.push(NAME, "topic", {"boiler.py": "HOT = False\n"})
+    pull = await red.github.open_pull(NAME, "topic")
+    asked = RepairRequest("workflow_run", red.github.installation("acme").id, red.ref, sha, "topic", run_id=1, workflow_id=2)
+    attempt = await red.store.attempt(await taken(red.store, asked))
+    assert attempt is not None
+    assert isinstance(await resolve_head(attempt, red.repository), HeadCommit)
+    await red.github.close_pull(NAME, pull.number)
+    ended = await resolve_head(attempt, red.repository)
+    assert isinstance(ended, NotWanted)
+    assert ended.reason == f"Pull request #{pull.number} was closed without a merge, so its branch is not repaired."
+    pressed = replace(attempt, requests=(*attempt.requests, replace(asked, source="check_run", title=RERUN, sender="maria")))
+    assert isinstance(await resolve_head(pressed, red.repository), HeadCommit), "a person asks for it"

@@ -16,7 +16,10 @@ from app.github.errors import RateLimited
 from app.github.repository import Repository
 from app.github.retries import RetryPolicy
 from app.github.types import READING, Comparison
+from tests.app.requests import failing
 from tests.standins import github as standin
+from tests.standins.github.git.plumbing import Signature
+from tests.standins.github.state import now
 from webhooks.intake import RepositoryRef
 
 NAME = "acme/boiler"
@@ -47,7 +50,7 @@ class Past:
         return sha
 
     async def found(self, sha: str, branch: str) -> tuple[tuple[LastGood, ...], tuple[str, ...]]:
-        runs = await self.repository.failing_runs(sha)
+        runs = failing(await self.repository.runs(sha))
         return await find_last_good(sha, branch, runs, "main", self.repository)
 
     def asked(self, since: int) -> list[str]:
@@ -106,9 +109,18 @@ async def test_a_branch_that_was_never_green_is_compared_with_where_it_left(past
 async def test_a_command_on_a_branch_without_runs_is_compared_with_where_it_left(past: Past) -> None:
     await past.push("main", {"a.py": "fine\n"})
     head = await past.push("topic", {"a.py": "broken\n"})
-    assert await past.repository.failing_runs(head) == ()
+    assert failing(await past.repository.runs(head)) == ()
     (good,), _ = await past.found(head, "topic")
     assert [file.path for file in good.files] == ["a.py"]
+
+
+async def test_the_messages_of_all_commits_since_are_told(past: Past) -> None:
+    """With a parameter for pages, GitHub begins with the oldest commit: https://docs.github.com/rest/commits/commits"""
+    await past.push("main", {"a.py": "fine\n"})
+    for number in range(3):
+        head = await past.github.push(NAME, "topic", {"a.py": f"broken {number}\n"}, f"Break it, part {number}")
+    (good,), _ = await past.found(head, "topic")
+    assert good.messages == "Break it, part 0\nBreak it, part 1\nBreak it, part 2"
 
 
 async def test_a_green_commit_that_a_force_push_removed_is_not_the_last_good_one(past: Past) -> None:
@@ -160,6 +172,22 @@ async def test_a_difference_that_is_not_whole_is_not_used(past: Past, files: sta
     good, (note,) = await past.found(red, "main")
     assert good == ()
     assert says in note
+
+
+async def test_a_link_that_was_removed_is_not_taken_for_the_file_that_it_led_to(past: Past) -> None:
+    """GitHub's contents follow it; its patch is like that of a file of one line, which is told as such."""
+    git, base = (
+        past.github.repository(NAME).git,
+        await past.push("main", {"a.py": "fine\n", "one.txt": "one line, without an end"}),
+    )
+    tree = await git.write_tree(base, {"link.py": ("120000", await git.write_blob(b"a.py"))})
+    who = Signature("alice", "alice@example.com", now())
+    linked = await git.write_commit(tree, (base,), "Link", who, who)
+    await git.set_ref("refs/heads/main", linked, base)
+    red = await past.push("topic", {"link.py": None, "one.txt": None}, base="main")
+    (good,), _ = await past.found(red, "topic")
+    assert good.unread == ("link.py",)
+    assert good.files == (ChangedFile("one.txt", b"one line, without an end"),)
 
 
 async def test_errors_of_github_leave_no_good_commit_and_end_nothing(past: Past) -> None:
@@ -217,7 +245,7 @@ async def test_a_pull_request_is_compared_with_its_own_base(past: Past) -> None:
     pull = await past.github.open_pull(NAME, "topic", "release")
     await past.github.settled()
     assert (await past.repository.pull(pull.number)).base.ref == "release"
-    (run,) = await past.repository.failing_runs(red)
+    (run,) = failing(await past.repository.runs(red))
     assert [link.base.ref for link in run.pull_requests or ()] == ["release"]
     (good,), _ = await find_last_good(red, "topic", (run,), "release", past.repository)
     assert good.name == f"the merge base with the pull request's base (`{base[:10]}`)"

@@ -84,7 +84,7 @@ async def test_the_log_tells_that_a_worker_was_stopped_in_the_middle(plant: Plan
     assert told == {"attempt claimed": attempt_id, "attempt interrupted; it is queued again": attempt_id}
 
 
-@pytest.mark.parametrize("name", long_but(sorted({*READING, *PUBLISHING} - OPTIONAL - {"metadata"}), "contents"))
+@pytest.mark.parametrize("name", long_but(sorted({*READING, *PUBLISHING} - {*OPTIONAL, "metadata"}), "contents"))
 async def test_a_permission_that_the_app_lacks_is_named(plant: Plant, name: str) -> None:
     attempt_id = await taken(plant.store, plant.request)
     permissions = plant.github.installation("acme").permissions
@@ -107,6 +107,19 @@ async def test_a_permission_that_the_app_lacks_is_named(plant: Plant, name: str)
     assert attempt.is_reported
     assert plant.shown() == ([("completed", "neutral")] if name != "checks" else [])
     assert all(lacking in run.output["summary"] for run in plant.github.check_runs(NAME))
+
+
+async def test_without_the_permission_for_actions_another_ci_service_is_enough(plant: Plant) -> None:
+    sha = await plant.broken()
+    await plant.github.set_status(NAME, sha, "ci/jenkins", "failure")
+    del plant.github.installation("acme").permissions["actions"]
+    attempt_id = await taken(plant.store, replace(plant.request, source="status", head_sha=sha, title="ci/jenkins"))
+    await heal(attempt_id, plant.deps)
+    attempt = await plant.attempt(attempt_id)
+    assert (attempt.outcome, attempt.reason) == (
+        Outcome.HEALED,
+        "Opened pull request #1: `a - b` becomes `a + b` in `add` (calc.py:2)",
+    )
 
 
 async def test_a_refusal_that_names_no_permission_asks_for_none(plant: Plant) -> None:

@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,14 @@ from app.attempt.story import _ending_for
 from app.github.channel import SharedTransport
 from app.github.client import GitHub
 from app.github.download_address import requests_for
-from app.github.errors import Unavailable, UnsafeDownload
+from app.github.errors import Unavailable, Unreachable, UnsafeDownload
 from app.github.repository import Repository
 from app.github.retries import RetryPolicy
 from app.github.types import READING
 from app.settings import SettingsError, load
 from tests.standins.github import GitHub as StandIn
 from tests.standins.github.auth import private_pem
+from tests.standins.sockets import silent
 from webhooks.intake import RepositoryRef
 
 API = "https://api.github.com"
@@ -320,3 +322,24 @@ async def test_a_name_that_nobody_knows_is_asked_for_again_and_told(names: Names
     async with serving(Server(OK)) as port:
         standin.world.downloads_url = f"http://nowhere.example:{port}"
         assert b"".join([chunk async for chunk in reader.archive("main")]) == b"log"
+
+
+async def test_a_host_that_drops_packets_costs_one_short_wait(standin: StandIn) -> None:
+    """Each log of a run is on the same host: the first one tells."""
+    hasty = replace(QUICK, connect=0.2)
+    with silent() as listener:
+        host, port = listener.getsockname()
+        standin.world.downloads_url = f"http://{host}:{port}"
+        async with GitHub(standin.app_id, standin.private_key, api_url=standin.url, retry_policy=hasty) as github:
+            ref = RepositoryRef(standin.repository("acme/sample").id, "acme/sample")
+            reader = github.repository(standin.installation("acme").id, ref, READING)
+            with pytest.raises(Unreachable, match=r"127\.0\.0\.1"):
+                [chunk async for chunk in reader.archive("main")]
+            listener.setblocking(False)
+            listener.accept()  # from now on, another connection would be answered
+            with pytest.raises(Unreachable, match=r"127\.0\.0\.1") as again:
+                [chunk async for chunk in reader.archive("main")]
+            with pytest.raises(BlockingIOError):
+                listener.accept()
+    assert again.value.download_host == "127.0.0.1"
+    assert sum("/tarball/" in request for request in standin.requests) == 2, "neither was tried again"

@@ -13,6 +13,7 @@ from app.github.errors import Unavailable
 from app.github.repository import Repository
 from app.github.types import PUBLISHING, READING, CheckOutput, CheckReport
 from tests.app.github.test_github import NAME, QUICK, WORKFLOW, committed, ref
+from tests.app.requests import failing
 from tests.standins.github import GitHub as StandIn
 from tests.standins.github.faults import Fault
 from tests.standins.github.routing import Answer
@@ -39,7 +40,7 @@ def reader(standin: StandIn, github: GitHub) -> Repository:
 async def test_a_log_and_an_archive_come_from_beside_the_api_without_our_token(standin: StandIn, reader: Repository) -> None:
     sha = await standin.push(NAME, "main", {".github/workflows/ci.yml": WORKFLOW}, "Add CI")
     await standin.settled()
-    [run] = await reader.failing_runs(sha)
+    [run] = failing(await reader.runs(sha))
     assert run.url == f"{standin.world.site}/{NAME}/actions/runs/{run.id}"
     [job] = await reader.failed_jobs(run)
     assert "told-you-so" in await reader.job_log(job.id, 1_000_000)

@@ -30,6 +30,7 @@ from app.github.errors import (
 from app.github.repository import Repository
 from app.github.retries import Rate, RetryPolicy, WritePacer
 from app.github.types import PUBLISHING, READING, CheckOutput, CheckReport, Permission
+from tests.app.requests import failing
 from tests.standins.github import GitHub as StandIn
 from tests.standins.github.auth import private_pem
 from tests.standins.github.faults import Fault
@@ -97,7 +98,7 @@ def count(standin: StandIn, request: str) -> int:
 async def test_a_red_run_is_read_down_to_the_failed_step_and_its_log(standin: StandIn, reader: Repository) -> None:
     sha = await standin.push(NAME, "main", {".github/workflows/ci.yml": WORKFLOW}, "Add CI")
     await standin.settled()
-    [run] = await reader.failing_runs(sha)
+    [run] = failing(await reader.runs(sha))
     assert (run.name, run.path, run.conclusion) == ("CI", ".github/workflows/ci.yml", "failure")
     assert await reader.run(run.id) == run
     [job] = await reader.failed_jobs(run)
@@ -113,7 +114,7 @@ async def test_a_long_log_keeps_its_head_and_its_tail(standin: StandIn, reader: 
     noisy = WORKFLOW.replace("echo told-you-so; exit 3", "echo first-words; seq 1 40000; echo last-words; exit 1")
     sha = await standin.push(NAME, "main", {".github/workflows/ci.yml": noisy}, "Add CI")
     await standin.settled()
-    [run] = await reader.failing_runs(sha)
+    [run] = failing(await reader.runs(sha))
     [job] = await reader.failed_jobs(run)
     log = await reader.job_log(job.id, limit=8000)
     assert len(log) < 8200
@@ -128,7 +129,7 @@ async def test_a_log_of_a_gigabyte_is_never_held_as_a_whole(standin: StandIn, si
     reader = patient.repository(standin.installation("acme").id, ref(standin), READING)
     sha = await standin.push(NAME, "main", {".github/workflows/ci.yml": WORKFLOW}, "Add CI")
     await standin.settled()
-    [run] = await reader.failing_runs(sha)
+    [run] = failing(await reader.runs(sha))
     [job] = await reader.failed_jobs(run)
     standin.downloads.size = size
     tracemalloc.start()
@@ -239,14 +240,15 @@ async def test_the_newest_status_of_each_name(standin: StandIn, reader: Reposito
     assert (statuses[-1].text, statuses[-1].url) == ("part 100: Broken", "https://ci.test/1")
 
 
-async def test_a_permission_that_came_later_may_be_missing(standin: StandIn, reader: Repository) -> None:
-    del standin.installation("acme").permissions["statuses"]
+async def test_a_permission_that_not_every_installation_needs_may_be_missing(standin: StandIn, reader: Repository) -> None:
+    for name in ("actions", "statuses"):
+        del standin.installation("acme").permissions[name]
     sha = await reader.branch_head("main")
     assert sha is not None, "the token was asked for without it"
-    assert await reader.statuses(sha) is None
+    assert (await reader.runs(sha), await reader.statuses(sha)) == (None, None)
     del standin.installation("acme").permissions["checks"]
     standin.expire_tokens()
-    with pytest.raises(Forbidden, match="does not grant checks=read, statuses=read"):
+    with pytest.raises(Forbidden, match="does not grant actions=read, checks=read, statuses=read"):
         await reader.branch_head("main")
 
 

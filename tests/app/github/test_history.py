@@ -11,6 +11,7 @@ from app.github.client import GitHub
 from app.github.errors import NotFound, TooLarge
 from app.github.repository import Repository
 from app.github.types import READING
+from tests.app.requests import failing
 from tests.standins.github import GitHub as StandIn
 from webhooks.intake import RepositoryRef
 
@@ -48,10 +49,10 @@ async def test_passed_runs_are_those_of_the_workflow_on_the_branch_of_this_repos
     await standin.settled()
     red = await standin.push(NAME, "main", {FILE: WORKFLOW.format(1)})
     await standin.settled()
-    [failing] = [run for run in await reader.failing_runs(red) if run.name == "CI"]
-    passed = await reader.passed_runs(failing, "main")
+    [broken] = [run for run in failing(await reader.runs(red)) if run.name == "CI"]
+    passed = await reader.passed_runs(broken, "main")
     assert [run.head_sha for run in passed] == [second, first]
-    assert all(run.number < failing.number and run.name == "CI" for run in passed)
+    assert all(run.number < broken.number and run.name == "CI" for run in passed)
 
 
 async def test_a_comparison_starts_at_the_merge_base_and_shows_every_kind_of_change(

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from agent.contract.outcome import Outcome
+from app.github.client import GitHub
 from app.github.types import PUBLISHING, CheckOutput, CheckReport
-from app.service.needless import Known, close_needless
+from app.service.needless import Known, close_needless, tidy_for_ever, update_outdated
+from app.stopping import cancel_and_wait
+from app.store import looks
+from app.store.store import Store
 from app.store.values import PullRequestRecord
 from tests.app.plant import NAME, TEST, Plant, workflow
 from tests.app.requests import taken
+from tests.app.waiting import until
 from tests.standins import github as standin
 from tests.standins.github.state import PullRequest
 from tests.tiers import long_but
@@ -248,3 +256,46 @@ async def test_a_workflow_that_tests_no_commit_does_not_keep_it_open(plant: Plan
     plant.github.runs(NAME)[-1].event = "issue_comment"
     assert plant.github.runs(NAME)[-1].conclusion == "failure"
     assert await looked(plant) == 1
+
+
+async def test_without_the_permission_for_actions_their_check_runs_tell(plant: Plant, repair: PullRequest) -> None:
+    """Another service alone is no reason to close it: the workflow is still red."""
+    del plant.github.installation("acme").permissions["actions"]
+    plant.github.expire_tokens()
+    newest = await plant.github.push(NAME, "topic", {"notes.txt": "Still red.\n"})
+    await plant.github.settled()
+    plant.github.set_check(NAME, newest, "CI", "success")
+    assert await close_needless(plant.deps.github, plant.store) == 0
+    newest = await plant.github.push(NAME, "topic", {"calc.py": FIXED})
+    await plant.github.settled()
+    plant.github.set_check(NAME, newest, "CI", "success")
+    assert await close_needless(plant.deps.github, plant.store) == 1
+
+
+async def test_one_of_many_workers_looks_for_all(plant: Plant, repair: PullRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    await plant.github.push(NAME, "topic", {"calc.py": FIXED})
+    await plant.github.settled()
+    before, begun, done, really = len(plant.github.requests), list[str](), list[int](), looks.begin
+
+    async def begin(store: Store, name: str, worker: str, lasting: float) -> bool:
+        monkeypatch.setattr("app.service.needless._PAUSE", (60.0, 60.0))  # all look once
+        is_ours = await really(store, name, worker, lasting)
+        begun.append(worker)
+        return is_ours
+
+    async def update(*parts: Any) -> None:
+        done.append(await update_outdated(*parts))
+
+    monkeypatch.setattr("app.service.needless._PAUSE", (0.0, 0.01))
+    monkeypatch.setattr("app.service.needless.looks.begin", begin)
+    monkeypatch.setattr("app.service.needless.update_outdated", update)
+    async with AsyncExitStack() as stack:
+        for number in range(8):
+            client = GitHub(plant.github.app_id, plant.github.private_key, api_url=plant.github.url)
+            await stack.enter_async_context(client)
+            working = asyncio.create_task(tidy_for_ever(client, plant.store, f"w{number}"))
+            stack.push_async_callback(cancel_and_wait, working)
+        await until(lambda: len(begun) == 8 and bool(done))
+    assert (sorted(begun), repair.state) == ([f"w{number}" for number in range(8)], "closed")
+    minted = [request for request in plant.github.requests[before:] if "/access_tokens" in request]
+    assert len(minted) == 2, "one worker's tokens, for reading and for writing"

@@ -8,6 +8,7 @@ from copy import copy
 from datetime import timedelta
 
 import pytest
+from structlog.testing import capture_logs
 
 from app.queue.queue import Queue
 from app.service import reconciler
@@ -221,3 +222,14 @@ async def test_only_the_repositories_that_were_pushed_last_are_asked_about(
     before = len(known.github.requests)
     assert await looked(known) == 1
     assert not [request for request in known.github.requests[before:] if "acme/idle" in request]
+
+
+async def test_an_account_that_does_not_grant_actions_costs_one_request(known: Plant) -> None:
+    del known.github.installation("acme").permissions["actions"]
+    await known.github.create_repository("acme/second", {"a.txt": "x\n"})
+    assert await looked(known, timedelta()) == 0
+    before = len(known.github.requests)
+    with capture_logs() as logs:
+        assert await looked(known) == 0
+    assert sum("/actions/runs" in request for request in known.github.requests[before:]) == 1
+    assert [entry["account"] for entry in logs if entry["log_level"] == "warning"] == ["acme"]

@@ -258,6 +258,34 @@ async def test_closing_a_pull_request_cancels_its_commands_but_not_what_its_bran
     assert kept.status == "queued"
 
 
+async def test_closing_a_pull_request_without_a_merge_ends_what_its_commit_started(store: Store) -> None:
+    automatic = await taken(store, run_of(SHA, head_branch="fix"))
+    others = [
+        await taken(store, run_of(NEWER, head_branch="fix")),
+        await taken(store, run_of("c" * 40, head_branch="main")),
+        await taken(store, replace(PRESSED, head_sha="d" * 40, head_branch="fix")),
+        await taken(store, run_of("e" * 40, head_branch="fix")),
+    ]
+    await taken(store, replace(PRESSED, head_sha="e" * 40, head_branch="fix"))
+    for sha, branch in ((SHA, "fix"), ("c" * 40, "main"), ("d" * 40, "fix"), ("e" * 40, "fix")):
+        await taken(store, replace(CLOSED, head_sha=sha, head_branch=branch))
+    ended = await store.attempt(automatic)
+    assert ended is not None
+    assert ended.outcome is Outcome.CANCELLED
+    assert ended.reason == "Pull request #3 was closed without a merge, so its branch is not repaired."
+    left = [await store.attempt(each) for each in others]
+    assert [attempt and attempt.status for attempt in left] == ["queued"] * 4, "newer; the default branch; wishes of people"
+
+
+async def test_a_pull_request_that_is_opened_again_can_fail_again(store: Store) -> None:
+    """Its workflow runs anew at the same commit: people close and reopen to have CI run again."""
+    first = await taken(store, run_of(SHA, head_branch="fix", workflow_id=5))
+    await taken(store, CLOSED)
+    again = await taken(store, run_of(SHA, head_branch="fix", workflow_id=5, run_id=2))
+    assert again != first
+    assert await taken(store, run_of(SHA, head_branch="fix", workflow_id=5, run_id=3)) == again
+
+
 async def test_our_own_pull_request_takes_its_new_state(store: Store) -> None:
     attempt_id = await taken(store, RUN)
     async with store.lease(attempt_id, "w1") as lease:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import posixpath
+from dataclasses import replace
 from urllib.parse import quote
 
 from tests.standins.github.downloads import Downloads
@@ -61,6 +63,13 @@ def routes(show: Serialiser, downloads: Downloads) -> Routes:
             found = [Entry(e.mode, e.kind, e.sha, e.size, prefix + e.path) for e in inside]
             return Answer.of([content(call, each, ref) for each in found])
         data = await repository.git.blob(entry.sha)
+        if entry.mode == "120000":
+            # It is followed to a normal file: https://docs.github.com/rest/repos/contents#get-repository-content
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(path), data.decode()))
+            there = None if target.startswith(("/", "..")) else await repository.git.entry(commit, target)
+            if there is not None and there.kind == "blob" and there.mode != "120000":
+                entry = replace(there, path=entry.path)
+                data = await repository.git.blob(entry.sha)
         if "raw" in call.headers.get("accept", ""):
             return Answer(200, data, {"content-type": "application/vnd.github.raw; charset=utf-8"})
         # Above 1 MB only the blob has the content.
