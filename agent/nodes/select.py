@@ -1,7 +1,8 @@
 """Selects the best candidate that passed. The smallest wins, and without a model every hunk that it does not need is dropped.
 
-If it is known what changed since the last good commit, patches of these lines come first. Ties go to the patch without new
-lint, then to the one that most strategies proposed, then to its proposer's prior.
+A model's changes come before those that were found by trying, which are smaller, and right less often. If it is known what
+changed since the last good commit, patches of these lines come first. Ties go to the patch without new lint, then to the
+one that most strategies proposed, then to its proposer's prior.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from langgraph.types import Overwrite
 
 from agent.checks.findings import read_findings
 from agent.checks.oracle import Verification
+from agent.contract import words
 from agent.contract.events import Selected
 from agent.contract.last_good import Regression
 from agent.contract.proposal import Candidate, Edits, is_model
@@ -54,9 +56,11 @@ async def select(state: State, work: Work) -> Contest:
         lint = await _new_findings(work.task.sandbox, candidate.edits) if len(green) > 1 else 0
         support = state.get("support", {}).get(digest(candidate.edits), 1)
         apart = changed is not None and not await asyncio.to_thread(touches, candidate.edits, changed.reversal)
-        contest.append(((apart, size, lint, -support, -candidate.prior), candidate, unpack(Verification, packed), ref))
-    (_, size, *_), proposed, verification, ref = min(contest, key=lambda entry: entry[0])
+        blind = not is_model(candidate.rung)
+        contest.append(((apart, blind, size, lint, -support, -candidate.prior), candidate, unpack(Verification, packed), ref))
+    (_, _, size, *_), proposed, verification, ref = min(contest, key=lambda entry: entry[0])
     winner, verification = await _smallest(state, work, proposed, verification)
+    smallest = f"the smallest change{' of the model' if is_model(proposed.rung) else ''}, {words.counted(size, 'line')}"
     update["tried"] = [digest(proposed.edits)]
     update["winner"] = [await context.keep(winner), pack(verification)]
     update["passed"] = [verdict for verdict in green if verdict[0] != ref]
@@ -65,7 +69,7 @@ async def select(state: State, work: Work) -> Contest:
             text=f"Selected from {len(green)} candidates: {winner.title}" if len(green) > 1 else "",
             title=winner.title,
             among=len(green),
-            why=f"the smallest change, {size} lines" if len(green) > 1 else "the only one",
+            why=smallest if len(green) > 1 else "the only one",
             diff=(await asyncio.to_thread(diff, winner.edits))[:20_000],
         )
     )
