@@ -86,7 +86,10 @@ def sureness(repair: Repair) -> str:
     by_model = bool(repair.log.iterations) and is_model(repair.log.iterations[-1].rung)
     rivals = max(repair.alternatives, len(repair.choices))
     if by_model and not rivals:
-        others = "proposed by a model; no search for alternatives"
+        is_searched = any(cost.rung == "patterns" and cost.tried for cost in repair.log.rungs)
+        others = (
+            f"proposed by a model; {'the search found no other' if is_searched else 'there was no search for another'} change"
+        )
     elif not rivals:
         others = "no other passing change was found"
         if repair.signals.get("passing") or repair.signals.get("alike"):

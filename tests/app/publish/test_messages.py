@@ -172,6 +172,16 @@ def test_a_verified_repair_that_cannot_be_published_is_not_called_unsure() -> No
         assert "-a < b\n+a <= b" in text
 
 
+@pytest.mark.parametrize(
+    ("tried", "told"), [(120, "the search found no other change"), (0, "there was no search for another change")]
+)
+def test_of_a_models_repair_it_is_said_whether_others_were_searched_for(tried: int, told: str) -> None:
+    (iteration,) = log().iterations
+    rungs = (RungCost("patterns", 5.0, tried, 0, Usage()),)
+    known = replace(log(), iterations=(replace(iteration, rung="model:x"),), rungs=rungs)
+    assert f"proposed by a model; {told}" in messages.pull_body(publication(), repair(log=known))
+
+
 def test_alternatives_and_an_unknown_price_are_said() -> None:
     body = messages.pull_body(publication(), repair(alternatives=3, confidence=0.5, usage=Usage(1, 1, 1, None)))
     assert "unsure (50%): 3 other changes pass too, so the tests alone do not decide" in body
