@@ -11,7 +11,7 @@ from agent.checks.oracle import Verification
 from agent.checks.sampling import red_check, test_files
 from agent.contract.events import Guarded
 from agent.contract.last_good import Culprit, Regression
-from agent.contract.proposal import Candidate
+from agent.contract.proposal import Candidate, is_model
 from agent.contract.verdicts import Oracle
 from agent.edits.changes import EditProblem, digest, read_text
 from agent.edits.hunks import merge
@@ -24,7 +24,7 @@ MOST_FILES = 3  # with failing tests, whose texts are read
 
 
 async def guard(state: State, work: Work) -> Candidates:
-    """Send allowed candidates to `verify` and refused ones to `reflect`. Equal proposals are judged once.
+    """Send allowed candidates to `verify` and refused ones to `reflect`. Equal ones are judged once, as a model's if one is.
 
     Patches of the lines that changed since the last good commit, if it is known, are judged first.
     """
@@ -35,8 +35,8 @@ async def guard(state: State, work: Work) -> Candidates:
     near: list[str] = []
     apart: list[str] = []
     failed, refused, taken = [], [], []
-    for ref in state.get("proposed", []):
-        candidate = await context.recall(Candidate, ref)
+    proposed = [(ref, await context.recall(Candidate, ref)) for ref in state.get("proposed", [])]
+    for ref, candidate in sorted(proposed, key=lambda each: not is_model(each[1].rung)):
         if (whole := await _on_the_groundwork(candidate, state, work)) is not None:
             tried.add(digest(candidate.edits))
             taken.append(digest(candidate.edits))

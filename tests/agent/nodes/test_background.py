@@ -101,6 +101,14 @@ async def test_what_the_search_finds_while_the_model_answers_is_judged_beside_it
     assert result.alternatives == 1, "one more of the search"
 
 
+@pytest.mark.long
+async def test_a_change_that_the_search_finds_too_is_the_models(bench: Bench) -> None:
+    search, asked = Searching((RIGHT,), seconds=0.5), Slow([(RIGHT,)], rung="model:scripted")
+    result = await bench.heal(search, asked, policy=QUICK)
+    assert isinstance(result, Repair), result
+    assert result.log.iterations[-1].rung == "model:scripted", "it comes with an explanation"
+
+
 async def test_a_search_that_loses_its_sandbox_does_not_lose_the_models_answer(bench: Bench) -> None:
     asked = Slow([(RIGHT,)], rung="model:scripted")
     result = await bench.heal(Searching(seconds=0.3, error=SandboxLost("gone")), asked, policy=QUICK)
