@@ -139,7 +139,7 @@ def objections(seen: Observations) -> list[str]:
 def _contradictions(base: Variant, winner: Variant, touched: Sequence[str]) -> tuple[list[ExampleResult], list[ExampleResult]]:
     """The broken examples that count (first those that passed before), and those that only raise a doubt.
 
-    What an example of an untouched function gave before says nothing about the change.
+    An example of an untouched function that gives the same as before may just be outdated.
     """
     before = {(e.function, e.source): e.outcome for e in base.examples}
     same = {(e.function, e.source, e.got) for e in base.examples if e.function not in touched}
@@ -148,8 +148,8 @@ def _contradictions(base: Variant, winner: Variant, touched: Sequence[str]) -> t
     regressed = [e for e in failing if before.get((e.function, e.source)) == "kept" and e.outcome != "overruled"]
     # A docstring is outdated if tests contradict it, or if none of its examples passes.
     stale = {example.function for example in failing if example.outcome == "overruled"}
-    others = [e for e in failing if e not in regressed and not e.withdrawn and (e.function, e.source, e.got) not in same]
-    counting = [e for e in others if e.function not in stale]
+    others = [e for e in failing if e not in regressed and not e.withdrawn]
+    counting = [e for e in others if e.function not in stale and (e.function, e.source, e.got) not in same]
     still_broken = [e for e in counting if e.outcome == "broken" or e.function in living]
     return [*regressed, *still_broken], [e for e in others if e not in still_broken]
 

@@ -97,8 +97,8 @@ def estimate(
 ) -> Confidence:
     """`alternatives` counts the other plausible changes; `degraded` may name a step more than once; `failing` counts the
     verdicts that turn green. If the last change is known, `reversal` and `elsewhere` are clauses of `agent.guard.reversals`.
-    `asked` are the questions of `agent.guard.rules`: no fit decides about them, but people. Nor does one about a change
-    of the search whose own variant passes too and behaves differently: which of them is meant, the tests do not say.
+    `asked` are the questions of `agent.guard.rules`: no fit decides about them, but people. Nor does one about a change of the
+    search whose own variant passes too and behaves differently, unless the review decided: the tests do not say what is meant.
 
     Without a model, only what stood there before can take back a change, and other rules decide whether it may: then `reversal`
     tells people, and says nothing against the repair.

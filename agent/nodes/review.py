@@ -6,6 +6,7 @@ being rejected. A review without a usable verdict does not stop a proven change;
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from agent.challenge.judgement import Challenged, with_variants
@@ -84,6 +85,11 @@ def read_review(text: str) -> Review | None:
     if accepted:
         choices = told.get("variants")
         oddity = (reason or "no reason given") if truth(told.get("unnatural")) else ""
-        return Review(True, "", oddity, tuple(line(each, 20).lower() for each in choices) if isinstance(choices, list) else ())
+        return Review(True, "", oddity, tuple(map(_first_word, choices)) if isinstance(choices, list) else ())
     example = line(told.get("input"), 200)
     return Review(False, f"{reason} (for example with {example})" if example else reason)
+
+
+def _first_word(value: object) -> str:
+    found = re.search(r"\w+", line(value, 200).lower())
+    return found[0] if found else ""

@@ -1,8 +1,9 @@
-"""Selects the best candidate that passed. The smallest wins, and without a model every hunk that it does not need is dropped.
+"""Selects the best candidate that passed.
 
-A model's changes come before those that were found by trying, which are smaller, and right less often. If it is known what
-changed since the last good commit, patches of these lines come first. Ties go to the patch without new lint, then to the
-one that most strategies proposed, then to its proposer's prior.
+If it is known what changed since the last good commit, patches of these lines come first. Then a model's changes come before
+those that were found by trying, which are smaller, and right less often. Of equal ones the smallest wins, and without a model
+every hunk that it does not need is dropped. Ties go to the patch without new lint, then to the one that most strategies
+proposed, then to its proposer's prior.
 """
 
 from __future__ import annotations

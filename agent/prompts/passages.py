@@ -24,6 +24,7 @@ TEST = 60  # tests up to this many lines are shown whole
 HEAD, DOCUMENTED = 6, 8  # first lines of a long function; lines of later docstrings
 BEGINNING = 3  # first lines of a function that are always shown
 FEWEST = 8  # fewest lines of a cut location
+CHARACTERS = 3  # of a token, as `estimate_tokens` counts
 TITLE = 8  # tokens of an excerpt's heading and fences
 
 
@@ -151,8 +152,8 @@ class Passages:
         room = self.left if always or whole or len(lines) <= SHORT else self.left // 2
         if _tokens(place, kept - seen) > room and place.definition and place.lines and not whole:
             kept = _kept(place, SHORT)  # the suspicious lines, with context
-        while cut and len(kept) > FEWEST and _tokens(place, kept - seen) > room:
-            kept.discard(_least(place, kept))
+        if cut and _tokens(place, kept - seen) > room:
+            kept = _fitting(place, kept, seen, room)
         cost = _tokens(place, kept - seen)
         if cost > room and not always:
             return False
@@ -188,12 +189,22 @@ def _kept(place: Location, longest: int) -> set[int]:
     return set(sorted(keep)[:LONGEST])
 
 
-def _least(place: Location, kept: set[int]) -> int:
-    """The line that is left out next: the one farthest from the suspicious lines, else the last one.
+def _fitting(place: Location, kept: set[int], seen: set[int], tokens: int) -> set[int]:
+    """As many of the lines as fit, those nearest to the suspicious ones first, else the first ones; a few in any case.
 
     How a function begins and ends tells what it takes and returns."""
     ends = {*range(place.first, place.first + BEGINNING), place.last - 1, place.last}
-    return max(kept - ends or kept, key=lambda line: (min((abs(line - each) for each in place.lines), default=0), line))
+
+    def rank(line: int) -> tuple[bool, int, int]:
+        return line not in ends, min((abs(line - each) for each in place.lines), default=0), line
+
+    found, left = set[int](), CHARACTERS * (tokens - _tokens(place, set()))
+    for line in sorted(kept, key=rank):
+        left -= 0 if line in seen else len(place.module.lines[line - 1]) + 1
+        if left < 0 and len(found) >= FEWEST:
+            break
+        found.add(line)
+    return found
 
 
 def _lengthy(place: Location) -> set[int]:

@@ -16,7 +16,7 @@ import sys
 import time
 import typing
 from collections.abc import Callable, Iterable, Sequence
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from . import hot_swap
@@ -91,7 +91,7 @@ class CallRecorder:
             started = time.monotonic()
             try:
                 self._keep(index, *_arguments(frame))
-                caller = frame.f_back
+                caller = _caller(frame)
                 path = hot_swap.repository_path(self.root, caller.f_code.co_filename) if caller is not None else None
                 self.known[self.open[index]].callers.add(path or "")
                 if path not in self.changed:
@@ -112,6 +112,16 @@ class CallRecorder:
             self.counts[index] = self.counts.get(index, 0) + 1
             self.calls.append(self.known[name])
             self.latest.append(self.known[name])
+
+
+def _caller(frame: FrameType) -> FrameType | None:
+    """The frame from which the function is called, above its wrappers: closures over the function that they call."""
+    while (caller := frame.f_back) is not None:
+        held = [caller.f_locals.get(name) for name in caller.f_code.co_freevars]
+        if not any(isinstance(each, FunctionType) and each.__code__ is frame.f_code for each in held):
+            break
+        frame = caller
+    return caller
 
 
 def _arguments(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -312,7 +322,10 @@ def fits(value: Any, hint: Any) -> bool | None:
         if not isinstance(hint, type) or hint is object or getattr(hint, "_is_protocol", False):
             return None
         numbers: Any = (int, float, complex)
-        return isinstance(value, numbers[: numbers.index(hint) + 1] if hint in numbers else hint)
+        try:
+            return isinstance(value, numbers[: numbers.index(hint) + 1] if hint in numbers else hint)
+        except Exception:  # `typing.Any`, a `TypedDict`, or any `__instancecheck__`
+            return None
     if origin in _CONTAINERS:
         if not isinstance(value, origin):
             return False

@@ -112,9 +112,19 @@ def test_calls_of_tests_are_repeated_with_each_variant(tmp_path: Path) -> None:
     assert calls == [("([1, 9, 4])", False), ("([7])", True)]
     assert sum(call[3] for call in told["calls"]) > 10
     callers = {call[0]: call[4] for call in told["calls"] if not call[3]}
-    assert callers == {0: ["shapes.py"], 1: ["test_shapes.py"]}, "the wrapper calls the first one, the test the second"
+    assert callers == {0: ["test_shapes.py"], 1: ["test_shapes.py"]}, "the wrapper of `top` is no caller"
     at = [call[1] for call in told["calls"]].index("([1, 9, 4])")
     assert ["9" in variant["answers"][at][1] for variant in told["variants"]] == [False, True]
+
+
+def test_who_calls_is_told_of_calls_that_the_code_makes_itself(tmp_path: Path) -> None:
+    base = "from typing import List\n\ndef top(values: List[int]) -> int:\n    return min(values)\n\n"
+    base += "def both(values):\n    return top(values), top(values[:1])\n"
+    tests = "from shapes import both, top\n\ndef test_one():\n    assert both([7]) == (7, 7)\n\n"
+    tests += "def test_many():\n    assert (both([1, 9]), top([1])) == ((9, 1), 1)\n"
+    told = played(tmp_path, base.replace("min", "max"), base=base, tests=tests, ids=IDS[:2])
+    callers = {call[1]: call[4] for call in told["calls"] if not call[3]}
+    assert callers == {"([1, 9])": ["shapes.py"], "([1])": ["shapes.py", "test_shapes.py"], "([7])": ["shapes.py"]}
 
 
 @pytest.mark.long

@@ -192,9 +192,11 @@ async def test_the_review_decides_between_the_repair_and_its_variants(
     assert isinstance(result, Repair) == accepted
     if isinstance(result, Repair):
         assert any("they also pass if" in doubt for doubt in result.doubts) == doubted
+    else:
+        assert "`age >= 18` becomes" in result.log.iterations[0].result, "the variant is what the next change is told"
 
 
 def test_what_it_chooses_is_read_in_order_whatever_else_stands_there() -> None:
-    read = read_review('{"accept": true, "variants": ["Repair", 3, " variant "]}')
+    read = read_review('{"accept": true, "variants": ["Repair.", 3, " variant is right"]}')
     assert read == Review(True, "", choices=("repair", "", "variant"))
     assert read_review('{"accept": true, "variants": "repair"}') == Review(True, "")

@@ -2,6 +2,7 @@
 
 import copy
 import re
+import typing
 import uuid
 from collections import deque
 from datetime import UTC, date, datetime, timedelta
@@ -11,7 +12,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from agent.guest.trial.inputs import as_text
+from agent.guest.trial.inputs import as_text, fits
 
 
 class Slotted:
@@ -59,3 +60,12 @@ def test_what_cannot_be_copied_is_told_by_its_class() -> None:
             raise RuntimeError
 
     assert as_text(Stubborn()) == as_text(Stubborn()) != as_text(object())
+
+
+class _Options(typing.TypedDict):
+    depth: int
+
+
+@pytest.mark.parametrize("hint", [typing.Any, typing.Any | None, _Options, list[_Options]])
+def test_a_hint_that_no_value_can_be_checked_against_says_nothing(hint: object) -> None:
+    assert fits([{"depth": 1}], hint) is None
