@@ -61,7 +61,7 @@ def _branches_for_the_test(path: str, before: ast.Module, after: ast.Module, fai
     known, subjects = Counter(branch.text for branch in had), {branch.subject for branch in had if branch.subject}
     tables = [keys for node in map(table, ast.walk(before)) if node is not None and len(keys := _keys(node)) > 1]
     rows = {ast.dump(node) for node in ast.walk(before) if _listed_answers(node)}
-    stated = _stated(before)
+    stated = stated_in(before)
     digests = Counter(ast.dump(node) for node in ast.walk(before) if _compares_a_digest(node))
     for node in ast.walk(after):
         for branch in branches(node):
@@ -104,7 +104,7 @@ def _compares_a_digest(node: ast.AST) -> bool:
     return any(_DIGEST.fullmatch(last(called)) for called in calls)
 
 
-def _stated(before: ast.Module) -> str:
+def stated_in(before: ast.Module) -> str:
     """The words of the docstrings, without examples: lines with a call, a prompt or what follows it.
 
     A value that the specification names ("4.0 is an A+") is no answer by heart.
@@ -194,12 +194,12 @@ def _constant_functions(path: str, before: ast.Module, after: ast.Module, failin
 
 def _constants_of_tests(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
     """Several new values that the failing tests have too, in whatever form: rows, coefficients, parsed texts."""
-    new, failing, stated = _new_values(before, after), failing[:READ], _stated(before)
+    new, failing, stated = _new_values(before, after), failing[:READ], stated_in(before)
     seen = [text for text, node in new.items() if not _is_stated(node, stated) and _is_shown(node, failing)]
     numbers = [text for text, node in new.items() if isinstance(node.value, int | float)]
     if len(seen) >= SHOWN:
         yield (
-            "special-case",
+            "data",
             f"it adds values to {path} that the failing tests have: {', '.join(f'`{each[:30]}`' for each in seen[:3])}",
         )
     elif len(numbers) >= NUMBERS:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from agent.contract.proposal import FileChange
 from agent.guard import Finding
 from agent.guard.branches import is_literal
+from agent.guard.hardcoded import stated_in
 from agent.guard.runner_access import Names, folded, last
 from agent.source.languages import LANGUAGES
 from agent.source.outline import Function
@@ -84,10 +85,15 @@ def question_findings(path: str, before: ast.Module, after: ast.Module, had_name
     yield from _agreeing(path, before, after)
     yield from _less(path, before, after)
     new = Counter(_used(after, names)) - Counter(_used(before, had_names))
+    stated = stated_in(before)  # a digest that the specification asks for
     for rule, what, of in (
         ("environment", "make a result depend on its surroundings", lambda name: name.startswith("…") or _is_around(name)),
         ("chance", "make a result depend on time or chance, or wait", _any_of(_CHANCE)),
-        ("special-case", "recognize inputs by a digest", lambda name: bool(_DIGESTS.fullmatch(name))),
+        (
+            "special-case",
+            "recognize inputs by a digest",
+            lambda name: bool(_DIGESTS.fullmatch(name)) and not _names(stated, name),
+        ),
         ("process", "start, replace or end a process", lambda name: bool(_PROCESSES.fullmatch(name))),
         ("warnings", "change which warnings or log messages are shown", lambda name: bool(_WARNINGS.fullmatch(name))),
     ):
@@ -97,6 +103,12 @@ def question_findings(path: str, before: ast.Module, after: ast.Module, had_name
         yield "chance", f"{path} would make a result depend on time or chance, or wait: `{name}`"
     for text in Counter(_strings(after)) - Counter(_strings(before)):
         yield "environment", f"{path} would depend on whether CI runs it: `{text}`"
+
+
+def _names(stated: str, function: str) -> bool:
+    """Whether a specification asks for a function by its own name, such as "md5"."""
+    name = function.rpartition(".")[2]
+    return name != "new" and bool(re.search(rf"\b{re.escape(name)}\b", stated, re.IGNORECASE))
 
 
 def typing_findings(path: str, before: ast.Module, after: ast.Module, had_names: Names, names: Names) -> Iterator[Finding]:

@@ -839,3 +839,15 @@ def test_a_search_that_expects_none_where_the_annotation_excludes_it_is_doubted(
     before = f"class Reader:\n    def load(self, data{annotation}):\n        if data[0]:\n            return data\n"
     change = FileChange("x.py", before, before.replace("if data[0]:", after))
     assert any("`data` may be None" in doubt for doubt in doubts(Candidate(rung, (change,), "y"), PLAIN)) is doubted
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [("Its MD5 hash.", []), ("Its name.", ["pkg/a.py would recognize inputs by a digest: `hashlib.md5`"])],
+    ids=["asked for", "not asked for"],
+)
+def test_a_digest_that_the_docstring_asks_for_is_no_question(words: str, asked: list[str]) -> None:
+    before = f'import hashlib\n\n\ndef key(text):\n    """{words}"""\n    return text\n'
+    after = before.replace("return text", "return hashlib.md5(text.encode()).hexdigest()")
+    found = questions(Candidate("model:m", (FileChange("pkg/a.py", before, after),), "a change"), PLAIN)
+    assert [clause for _, clause in found] == asked
