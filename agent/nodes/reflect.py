@@ -44,7 +44,7 @@ async def reflect(state: State, work: Work) -> Reflection:
         iteration = await iteration_of(candidate, verification, state["iteration"], advice)
         await context.emit(
             Reflected(
-                text=f"Learned: {advice or verification.reason}",
+                text=f"Learned: {advice if advice and verification.judge != 'opinion' else verification.reason}",
                 lesson=lesson,
                 lessons=lessons,
                 title=candidate.title,

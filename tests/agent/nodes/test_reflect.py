@@ -71,6 +71,7 @@ async def test_an_objection_is_told_from_what_the_gate_found_by_who_made_it(tmp_
     await bench.heal(Scripted([(change("a - b", "a + b"),)], rung="model:m"), opinions=(Opinion("taste", object_to),))
     (told,) = bench.of(events.Reflected)
     assert told.lesson.endswith("The next change must pass the same checks without this fault.")
+    assert "refused by taste objects: no" in told.text, "people need no advice for the next change"
 
 
 @pytest.mark.long
