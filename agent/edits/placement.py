@@ -208,7 +208,7 @@ def _replace_each(nodes: Sequence[ast.stmt], body: str, path: str, text: str, ow
     result: str | EditProblem = text
     every = body.split("\n")
     for node in nodes:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and isinstance(result, str):
+        if isinstance(node, _DEFINITION) and isinstance(result, str):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             code = tuple(every[first - 1 : node.end_lineno])
             result = _replace_function(WholeFunction(path, f"{owner}{node.name}", code), path, result)
@@ -272,7 +272,7 @@ def _with_imports(
             names = _imported(node, alias)
             for name, what in names.items():
                 if what not in known.get(name, {what: 0}):
-                    there = placed.split("\n")[next(iter(known[name].values())) - 1].strip()[:80]
+                    there = placed.splitlines()[next(iter(known[name].values())) - 1].strip()[:80]
                     return EditProblem(
                         f"`{name}` cannot be imported in {path}, where it is something else (`{there}`); use it as it is there."
                     )
@@ -354,8 +354,9 @@ def _bindings(body: Sequence[ast.stmt], *, at_run_time: bool = False) -> Iterato
     def below(node: ast.AST) -> Iterable[ast.AST]:
         if isinstance(node, _DEFINITION | ast.Lambda | ast.comprehension):  # they have names of their own
             return ()
-        if at_run_time and isinstance(node, ast.If) and ast.unparse(node.test).rpartition(".")[2] == "TYPE_CHECKING":
-            return node.orelse
+        if at_run_time and isinstance(node, ast.If):
+            is_typing = getattr(node.test, "attr", getattr(node.test, "id", "")) == "TYPE_CHECKING"
+            return node.orelse if is_typing else [node.test, *node.body, *node.orelse]
         return ast.iter_child_nodes(node)
 
     for node in _walked(body, below):

@@ -125,7 +125,7 @@ def _blocks(answer: str) -> Iterator[tuple[str, str, bool]]:
 
 
 def defined_twice(answer: str, only: str, name: str = "") -> str:
-    """The function, `name` if given, that code blocks define in different ways in one file, of which the last one counts; or "".
+    """The function, `name` if given, that blocks define in different ways in one file, of which the last one counts; or "".
 
     A block without a path is of the file `only`. Docstrings do not count.
     """

@@ -150,6 +150,7 @@ def with_function(imports: str, body: str = "return a + b", head: str = "def add
         ("try:\n    import ujson as json\nexcept ImportError:\n    import json\n", "import json", ""),
         ("try:\n    import numpy as np\nexcept ImportError:\n    np = None\n", "import numpy as np", ""),
         ("names = [path for path in ()]\n", "from os import path", "from os import path\n\n"),
+        (f"if 1{' + 1' * 2000}:\n    import os\n", "import os", ""),
         ("if 1:\n    def find():\n        path = 1\n", "from os import path", "from os import path\n\n"),
     ],
 )
