@@ -77,6 +77,7 @@ class WholeFile:
 
 
 Change = Block | WholeFunction | WholeFile
+Import = ast.Import | ast.ImportFrom
 
 
 def parse(answer: str) -> tuple[Change, ...] | EditProblem:
@@ -267,19 +268,20 @@ def _python(text: Sequence[str]) -> ast.Module | None:
     return parse_python("\n".join(line.removeprefix(margin) for line in text))
 
 
-def without_imports(text: tuple[str, ...]) -> tuple[list[ast.stmt], tuple[str, ...]]:
-    """The imports above a definition, and the lines below them; none if there is nothing else."""
+def below_imports(text: tuple[str, ...]) -> tuple[list[Import], list[ast.stmt], tuple[str, ...]]:
+    """The imports above other code, that code, and its lines. Without lines of their own, imports are part of the code."""
     tree = _python(text)
-    nodes = list(takewhile(lambda node: isinstance(node, ast.Import | ast.ImportFrom), tree.body)) if tree else []
-    if tree is None or not 0 < len(nodes) < len(tree.body):
-        return [], text
-    return nodes, tuple(dropwhile(lambda line: not line.strip(), text[nodes[-1].end_lineno :]))
+    body = tree.body if tree else []
+    imports = [node for node in takewhile(lambda node: isinstance(node, Import), body) if isinstance(node, Import)]
+    code = body[len(imports) :]
+    if not imports or not code or code[0].lineno == imports[-1].end_lineno:
+        return [], body, text
+    return imports, code, tuple(dropwhile(lambda line: not line.strip(), text[imports[-1].end_lineno :]))
 
 
 def only_definition(text: tuple[str, ...]) -> str | None:
     """The name of the only function or class of a code block, which may have imports above it."""
-    tree = _python(without_imports(text)[1])
-    match tree.body if tree else []:
+    match below_imports(text)[1]:
         case [ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name)]:
             return name
     return None

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from agent.contract.proposal import Edits, FileChange
-from agent.edits.answers import Block, Change, WholeFile, WholeFunction, clean_path, only_definition, readings, without_imports
+from agent.edits.answers import (
+    Block,
+    Change,
+    Import,
+    WholeFile,
+    WholeFunction,
+    below_imports,
+    clean_path,
+    only_definition,
+    readings,
+)
 from agent.edits.changes import EditProblem, lines
 from agent.source import syntax
 from agent.source.imports import with_imports
 from agent.source.outline import Definition, Module, parse
 
+_DEFINITION = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _ELISION = re.compile(
     r"\s*(?:\.\.\.|#.{0,80}(?:\.\.\.|…|\b(?:unchanged|existing code|rest of|remains? the same)\b).{0,80})\s*$", re.IGNORECASE
 )
@@ -76,8 +88,8 @@ def _place(change: Change, path: str, text: str | None) -> str | EditProblem:
     if isinstance(change, WholeFunction):
         if text is None:
             return EditProblem(f"There is no file {path}.")
-        imports, rest = without_imports(change.text)
-        return _with_imports(_replace_function(replace(change, text=rest), path, text), imports)
+        imports, code, rest = below_imports(change.text)
+        return _with_imports(_replace_function(replace(change, text=rest), path, text), path, imports, code)
     if not any(line.strip() for line in change.search):
         if text:
             return EditProblem(f"{path} already exists, so a block for it needs SEARCH lines.")
@@ -183,9 +195,10 @@ def _replace_file(change: WholeFile, path: str, text: str | None) -> str | EditP
         if _leaves_out(body, text):
             return _elided(f"The code block for {path}")
         return body + "\n" if text.endswith("\n") and not body.endswith("\n") else body
-    imports = [node for node in after.body if isinstance(node, ast.Import | ast.ImportFrom)]
-    if given and given <= names and all(node in imports or getattr(node, "name", None) in given for node in after.body):
-        return _with_imports(_replace_each(after.body, body, path, text, ""), imports)
+    imports = [node for node in after.body if isinstance(node, Import)]
+    code = [node for node in after.body if node not in imports]
+    if given and given <= names and all(getattr(node, "name", None) in given for node in code):
+        return _with_imports(_replace_each(code, body, path, text, ""), path, imports, code)
     what = f" ({min(names - given or missing)} is missing)" if missing else ""
     return EditProblem(f"The code block for {path} is not the whole file{what}; use a SEARCH/REPLACE block.")
 
@@ -195,7 +208,7 @@ def _replace_each(nodes: Sequence[ast.stmt], body: str, path: str, text: str, ow
     result: str | EditProblem = text
     every = body.split("\n")
     for node in nodes:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and isinstance(result, str):
+        if isinstance(node, _DEFINITION) and isinstance(result, str):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             code = tuple(every[first - 1 : node.end_lineno])
             result = _replace_function(WholeFunction(path, f"{owner}{node.name}", code), path, result)
@@ -239,20 +252,61 @@ def _replace_function(change: WholeFunction, path: str, text: str) -> str | Edit
     return _splice(text, start - 1, old.last, new)
 
 
-def _with_imports(placed: str | EditProblem, imports: Sequence[ast.stmt]) -> str | EditProblem:
-    """The file with those of the imports that it lacks."""
+def _with_imports(
+    placed: str | EditProblem, path: str, imports: Sequence[Import], code: Sequence[ast.stmt]
+) -> str | EditProblem:
+    """The file with the imports of those names that it lacks; `code` is the answer's code that uses them.
+
+    A name that is imported for type checkers only stays so: at run time, its import may be circular.
+    """
     if isinstance(placed, EditProblem) or (tree := parse(placed)) is None:
         return placed
-    known = set().union(*map(_imported, tree.body))
-    return with_imports(placed, [ast.unparse(node) for node in imports if not _imported(node) <= known])
+    known, bound = dict[str, dict[str, int]](), {name for name, _, _ in _bindings(tree.body)}
+    for name, what, line in _bindings(tree.body, at_run_time=True):
+        known.setdefault(name, {}).setdefault(what, line)
+    is_lazy = any(what == "__future__.annotations" for _, what, _ in _bindings([*tree.body, *imports]))
+    used, lacking = _evaluated(code, is_lazy), list[str]()
+    for node in imports:
+        new: list[ast.alias] = []
+        for alias in node.names:
+            names = _imported(node, alias)
+            for name, what in names.items():
+                if what not in known.get(name, {what: 0}):
+                    there = placed.splitlines()[next(iter(known[name].values())) - 1].strip()[:80]
+                    return EditProblem(
+                        f"`{name}` cannot be imported in {path}, where it is something else (`{there}`); use it as it is there."
+                    )
+                if name not in known and name in bound and name.partition(".")[0] in used:
+                    return EditProblem(
+                        f"`{name}` is imported only for type checkers in {path}; quote it in annotations, "
+                        "and import it inside the function if it is needed at run time."
+                    )
+            if any(name not in known and name not in bound for name in names):
+                new.append(alias)
+        if new:
+            node.names = new
+            lacking.append(ast.unparse(node))
+    return with_imports(placed, lacking)
 
 
-def _imported(node: ast.stmt) -> set[tuple[str, str | None]]:
-    """The full names that a statement imports, each with its alias."""
-    if not isinstance(node, ast.Import | ast.ImportFrom):
-        return set()
-    source = f"{'.' * node.level}{node.module or ''}:" if isinstance(node, ast.ImportFrom) else ""
-    return {(f"{source}{alias.name}", alias.asname) for alias in node.names}
+def _imported(node: Import, alias: ast.alias) -> dict[str, str]:
+    """The names that a part of an import binds, each with the full name of what it becomes: `a` and `a.b` for `import a.b`."""
+    if isinstance(node, ast.ImportFrom):
+        source = f"{'.' * node.level}{node.module or ''}.{alias.name}"
+        return {source if alias.name == "*" else alias.asname or alias.name: source}
+    if alias.asname:
+        return {alias.asname: alias.name}
+    return {name: name for name in accumulate(alias.name.split("."), "{}.{}".format)}
+
+
+def _evaluated(code: Sequence[ast.stmt], is_lazy: bool) -> set[str]:
+    """The names that the code uses at run time: without those in annotations if these are lazy."""
+
+    def below(node: ast.AST) -> list[ast.AST]:
+        unread = (getattr(node, "annotation", None), getattr(node, "returns", None)) if is_lazy else ()
+        return [child for child in ast.iter_child_nodes(node) if child not in unread]
+
+    return {node.id for node in _walked(code, below) if isinstance(node, ast.Name)}
 
 
 def _leaves_out(new: str, old: str) -> bool:
@@ -291,17 +345,37 @@ def _is_documentation(node: ast.stmt) -> bool:
 
 def _bound(body: Sequence[ast.stmt]) -> set[str]:
     """The names that these statements give to something, also inside `if` and `try`."""
-    found: set[str] = set()
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
-            continue
-        for each in ast.walk(node):
-            if isinstance(each, ast.alias):
-                found.add((each.asname or each.name).partition(".")[0])
-            elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
-                found.add(each.id)
-    return found
+    return {"*" if name.endswith("*") else name.partition(".")[0] for name, _, _ in _bindings(body)}
+
+
+def _bindings(body: Sequence[ast.stmt], *, at_run_time: bool = False) -> Iterator[tuple[str, str, int]]:
+    """Each name, the full name of what is imported under it (or ""), and the line."""
+
+    def below(node: ast.AST) -> Iterable[ast.AST]:
+        if isinstance(node, _DEFINITION | ast.Lambda | ast.comprehension):  # they have names of their own
+            return ()
+        if at_run_time and isinstance(node, ast.If):
+            is_typing = getattr(node.test, "attr", getattr(node.test, "id", "")) == "TYPE_CHECKING"
+            return node.orelse if is_typing else [node.test, *node.body, *node.orelse]
+        return ast.iter_child_nodes(node)
+
+    for node in _walked(body, below):
+        if isinstance(node, _DEFINITION):
+            yield node.name, "", node.lineno
+        elif isinstance(node, Import):
+            for alias in node.names:
+                yield from ((name, what, node.lineno) for name, what in _imported(node, alias).items())
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, "", node.lineno
+
+
+def _walked(nodes: Iterable[ast.AST], below: Callable[[ast.AST], Iterable[ast.AST]]) -> Iterator[ast.AST]:
+    """The nodes in the order of the text, each before what is below it. Trees may be deeper than Python's stack."""
+    todo = [*nodes][::-1]
+    while todo:
+        node = todo.pop()
+        yield node
+        todo += [*below(node)][::-1]
 
 
 def _still_parses(edit: FileChange) -> EditProblem | None:

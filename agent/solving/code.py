@@ -8,7 +8,7 @@ import io
 import re
 import tokenize
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from agent.edits.answers import clean_path
 from agent.edits.changes import EditProblem
@@ -87,28 +87,20 @@ def files_in(answer: str, only: str) -> dict[str, str] | EditProblem:
     A single block without a path is the file `only`. An answer that is nothing but Python counts as one block. A last
     block that is not closed counts if it parses: some models leave the closing fence out.
     """
-    answer = _read(answer)
     found: dict[str, str] = {}
     unnamed: list[str] = []
-    for block in _BLOCK.finditer(answer):
-        if block["kind"].lower() not in _PYTHON:
-            continue
-        code = block["code"]
-        if block["end"] is None and _tree(code) is None:
+    for given, code, is_closed in _blocks(answer):
+        if not is_closed and _tree(code) is None:
             return CUT
-        above = answer[: block.start()].rstrip("\n").rpartition("\n")[2]
-        first, _, rest = code.partition("\n")
-        if (named := _PATH.match(above)) is None and first.startswith("#") and (named := _PATH.match(first)) is not None:
-            code = rest
-        if named is None:
+        if not given:
             unnamed.append(code)
             continue
-        path = clean_path(named["path"])
+        path = clean_path(given)
         if path is None:
-            return EditProblem(f"{named['path']} is not a path inside the project.")
+            return EditProblem(f"{given} is not a path inside the project.")
         found[path] = code
     if not found and not unnamed:
-        if (text := answer.strip()) and _tree(text) is not None and defined(text):
+        if (text := _read(answer).strip()) and _tree(text) is not None and defined(text):
             return {only: f"{text}\n"}
         return EditProblem("Your answer has no block of Python code.")
     if not found:
@@ -118,13 +110,33 @@ def files_in(answer: str, only: str) -> dict[str, str] | EditProblem:
     return found
 
 
-def defined_twice(answer: str, name: str = "") -> str:
-    """The function, `name` if given, that the code blocks define in different ways, of which the last one counts; or ""."""
-    found: dict[str, str] = {}
-    for tree in (tree for block in _BLOCK.finditer(_read(answer)) if (tree := _tree(block["code"])) is not None):
-        for node in (node for node in tree.body if isinstance(node, Function) and name in ("", node.name)):
-            if found.setdefault(node.name, ast.dump(node)) != ast.dump(node):
-                return node.name
+def _blocks(answer: str) -> Iterator[tuple[str, str, bool]]:
+    """The Python blocks: the path ("" without one), the code, and whether the block is closed."""
+    answer = _read(answer)
+    for block in _BLOCK.finditer(answer):
+        if block["kind"].lower() not in _PYTHON:
+            continue
+        code = block["code"]
+        above = answer[: block.start()].rstrip("\n").rpartition("\n")[2]
+        first, _, rest = code.partition("\n")
+        if (named := _PATH.match(above)) is None and first.startswith("#") and (named := _PATH.match(first)) is not None:
+            code = rest
+        yield named["path"] if named else "", code, block["end"] is not None
+
+
+def defined_twice(answer: str, only: str, name: str = "") -> str:
+    """The function, `name` if given, that blocks define in different ways in one file, of which the last one counts; or "".
+
+    A block without a path is of the file `only`. Docstrings do not count.
+    """
+    found: dict[tuple[str | None, str], str] = {}
+    for path, tree in ((clean_path(given or only), _tree(text)) for given, text, _ in _blocks(answer)):
+        for node in tree.body if tree else ():
+            if isinstance(node, Function) and name in ("", node.name):
+                if ast.get_docstring(node) is not None:
+                    del node.body[0]
+                if found.setdefault((path, node.name), ast.dump(node)) != ast.dump(node):
+                    return node.name
     return ""
 
 

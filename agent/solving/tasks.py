@@ -19,7 +19,7 @@ from agent.ci.project.configuration import Install
 from agent.contract.events import Emit
 from agent.contract.outcome import Outcome
 from agent.engine import Engine
-from agent.models.values import ModelError
+from agent.models.values import ModelError, OutOfBudget, Timeout
 from agent.solving.code import Files
 from agent.solving.draft import Draft
 from agent.solving.run import CONFIGURATION
@@ -86,9 +86,9 @@ class SolveBenchmark:
         try:
             found = await solve(spec, engine, emit=emit, options=options, start=start)
         except ModelError as error:
-            if error.is_outage:
+            if error.is_outage or isinstance(error, Timeout):  # which says nothing about the model's answers
                 raise
-            found = undesigned(spec, error, Outcome.GAVE_UP)  # which says something about the model
+            found = undesigned(spec, error, Outcome.OUT_OF_BUDGET if isinstance(error, OutOfBudget) else Outcome.GAVE_UP)
         if found.outage:
             return failed(id_, self.groups[task_of(id_)], found.outcome, found.reason, found.usage)
         first, last = await _judged(task, labs, (found.first, found.files))

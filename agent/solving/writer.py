@@ -116,7 +116,7 @@ class Writer:
             usage += answer.usage
             files = await asyncio.to_thread(self._files, answer.text)
             if not isinstance(files, EditProblem):
-                if name := code.defined_twice(answer.text, self.draft.name):
+                if name := code.defined_twice(answer.text, self.draft.path, self.draft.name):
                     said = f"{capitalized(self._title(number))} defines `{name}` in different ways; the last one was taken."
                     self.notes.append(said)
                 break

@@ -135,6 +135,76 @@ def test_imports_are_added_with_the_line_ends_of_the_file() -> None:
     assert "\n" not in after.replace("\r\n", "")
 
 
+def with_function(imports: str, body: str = "return a + b", head: str = "def add(a, b):") -> str:
+    return f"FUNCTION pkg/a.py::add\n```python\n{imports}\n\n\n{head}\n    {body}\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("there", "imports", "added"),
+    [
+        ("from os import path\n", "from os import path, sep", "from os import sep\n"),
+        ("import os.path as path\n", "from os import path", ""),
+        ("import os.path\n", "import os", ""),
+        ("import os\n", "import os.path", "import os.path\n"),
+        ("from os import *\n", "from os import *\nfrom sys import *", "from sys import *\n"),
+        ("try:\n    import ujson as json\nexcept ImportError:\n    import json\n", "import json", ""),
+        ("try:\n    import numpy as np\nexcept ImportError:\n    np = None\n", "import numpy as np", ""),
+        ("names = [path for path in ()]\n", "from os import path", "from os import path\n\n"),
+        (f"if 1{' + 1' * 2000}:\n    import os\n", "import os", ""),
+        ("if 1:\n    def find():\n        path = 1\n", "from os import path", "from os import path\n\n"),
+    ],
+)
+def test_of_imports_above_a_function_only_unknown_names_are_added(there: str, imports: str, added: str) -> None:
+    source = f"{there}\n\n{SOURCE}"
+    assert placed(with_function(imports), source) == added + source.replace("a - b", "a + b")
+
+
+@pytest.mark.parametrize(
+    ("there", "imports", "words"),
+    [
+        (
+            "import re, datetime",
+            "from datetime import datetime",
+            "`datetime` cannot be imported in pkg/a.py, where it is something else (`import re, datetime`)",
+        ),
+        ("try:\n    import ujson as json\nexcept ImportError:\n    json = None", "import json", "(`import ujson as json`)"),
+        ("path = '.'", "from os import path", "(`path = '.'`)"),
+        ("def path(): ...", "import sys\nfrom os import path", "(`def path(): ...`)"),
+        ("import a as os", "import os.path", "(`import a as os`)"),
+    ],
+)
+def test_an_import_above_a_function_gives_no_name_another_meaning(there: str, imports: str, words: str) -> None:
+    said = problem(with_function(imports), f"{there}\n\n\n{SOURCE}")
+    assert words in said
+    assert "use it as it is there" in said
+
+
+@pytest.mark.parametrize(
+    ("future", "code", "is_placed"),
+    [
+        ("", with_function("from app.models import User", head='def add(a: "User", b):'), True),
+        ("", with_function("from app.models import User", head="def add(a: User, b):"), False),
+        (
+            "from __future__ import annotations\n",
+            with_function("from app.models import User", head="def add(a: User, b):"),
+            True,
+        ),
+        ("from __future__ import annotations\n", with_function("from app.models import User", "return User(a, b)"), False),
+    ],
+)
+def test_an_import_for_type_checkers_stays_one(future: str, code: str, is_placed: bool) -> None:
+    source = f"{future}from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from app.models import User\n\n\n{SOURCE}"
+    if is_placed:
+        head = next(line for line in code.splitlines() if line.startswith("def"))
+        assert placed(code, source) == source.replace("a - b", "a + b").replace("def add(a, b):", head)
+    else:
+        assert "`User` is imported only for type checkers" in problem(code, source)
+
+
+def test_code_behind_an_import_is_not_dropped() -> None:
+    assert "exactly one definition" in problem(with_function("import os; DEBUG = 1"))
+
+
 def test_an_empty_search_makes_a_new_file() -> None:
     assert placed(block("", "X = 1", path="pkg/new.py"), None, "pkg/new.py") == "X = 1\n"
 

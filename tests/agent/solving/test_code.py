@@ -71,11 +71,24 @@ def test_code_that_was_not_asked_for_is_named(code: str, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("second", "is_twice"),
-    [("def f(x):\n    return x\n", True), ("def f(x): return 0", False), ("f(1)", False), ("def f(", False)],
+    [
+        ("def f(x):\n    return x\n", True),
+        ("def f(x): return 0", False),
+        ('def f(x):\n    """Zero."""\n    return 0', False),
+        ("f(1)", False),
+        ("def f(", False),
+    ],
 )
 def test_a_function_that_two_blocks_define_in_different_ways_is_seen(second: str, is_twice: bool) -> None:
     answer = f"```python\ndef f(x):\n    return 0\n```\nBetter:\n```python\n{second}\n```"
-    assert defined_twice(answer) == defined_twice(answer, "f") == ("f" if is_twice else "")
+    assert defined_twice(answer, PATH) == defined_twice(answer, PATH, "f") == ("f" if is_twice else "")
+
+
+def test_functions_of_different_files_may_have_the_same_name() -> None:
+    first, other = "```python\ndef f(x):\n    return 0\n```\n", "```python\ndef f(x):\n    return x\n```\n"
+    assert defined_twice(f"pkg/a.py\n{first}pkg/b.py\n{other}", PATH) == ""
+    assert defined_twice(f"pkg/a.py\n{first}pkg/a.py\n{other}", PATH) == "f"
+    assert defined_twice(f"{first}{PATH}\n{other}", PATH) == "f", "a block without a path is the file that was asked for"
 
 
 def test_a_block_that_is_not_closed_is_seen() -> None:

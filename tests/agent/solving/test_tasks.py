@@ -11,11 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from agent.bench.lab import BadInput, Lab, NotPosed
+from agent.bench.lab import BadInput, Lab, Labs, NotPosed
 from agent.bench.score import Entry, repeated, task_of
+from agent.contract.budget import Budget
+from agent.contract.events import AnyEvent
+from agent.engine import Engine
+from agent.models.router import Models
+from agent.models.values import ModelSettings, Timeout
 from agent.solving import humaneval, mbpp, suite
+from agent.solving.solution import Options
 from agent.solving.tasks import coverage, figures
-from sandbox.base import Completed, DeadlinePassed, LimitExceeded, SandboxError
+from sandbox.base import Completed, DeadlinePassed, LimitExceeded, Limits, SandboxError
+from sandbox.install.package_index import configured
+from sandbox.install.packages import PackageStore
+from sandbox.local import LocalSandboxes
+from tests.standins.model import ScriptedModel, hanging
 
 LINE = {
     "task_id": "T/0",
@@ -139,6 +149,20 @@ async def test_a_coverage_run_that_is_stopped_costs_only_that_figure(stop: Sandb
             raise stop
 
     assert await coverage(Stopped(), {"solution.py": "x = 1\n"}) is None
+
+
+async def test_a_design_that_did_not_come_in_time_is_an_error_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(LINE))
+    benchmark = humaneval.load(tmp_path / "tasks.jsonl", "own")
+    sandboxes = LocalSandboxes(tmp_path / "open", PackageStore(tmp_path / "wheels", await configured()))
+
+    async def emit(_: AnyEvent) -> None: ...
+
+    async with ScriptedModel([hanging()]) as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-of-the-test", timeout=0.5))
+        engine = Engine(sandboxes, models, None, Budget(), Limits())
+        with pytest.raises(Timeout):
+            await benchmark.attempt("T/0", engine, Labs(sandboxes, Limits()), Options(design=True), emit)
 
 
 def test_figures_tell_categories_endings_gain_and_the_mean_of_several_runs() -> None:

@@ -301,10 +301,18 @@ def test_a_wrong_answer_that_passes_its_own_tests_is_told_apart(tmp_path: Path) 
     assert code == 0, err
     summary = json.loads(out)["summary"]
     assert (summary["self_reported"], summary["validated"], summary["reported_but_wrong"]) == (1, 0, 1)
-    for design, reported in ((f"```python\n{prompt}    raise NotImplementedError\n```", 1), ("I would rather not.", 0)):
-        (tmp_path / "script.jsonl").write_text("".join([*lines, json.dumps({"role": "design", "answers": [design]}) + "\n"]))
-        code, out, err = selfheal(tmp_path, *command, "--design", "on", "--retry", "on")
+    design = f"```python\n{prompt}    raise NotImplementedError\n```"
+    refusal = "I would rather not."
+    for designed, most, reported, ended in (
+        (design, "100000", 1, "first_answer"),
+        (refusal, "100000", 0, "gave_up"),
+        (refusal, "1", 0, "out_of_budget"),
+    ):
+        script = [*lines, json.dumps({"role": "design", "answers": [designed]}) + "\n"]
+        (tmp_path / "script.jsonl").write_text("".join(script))
+        code, out, err = selfheal(tmp_path, *command, "--design", "on", "--retry", "on", SELFHEAL_MAX_TOKENS=most)
         assert code == 0, err
         told = json.loads(out)
         assert (told["summary"]["tried"], told["summary"]["self_reported"]) == (1, reported), "no design is no error of the run"
+        assert told["summary"]["endings"] == {ended: 1}
         assert {"design": "on", "retry": "on", "autonomy": "full"}.items() <= told["options"].items()
