@@ -32,7 +32,17 @@ from agent.contract.question import Waiting
 from agent.engine import Engine
 from agent.models import tracing
 from app.attempt.archive import files_of
-from app.attempt.gather import Gathered, HeadCommit, NotWanted, check_permission, gather, has_moved, resolve_head, wait_for_ci
+from app.attempt.gather import (
+    Gathered,
+    HeadCommit,
+    NotWanted,
+    check_permission,
+    gather,
+    has_moved,
+    resolve_head,
+    wait_for_ci,
+    was_closed,
+)
 from app.attempt.merges import on_head
 from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, page_of, publication_of, react, report_end, rerun
 from app.github.client import GitHub
@@ -196,7 +206,7 @@ async def _run(work: Work) -> None:
         if stranger is None and (number := attempt.requests[0].pull_number) is not None:
             page_url = page_of(attempt, work.deps.pages_url)
             await publish.refusal(number, f"{head.reason} {head.next_step}", work.writing, page_url)
-        await lease.end(head.outcome, head.reason, head.next_step, reported=isinstance(head, NotWanted))
+        await lease.end(head.outcome, head.reason, head.next_step)
         return
     if not attempt.is_asked_for and await _is_own(work, head):
         await lease.end(Outcome.REFUSED, _OWN_COMMIT, "Review it, or comment `/heal` on its pull request.", reported=True)
@@ -210,7 +220,7 @@ async def _run(work: Work) -> None:
         await publish.progress(publication, work.writing, None)
 
     with tracing.step("gather", attempt.id):
-        gathered = await has_moved(head, work.reading) or await _gather(work, head)
+        gathered = await _unwanted(work, head) or await _gather(work, head)
     if isinstance(gathered, NotWanted) and not is_expected and not await publish.is_shown(publication, work.writing):
         await _leave_unreported(work, gathered)
         return
@@ -249,6 +259,12 @@ async def _run(work: Work) -> None:
             await _publish(work, head, publication, result)
         else:
             await _explain(work, publication, result)
+
+
+async def _unwanted(work: Work, head: HeadCommit) -> NotWanted | None:
+    """An ending if GitHub has moved on; a failure that has joined the attempt since its claim may want it all the same."""
+    attempt = await work.deps.store.attempt(work.attempt.id) or work.attempt
+    return await has_moved(head, work.reading) or await was_closed(attempt, head, work.reading)
 
 
 async def _leave_unreported(work: Work, ending: NotWanted) -> None:
@@ -515,8 +531,8 @@ async def _open_pull_request(
     work: Work, head: HeadCommit, publication: Publication, repair: Repair
 ) -> PullRequestRecord | NoRepair:
     """The pull request with the repair, or why a verified repair could not be published."""
-    if (moved := await has_moved(head, work.reading)) is not None:
-        return replace(moved, usage=repair.usage, log=repair.log)
+    if (unwanted := await _unwanted(work, head)) is not None:
+        return replace(unwanted, usage=repair.usage, log=repair.log)
     try:
         published = await _published(work, publication, repair)
     except Conflict as error:
