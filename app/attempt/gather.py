@@ -228,7 +228,11 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
             "Check its credentials and the service, and rerun the job. If the code is at fault, comment `/heal`.",
         )
     found, unread = await _other_failures(head, repository, with_actions=failing is None) if not runs else ((), ())
-    others = tuple(each for each in found if attempt.by_command or configuration.wants_service(each.name, each.service))
+    others = tuple(
+        each
+        for each in found
+        if attempt.by_command or each.service == ACTIONS or configuration.wants_service(each.name, each.service)
+    )  # those of Actions are named after jobs: which workflow it was is not known
     if found and not others:
         return _excluded((each.name for each in found), f"{CONFIGURATION} excludes the failing checks, or they run no tests")
     hints = [redact(text, secrets) for text in (*(each.hint for each in read), *(check.text for check in others))]

@@ -340,7 +340,7 @@ def _ending_for(error: GitHubError, attempt: Attempt) -> NoRepair:
                 f"Selfheal refused a download: {error}.",
                 "Your code is not the cause. Ask whoever runs Selfheal to check where GitHub keeps its logs and archives.",
             )
-        case GitHubError(download_host=str(host)) if host:
+        case Unavailable(download_host=str(host)) | Forbidden(download_host=str(host)) if host:
             return without_a_run(
                 Outcome.ERROR,
                 f"The commit's files could not be downloaded from `{host}`, to which GitHub redirects: {error}.",

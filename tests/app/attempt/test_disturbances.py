@@ -110,6 +110,16 @@ async def test_an_archive_whose_host_is_blocked_is_told_as_such(plant: Plant) ->
     assert attempt.next_step == ALLOW
 
 
+@pytest.mark.parametrize("status", [404, 410])
+async def test_an_archive_that_is_gone_where_it_was_kept_is_no_firewall(plant: Plant, status: int) -> None:
+    plant.github.downloads.status = status
+    attempt_id = await taken(plant.store, plant.request)
+    await heal(attempt_id, plant.deps)
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.CANCELLED
+    assert (attempt.reason or "").startswith(f"{NAME} or the failing commit is gone, ")
+
+
 async def test_a_host_that_drops_packets_is_waited_for_a_while_and_then_told(plant: Plant) -> None:
     hasty = replace(HASTY, connect=0.1)
     async with GitHub(plant.github.app_id, plant.github.private_key, api_url=plant.github.url, retry_policy=hasty) as client:

@@ -349,6 +349,16 @@ async def test_workflows_that_the_installation_does_not_let_us_read_are_told(red
     assert note.endswith(" The App's owner can ask for it, and an owner of `acme` can accept it in the App's installation.")
 
 
+@pytest.mark.parametrize("selection", ["only: [CI]", "ignore: [tests]"])
+async def test_workflows_that_cannot_be_read_are_not_chosen_by_the_names_of_their_jobs(red: Red, selection: str) -> None:
+    del red.github.installation("acme").permissions["actions"]
+    attempt = await red.attempt()
+    await red.github.push(NAME, "main", {".github/selfheal.yml": f"workflows: {{{selection}}}\n"})
+    gathered = await gather(attempt, red.head, red.repository, ())
+    assert isinstance(gathered, Gathered)
+    assert gathered.others == (("check_run", "tests"),)
+
+
 async def test_workflows_that_cannot_be_read_are_waited_for_by_their_check_runs(
     red: Red, monkeypatch: pytest.MonkeyPatch
 ) -> None:
