@@ -14,7 +14,7 @@ import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from math import inf
 from typing import Literal
@@ -26,7 +26,7 @@ from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.ci.project.configuration import Configuration, DailyLimits
 from agent.ci.project.configuration import Quota as DailyQuota
 from agent.contract import words
-from agent.contract.events import StepStarted
+from agent.contract.events import Degraded, StepStarted
 from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.question import Waiting
 from agent.engine import Engine
@@ -78,7 +78,7 @@ from sandbox.base import SandboxError, SandboxUnavailable
 from webhooks.triggers import BRANCH_PREFIX
 
 log = structlog.get_logger()
-_UNREACHABLE_WAIT = timedelta(minutes=15)  # for a host that drops packets: a firewall is likelier than an outage
+_UNREACHABLE_WAIT = timedelta(minutes=15)  # for a host that drops packets
 _RERUN_FIRST = "Rerun the failed jobs."
 _OWN_COMMIT = "The failing commit is a repair of Selfheal's own, which starts no attempt."
 
@@ -169,9 +169,10 @@ async def _heal(work: Work) -> None:
         await _run(work)
     except (RateLimited, Unavailable, BadCredentials) as error:
         # Bad credentials say nothing about this attempt: the operator fixes them, or they are being rotated.
-        if _can_keep_waiting(work, _UNREACHABLE_WAIT if isinstance(error, Unreachable) else GITHUB_WAIT):
+        why = f"GitHub: {error}"
+        if _can_keep_waiting(work) and not (isinstance(error, Unreachable) and await _is_firewall(work, why)):
             seconds = error.retry_after if isinstance(error, RateLimited) else AWAY_SECONDS
-            raise Postponed(f"GitHub: {error}", seconds) from error
+            raise Postponed(why, seconds) from error
         if not error.download_host:
             raise
         ending = _ending_for(error, work.attempt)
@@ -411,10 +412,20 @@ def _permission(accepted: str) -> str:
     return ", or ".join(" ".join(each.split()) for each in sets.split(";"))
 
 
-def _can_keep_waiting(work: Work, longest: timedelta = GITHUB_WAIT) -> bool:
+def _can_keep_waiting(work: Work) -> bool:
     """Whether an attempt may wait longer for GitHub or a sandbox. Time in the queue or waiting for a person does not count."""
-    since = work.attempt.answered_at or work.attempt.started_at or work.attempt.created_at
-    return work.deps.store.clock.now() - since <= longest
+    return work.deps.store.clock.now() - _waiting_since(work.attempt) <= GITHUB_WAIT
+
+
+def _waiting_since(attempt: Attempt) -> datetime:
+    return attempt.answered_at or attempt.started_at or attempt.created_at
+
+
+async def _is_firewall(work: Work, why: str) -> bool:
+    """Whether the attempt was postponed for this reason long ago already: a firewall is likelier than an outage."""
+    oldest, newest = _waiting_since(work.attempt), work.deps.store.clock.now() - _UNREACHABLE_WAIT
+    told = [each for each in await work.deps.store.timeline(work.attempt.id) if oldest <= each.at < newest]
+    return any(isinstance(each.event, Degraded) and each.event.why == why for each in told)
 
 
 async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication: Publication) -> Repair | NoRepair | Waiting:
