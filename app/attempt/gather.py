@@ -97,14 +97,7 @@ async def resolve_head(attempt: Attempt, repository: Repository) -> HeadCommit |
         if attempt.head_sha is None or attempt.head_branch is None:
             raise ValueError(f"the automatic attempt {attempt.id} has no head")
         branch = await _branch_of(attempt, attempt.head_sha, attempt.head_branch, repository)
-        is_default = branch == attempt.repository.default_branch
-        pull = None if is_default else await repository.find_pull(branch, "open")
-        is_of_pull = not attempt.is_asked_for and all(request.workflow_id is not None for request in attempt.requests)
-        if pull is None and is_of_pull and not is_default:
-            closed = await repository.find_pull(branch)
-            if closed is not None and closed.merged_at is None:
-                why = f"Pull request #{closed.number} was closed without a merge, so its branch is not repaired."
-                return _not_wanted(Outcome.CANCELLED, why, "Reopen it: if CI fails then, a new attempt starts.")
+        pull = None if branch == attempt.repository.default_branch else await repository.find_pull(branch, "open")
         return HeadCommit(attempt.head_sha, branch, pull)
     request = attempt.requests[0]
     if request.pull_number is None:
@@ -149,6 +142,23 @@ async def has_moved(head: HeadCommit, repository: Repository) -> NotWanted | Non
         Outcome.SUPERSEDED,
         f"The newest commit of {head.branch} is now `{now[:10]}`, not `{head.sha[:10]}`.",
         "Nothing to do: if the newer commit fails too, it gets its own attempt.",
+    )
+
+
+async def was_closed(attempt: Attempt, head: HeadCommit, repository: Repository) -> NotWanted | None:
+    """An ending if only pull requests wanted the attempt, and all of its branch are closed, the newest without a merge."""
+    is_wanted = attempt.is_asked_for or attempt.answered_at is not None
+    if is_wanted or any(request.workflow_id is None for request in attempt.requests):
+        return None
+    if head.branch == attempt.repository.default_branch or await repository.find_pull(head.branch, "open") is not None:
+        return None
+    closed = await repository.find_pull(head.branch)
+    if closed is None or closed.merged_at is not None:
+        return None
+    return _not_wanted(
+        Outcome.CANCELLED,
+        f"Pull request #{closed.number} was closed without a merge, so its branch is not repaired.",
+        "Reopen it: if CI fails then, a new attempt starts.",
     )
 
 
@@ -218,7 +228,11 @@ async def gather(attempt: Attempt, head: HeadCommit, repository: Repository, sec
             "Check its credentials and the service, and rerun the job. If the code is at fault, comment `/heal`.",
         )
     found, unread = await _other_failures(head, repository, with_actions=failing is None) if not runs else ((), ())
-    others = tuple(each for each in found if attempt.by_command or configuration.wants_service(each.name, each.service))
+    others = tuple(
+        each
+        for each in found
+        if attempt.by_command or each.service == ACTIONS or configuration.wants_service(each.name, each.service)
+    )  # those of Actions are named after jobs: which workflow it was is not known
     if found and not others:
         return _excluded((each.name for each in found), f"{CONFIGURATION} excludes the failing checks, or they run no tests")
     hints = [redact(text, secrets) for text in (*(each.hint for each in read), *(check.text for check in others))]

@@ -14,7 +14,7 @@ import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from math import inf
 from typing import Literal
@@ -26,13 +26,23 @@ from agent.ci.project.configuration import PATH as CONFIGURATION
 from agent.ci.project.configuration import Configuration, DailyLimits
 from agent.ci.project.configuration import Quota as DailyQuota
 from agent.contract import words
-from agent.contract.events import StepStarted
+from agent.contract.events import Degraded, StepStarted
 from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.question import Waiting
 from agent.engine import Engine
 from agent.models import tracing
 from app.attempt.archive import files_of
-from app.attempt.gather import Gathered, HeadCommit, NotWanted, check_permission, gather, has_moved, resolve_head, wait_for_ci
+from app.attempt.gather import (
+    Gathered,
+    HeadCommit,
+    NotWanted,
+    check_permission,
+    gather,
+    has_moved,
+    resolve_head,
+    wait_for_ci,
+    was_closed,
+)
 from app.attempt.merges import on_head
 from app.attempt.progress import AWAY_SECONDS, GITHUB_WAIT, Timeline, page_of, publication_of, react, report_end, rerun
 from app.github.client import GitHub
@@ -68,7 +78,7 @@ from sandbox.base import SandboxError, SandboxUnavailable
 from webhooks.triggers import BRANCH_PREFIX
 
 log = structlog.get_logger()
-_UNREACHABLE_WAIT = timedelta(minutes=15)  # for a host that drops packets: a firewall is likelier than an outage
+_UNREACHABLE_WAIT = timedelta(minutes=15)  # for a host that drops packets
 _RERUN_FIRST = "Rerun the failed jobs."
 _OWN_COMMIT = "The failing commit is a repair of Selfheal's own, which starts no attempt."
 
@@ -159,9 +169,10 @@ async def _heal(work: Work) -> None:
         await _run(work)
     except (RateLimited, Unavailable, BadCredentials) as error:
         # Bad credentials say nothing about this attempt: the operator fixes them, or they are being rotated.
-        if _can_keep_waiting(work, _UNREACHABLE_WAIT if isinstance(error, Unreachable) else GITHUB_WAIT):
+        why = f"GitHub: {error}"
+        if _can_keep_waiting(work) and not (isinstance(error, Unreachable) and await _is_firewall(work, why)):
             seconds = error.retry_after if isinstance(error, RateLimited) else AWAY_SECONDS
-            raise Postponed(f"GitHub: {error}", seconds) from error
+            raise Postponed(why, seconds) from error
         if not error.download_host:
             raise
         ending = _ending_for(error, work.attempt)
@@ -196,7 +207,7 @@ async def _run(work: Work) -> None:
         if stranger is None and (number := attempt.requests[0].pull_number) is not None:
             page_url = page_of(attempt, work.deps.pages_url)
             await publish.refusal(number, f"{head.reason} {head.next_step}", work.writing, page_url)
-        await lease.end(head.outcome, head.reason, head.next_step, reported=isinstance(head, NotWanted))
+        await lease.end(head.outcome, head.reason, head.next_step)
         return
     if not attempt.is_asked_for and await _is_own(work, head):
         await lease.end(Outcome.REFUSED, _OWN_COMMIT, "Review it, or comment `/heal` on its pull request.", reported=True)
@@ -210,7 +221,7 @@ async def _run(work: Work) -> None:
         await publish.progress(publication, work.writing, None)
 
     with tracing.step("gather", attempt.id):
-        gathered = await has_moved(head, work.reading) or await _gather(work, head)
+        gathered = await _unwanted(work, head) or await _gather(work, head)
     if isinstance(gathered, NotWanted) and not is_expected and not await publish.is_shown(publication, work.writing):
         await _leave_unreported(work, gathered)
         return
@@ -249,6 +260,12 @@ async def _run(work: Work) -> None:
             await _publish(work, head, publication, result)
         else:
             await _explain(work, publication, result)
+
+
+async def _unwanted(work: Work, head: HeadCommit) -> NotWanted | None:
+    """An ending if GitHub has moved on; a failure that has joined the attempt since its claim may want it all the same."""
+    attempt = await work.deps.store.attempt(work.attempt.id) or work.attempt
+    return await has_moved(head, work.reading) or await was_closed(attempt, head, work.reading)
 
 
 async def _leave_unreported(work: Work, ending: NotWanted) -> None:
@@ -324,7 +341,7 @@ def _ending_for(error: GitHubError, attempt: Attempt) -> NoRepair:
                 f"Selfheal refused a download: {error}.",
                 "Your code is not the cause. Ask whoever runs Selfheal to check where GitHub keeps its logs and archives.",
             )
-        case GitHubError(download_host=str(host)) if host:
+        case Unavailable(download_host=str(host)) | Forbidden(download_host=str(host)) if host:
             return without_a_run(
                 Outcome.ERROR,
                 f"The commit's files could not be downloaded from `{host}`, to which GitHub redirects: {error}.",
@@ -395,10 +412,20 @@ def _permission(accepted: str) -> str:
     return ", or ".join(" ".join(each.split()) for each in sets.split(";"))
 
 
-def _can_keep_waiting(work: Work, longest: timedelta = GITHUB_WAIT) -> bool:
+def _can_keep_waiting(work: Work) -> bool:
     """Whether an attempt may wait longer for GitHub or a sandbox. Time in the queue or waiting for a person does not count."""
-    since = work.attempt.answered_at or work.attempt.started_at or work.attempt.created_at
-    return work.deps.store.clock.now() - since <= longest
+    return work.deps.store.clock.now() - _waiting_since(work.attempt) <= GITHUB_WAIT
+
+
+def _waiting_since(attempt: Attempt) -> datetime:
+    return attempt.answered_at or attempt.started_at or attempt.created_at
+
+
+async def _is_firewall(work: Work, why: str) -> bool:
+    """Whether the attempt was postponed for this reason long ago already: a firewall is likelier than an outage."""
+    oldest, newest = _waiting_since(work.attempt), work.deps.store.clock.now() - _UNREACHABLE_WAIT
+    told = [each for each in await work.deps.store.timeline(work.attempt.id) if oldest <= each.at < newest]
+    return any(isinstance(each.event, Degraded) and each.event.why == why for each in told)
 
 
 async def _repair(work: Work, head: HeadCommit, gathered: Gathered, publication: Publication) -> Repair | NoRepair | Waiting:
@@ -515,8 +542,8 @@ async def _open_pull_request(
     work: Work, head: HeadCommit, publication: Publication, repair: Repair
 ) -> PullRequestRecord | NoRepair:
     """The pull request with the repair, or why a verified repair could not be published."""
-    if (moved := await has_moved(head, work.reading)) is not None:
-        return replace(moved, usage=repair.usage, log=repair.log)
+    if (unwanted := await _unwanted(work, head)) is not None:
+        return replace(unwanted, usage=repair.usage, log=repair.log)
     try:
         published = await _published(work, publication, repair)
     except Conflict as error:

@@ -451,6 +451,9 @@ def _of_answer(response: httpx.Response, what: str) -> GitHubError:
     message = f"{kind}: {' '.join(wrong)}" if wrong else kind
     error = _of_message(response, fields, message, f"{what}: {response.status_code} {message}".rstrip(" ."))
     error.said = "; ".join([message, *error.reasons]) if isinstance(error, Invalid) else message
+    if isinstance(error, Forbidden) and error.is_of_token:
+        # The header tells what the request needs, on every answer: it does not say that this is missing.
+        error.permission = response.headers.get("x-accepted-github-permissions")
     return error
 
 
@@ -458,10 +461,6 @@ def _of_message(response: httpx.Response, fields: dict[str, Any], message: str, 
     if response.status_code == 429 or (response.status_code == 403 and "secondary rate limit" in message.lower()):
         # Without a `retry-after` header GitHub asks for at least a minute.
         return RateLimited(text, 60.0)
-    if response.status_code == 403:
-        # The header tells what the request needs, on every answer: it does not say that this is missing.
-        is_missing = "not accessible by integration" in message.lower()
-        return Forbidden(text, response.headers.get("x-accepted-github-permissions") if is_missing else None)
     if response.status_code == 422:
         errors = fields.get("errors")
         reasons = [_reason(each) if isinstance(each, dict) else str(each) for each in errors or ()]

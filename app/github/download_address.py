@@ -99,17 +99,17 @@ def _is_listed(address: Address, hosts: Collection[str]) -> bool:
 async def _addresses(url: httpx.URL, timeout: httpx.Timeout, *, optional: bool) -> tuple[Address, ...]:
     """The host's addresses in the resolver's order, which puts those without a route last.
 
-    Raises `Unavailable` if there are none, unless they are `optional`.
+    Raises `Unavailable` if there are none, unless they are `optional`; also then if the resolver does not say so in time.
     """
     host = url.raw_host.decode("ascii").strip("[]")
     try:
-        async with asyncio.timeout(timeout.connect):
+        async with asyncio.timeout(timeout.read):
             found = await asyncio.get_running_loop().getaddrinfo(host, url.port or 443, type=socket.SOCK_STREAM)
+    except TimeoutError as error:
+        raise Unreachable(f"the host {host[:100]} cannot be resolved: no answer in {timeout.read:g} s") from error
     except (OSError, UnicodeError) as error:  # also a name with empty or long labels
         if optional:
             return ()
-        if isinstance(error, TimeoutError):
-            raise Unreachable(f"the host {host[:100]} cannot be resolved: no answer in {timeout.connect:g} s") from error
         why = getattr(error, "strerror", None) or type(error).__name__
         raise Unavailable(f"the host {host[:100]} cannot be resolved: {why}") from error
     return tuple(dict.fromkeys(ip_address(str(address[0]).partition("%")[0]) for *_, address in found))

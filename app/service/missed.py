@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 from random import uniform
-from time import monotonic
 
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
@@ -64,19 +63,17 @@ def _is_missed(tries: list[HookDelivery], now: datetime) -> bool:
 
 async def redeliver_for_ever(github: GitHub, store: Store, worker: str) -> None:
     """Look for missed deliveries at the start and every hour; sooner after some were missed, as a redelivery can fail too."""
-    wait, pause, started = uniform(*_FIRST), _AGAIN, monotonic()  # noqa: S311 - no secret
-    lasting: float | None = None
+    wait, pause = uniform(*_FIRST), _AGAIN  # noqa: S311 - no secret
+    look = looks.Look(store, _LOOK, worker, _LASTING)
     while True:
         await asyncio.sleep(wait)
         wait = _USUALLY
-        since_start = monotonic() - started  # at first, a look of any worker since then is enough
         try:
-            is_due = await looks.begin(store, _LOOK, worker, lasting or since_start)
-            count = await redeliver_missed(github, store) if is_due else 0
+            async with look.turn() as is_due:
+                count = await redeliver_missed(github, store) if is_due else 0
         except (GitHubError, SQLAlchemyError, OSError) as error:
             log.warning("missed deliveries not looked for", error=str(error))
             continue
-        lasting = _LASTING
         if count:
             log.info("asked GitHub for missed deliveries", count=count)
             wait, pause = pause, min(2 * pause, _USUALLY)

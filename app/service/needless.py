@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app.attempt.progress import publication_of
 from app.github.client import GitHub
-from app.github.errors import Forbidden, GitHubError, Invalid, NotFound, RateLimited
+from app.github.errors import BadCredentials, Forbidden, GitHubError, Invalid, NotFound, RateLimited, Unavailable
 from app.github.repository import Repository
 from app.github.types import PUBLISHING, READING, CheckRun, CommitStatus, WorkflowRun
 from app.publish import messages, publish
@@ -46,14 +46,16 @@ log = structlog.get_logger()
 
 
 async def close_needless(github: GitHub, store: Store, known: Known | None = None) -> int:
-    """Close the open pull requests of ours that are needless; returns how many. Raises `SQLAlchemyError`."""
+    """Close the open pull requests of ours that are needless; returns how many. Raises as `_each`, and `SQLAlchemyError`."""
     close = partial(_close_if_needless, store=store)
     attempts, known = await store.attempts_with_open_pull_request(), {} if known is None else known
     return await _each(attempts, close, github, known, "open pull request not looked at")
 
 
 async def update_outdated(github: GitHub, store: Store, known: Known | None = None) -> int:
-    """Say on reports that nothing is left to do, once that is so; returns on how many attempts'. Raises `SQLAlchemyError`.
+    """Say on reports that nothing is left to do, once that is so; returns on how many attempts'.
+
+    Raises as `_each`, and `SQLAlchemyError`.
 
     The outcome stays: the report is about the commit as it was.
     """
@@ -65,17 +67,28 @@ async def update_outdated(github: GitHub, store: Store, known: Known | None = No
 
 
 async def _each(attempts: Iterable[Attempt], tidy: Tidy, github: GitHub, known: Known, failed: str) -> int:
-    """How many of the attempts `tidy` did something about; `failed`: what is logged if GitHub refuses that."""
+    """How many of the attempts `tidy` did something about; `failed`: what is logged if GitHub refuses that.
+
+    Raises `GitHubError` if GitHub could be asked about none of them.
+    """
     done, limited = 0, set[int]()  # installations that GitHub wants to rest
+    failure, is_reached = None, False
     for attempt in attempts:
         if attempt.installation_id in limited:
             continue
         try:
             done += await tidy(attempt, *_repositories(attempt, github, known))
+            is_reached = True
         except RateLimited:
             limited.add(attempt.installation_id)
         except GitHubError as error:  # one repository says nothing about the others
             log.warning(failed, attempt=attempt.id, error=str(error))
+            if isinstance(error, Unavailable | BadCredentials):
+                failure = error
+            else:
+                is_reached = True
+    if failure is not None and not is_reached:
+        raise failure
     return done
 
 
@@ -216,14 +229,15 @@ async def _publication(attempt: Attempt, repository: Repository) -> Publication:
 
 async def tidy_for_ever(github: GitHub, store: Store, worker: str) -> None:
     """Look every ten minutes, one worker for all."""
-    known: Known = {}
+    look, known = looks.Look(store, _LOOK, worker, _LASTING), Known()
     while True:
         await asyncio.sleep(uniform(*_PAUSE))  # noqa: S311 - no secret
         try:
-            if await looks.begin(store, _LOOK, worker, _LASTING):
-                await close_needless(github, store, known)
-                await update_outdated(github, store, known)
-            else:
-                known.clear()
-        except (SQLAlchemyError, OSError) as error:
+            async with look.turn() as is_due:
+                if is_due:
+                    await close_needless(github, store, known)
+                    await update_outdated(github, store, known)
+                else:
+                    known.clear()
+        except (GitHubError, SQLAlchemyError, OSError) as error:
             log.warning("pull requests and reports not looked at", error=str(error))

@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from random import uniform
-from time import monotonic
 
 import structlog
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
@@ -130,16 +129,13 @@ def _stand_in(request: RepairRequest) -> Delivery:
 
 async def take_up_for_ever(github: GitHub, store: Store, intake: Intake, worker: str, branch_prefix: str) -> None:
     """Look at the start, and every hour, one worker for all."""
-    wait, started = _FIRST, monotonic()
-    lasting: float | None = None
+    wait, look = _FIRST, looks.Look(store, _LOOK, worker, _LASTING)
     while True:
         await asyncio.sleep(uniform(*wait))  # noqa: S311 - no secret
         wait = _USUALLY
-        since_start = monotonic() - started  # at first, a look of any worker since then is enough
         try:
-            is_due = await looks.begin(store, _LOOK, worker, lasting or since_start)
-            lasting = _LASTING
-            if is_due and (count := await take_up_missed(github, store, intake, branch_prefix)):
-                log.info("took up failing runs without a webhook", count=count)
+            async with look.turn() as is_due:
+                if is_due and (count := await take_up_missed(github, store, intake, branch_prefix)):
+                    log.info("took up failing runs without a webhook", count=count)
         except (GitHubError, NotDurable, SQLAlchemyError, OSError) as error:
             log.warning("failing runs not looked for", error=str(error))

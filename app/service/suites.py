@@ -28,8 +28,12 @@ log = structlog.get_logger()
 
 
 async def stop_automatic_suites(github: GitHub, store: Store) -> int:
-    """Ask for the repositories that were not asked about yet; returns how many were. Raises `SQLAlchemyError`."""
+    """Ask for the repositories that were not asked about yet; returns how many were.
+
+    Raises `SQLAlchemyError`, and `GitHubError` if GitHub could be asked about none of them.
+    """
     done, away = 0, set[int]()  # installations whose turn is later
+    failure: GitHubError | None = None
     for installation_id, ref in await store.repositories_with_automatic_suites(_MOST):
         if installation_id in away:
             continue
@@ -37,21 +41,26 @@ async def stop_automatic_suites(github: GitHub, store: Store) -> int:
             await github.repository(installation_id, ref, CHECKING).stop_automatic_suites()
         except (RateLimited, Unavailable, BadCredentials) as error:
             away.add(installation_id)
+            failure = failure if isinstance(error, RateLimited) else error
             log.info("automatic check suites are stopped later", repository=ref.full_name, error=str(error))
             continue
         except GitHubError as error:  # it is gone, or the App may not
             log.warning("automatic check suites not stopped", repository=ref.full_name, error=str(error))
         await store.record_suites_stopped(ref.id)
         done += 1
+    if failure is not None and not done:
+        raise failure
     return done
 
 
 async def stop_for_ever(github: GitHub, store: Store, worker: str) -> None:
-    """Look at the start, and every minute, one worker for all."""
+    """Look every minute, one worker for all."""
+    look = looks.Look(store, _LOOK, worker, _LASTING)
     while True:
-        try:
-            if await looks.begin(store, _LOOK, worker, _LASTING):
-                await stop_automatic_suites(github, store)
-        except (SQLAlchemyError, OSError) as error:
-            log.warning("automatic check suites not looked at", error=str(error))
         await asyncio.sleep(uniform(*_PAUSE))  # noqa: S311 - no secret
+        try:
+            async with look.turn() as is_due:
+                if is_due:
+                    await stop_automatic_suites(github, store)
+        except (GitHubError, SQLAlchemyError, OSError) as error:
+            log.warning("automatic check suites not looked at", error=str(error))

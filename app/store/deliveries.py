@@ -73,6 +73,8 @@ _SEEN = (
         RequestRow.run_id,
         RequestRow.run_attempt,
         RequestRow.workflow_id,
+        # It ended because of a closed pull request or a deleted branch, which can come back, not by what a person answered.
+        and_(AttemptRow.outcome.in_(("cancelled", "superseded")), AttemptRow.answered_at.is_(None)),
         RequestRow.source,
         RequestRow.title,
     )
@@ -157,8 +159,8 @@ async def _installation(session: AsyncSession, change: InstallationChange, now: 
 async def _pull_request(session: AsyncSession, change: PullRequestChange, now: datetime) -> None:
     """Update the state of our pull request; cancel attempts on a head that is no longer current.
 
-    If it is merged, only its commands are cancelled: its branch may live on, as `develop` does. A worker notices if that was
-    deleted. If it is closed without a merge, what failed at its head is cancelled too, unless a person re-ran our check.
+    If it is closed, only its commands are cancelled: its branch may live on, as `develop` does, or have another one. A worker
+    asks GitHub whether that was deleted, or the automatic attempt is not wanted any more.
     """
     ours = await session.scalar(
         select(PullRequestRow).where(
@@ -176,25 +178,6 @@ async def _pull_request(session: AsyncSession, change: PullRequestChange, now: d
         commanded = and_(here, AttemptRow.requests.any(RequestRow.pull_number == change.number))
         how = "merged" if change.merged else "closed"
         await _cancel(session, commanded, Outcome.CANCELLED, f"Pull request #{change.number} was {how}.", now)
-        if not change.merged and change.head_branch != change.repository.default_branch:
-            await _cancel_of_closed(session, change, now)
-
-
-async def _cancel_of_closed(session: AsyncSession, change: PullRequestChange, now: datetime) -> None:
-    """Cancel the automatic attempt of the head of a pull request that was closed without a merge.
-
-    If it is opened again, its workflows run again: that they fail is news then.
-    """
-    automatic = and_(
-        AttemptRow.repository_id == change.repository.id,
-        AttemptRow.automatic_sha == change.head_sha,
-        AttemptRow.head_branch == change.head_branch,
-        ~AttemptRow.requests.any(RequestRow.sender.is_not(None)),  # a person wants it
-    )
-    why = f"Pull request #{change.number} was closed without a merge, so its branch is not repaired."
-    known = select(AttemptRow.id).where(automatic, AttemptRow.status != "ended")
-    await session.execute(update(RequestRow).where(RequestRow.attempt_id.in_(known)).values(workflow_id=None))
-    await _cancel(session, automatic, Outcome.CANCELLED, why, now)
 
 
 async def _cancel(session: AsyncSession, which: ColumnElement[bool], outcome: Outcome, reason: str, now: datetime) -> None:
@@ -335,10 +318,11 @@ def _unseen(connection: Connection, requests: Sequence[RepairRequest]) -> dict[_
     workflows: set[tuple[int, str, int | None]] = set()
     others: set[tuple[Any, ...]] = set()
     rows = connection.execute(_SEEN, {"repositories": list(repositories), "shas": list(shas)})
-    for repository_id, sha, run_id, run_attempt, workflow_id, source, title in rows:
+    for repository_id, sha, run_id, run_attempt, workflow_id, is_unexamined, source, title in rows:
         if run_id is not None:
             runs |= {(repository_id, sha), (repository_id, sha, run_id, run_attempt)}
-            workflows.add((repository_id, sha, workflow_id))
+            if not is_unexamined:
+                workflows.add((repository_id, sha, workflow_id))
         others.add((repository_id, sha, source, title))
 
     def is_unseen(request: RepairRequest) -> bool:

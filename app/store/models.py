@@ -283,7 +283,7 @@ class LookRow(Base):
     __tablename__ = "looks"
 
     name: Mapped[str] = mapped_column(Words(32), primary_key=True)
-    worker: Mapped[str]  # that took the last one
+    worker: Mapped[str]  # that took the last one; "" once it failed
     began_at: Mapped[datetime]  # the last one
     known_until: Mapped[datetime | None]  # all that it reads is known until then
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from copy import copy
 from dataclasses import replace
 from datetime import timedelta
 
@@ -13,7 +14,7 @@ from app.attempt.story import heal
 from app.github.client import GitHub
 from app.store.values import Attempt
 from tests.app.plant import HASTY, NAME, Plant
-from tests.app.requests import taken
+from tests.app.requests import MovableClock, taken
 from tests.standins.sockets import silent
 
 
@@ -110,6 +111,16 @@ async def test_an_archive_whose_host_is_blocked_is_told_as_such(plant: Plant) ->
     assert attempt.next_step == ALLOW
 
 
+@pytest.mark.parametrize("status", [404, 410])
+async def test_an_archive_that_is_gone_where_it_was_kept_is_no_firewall(plant: Plant, status: int) -> None:
+    plant.github.downloads.status = status
+    attempt_id = await taken(plant.store, plant.request)
+    await heal(attempt_id, plant.deps)
+    attempt = await plant.attempt(attempt_id)
+    assert attempt.outcome is Outcome.CANCELLED
+    assert (attempt.reason or "").startswith(f"{NAME} or the failing commit is gone, ")
+
+
 async def test_a_host_that_drops_packets_is_waited_for_a_while_and_then_told(plant: Plant) -> None:
     hasty = replace(HASTY, connect=0.1)
     async with GitHub(plant.github.app_id, plant.github.private_key, api_url=plant.github.url, retry_policy=hasty) as client:
@@ -121,6 +132,10 @@ async def test_a_host_that_drops_packets_is_waited_for_a_while_and_then_told(pla
             assert (await plant.attempt(attempt_id)).status == "queued"
             await plant.change(attempt_id, due_at=None, started_at=plant.store.clock.now() - timedelta(hours=1))
             await heal(attempt_id, deps)
+            assert (await plant.attempt(attempt_id)).status == "queued", "what it waited for before does not count"
+            later = copy(plant.store)
+            later.clock = MovableClock(plant.store.clock.now() + timedelta(minutes=16))
+            await heal(attempt_id, replace(deps, store=later))
     attempt = await plant.attempt(attempt_id)
     assert attempt.outcome is Outcome.ERROR
     assert attempt.reason == f"{TOLD} the host localhost cannot be connected to: no answer in 0.1 s."

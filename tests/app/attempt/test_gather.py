@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.contract.outcome import NoRepair, Outcome
-from app.attempt.gather import Gathered, HeadCommit, NotWanted, gather, resolve_head, wait_for_ci
+from app.attempt.gather import Gathered, HeadCommit, NotWanted, gather, wait_for_ci, was_closed
 from app.clock import SystemClock
 from app.github.client import GitHub
 from app.github.errors import Forbidden, NotFound
@@ -349,6 +349,16 @@ async def test_workflows_that_the_installation_does_not_let_us_read_are_told(red
     assert note.endswith(" The App's owner can ask for it, and an owner of `acme` can accept it in the App's installation.")
 
 
+@pytest.mark.parametrize("selection", ["only: [CI]", "ignore: [tests]"])
+async def test_workflows_that_cannot_be_read_are_not_chosen_by_the_names_of_their_jobs(red: Red, selection: str) -> None:
+    del red.github.installation("acme").permissions["actions"]
+    attempt = await red.attempt()
+    await red.github.push(NAME, "main", {".github/selfheal.yml": f"workflows: {{{selection}}}\n"})
+    gathered = await gather(attempt, red.head, red.repository, ())
+    assert isinstance(gathered, Gathered)
+    assert gathered.others == (("check_run", "tests"),)
+
+
 async def test_workflows_that_cannot_be_read_are_waited_for_by_their_check_runs(
     red: Red, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -394,17 +404,25 @@ async def test_the_last_good_commit_and_the_newest_tag_are_told(red: Red) -> Non
     assert of_a_pull.good == (), "compared with the base of the pull request, which does not exist"
 
 
-async def test_a_pull_request_that_was_closed_before_its_run_failed_is_left(red: Red) -> None:
+async def test_what_belongs_to_a_pull_request_that_was_closed_is_left(red: Red) -> None:
     """https://docs.github.com/actions/reference/workflows-and-actions/events-that-trigger-workflows#pull_request"""
     sha = await red.github.push(NAME, "topic", {"boiler.py": "HOT = False\n"})
-    pull = await red.github.open_pull(NAME, "topic")
+    head = HeadCommit(sha, "topic")
+    await red.github.push(NAME, "release", {"notes.txt": "A second base.\n"})
+    pull, other = await red.github.open_pull(NAME, "topic", "release"), await red.github.open_pull(NAME, "topic")
     asked = RepairRequest("workflow_run", red.github.installation("acme").id, red.ref, sha, "topic", run_id=1, workflow_id=2)
     attempt = await red.store.attempt(await taken(red.store, asked))
     assert attempt is not None
-    assert isinstance(await resolve_head(attempt, red.repository), HeadCommit)
+    await red.github.close_pull(NAME, other.number)
+    assert await was_closed(attempt, head, red.repository) is None, "the branch has another one, which is open"
     await red.github.close_pull(NAME, pull.number)
-    ended = await resolve_head(attempt, red.repository)
+    ended = await was_closed(attempt, head, red.repository)
     assert isinstance(ended, NotWanted)
-    assert ended.reason == f"Pull request #{pull.number} was closed without a merge, so its branch is not repaired."
-    pressed = replace(attempt, requests=(*attempt.requests, replace(asked, source="check_run", title=RERUN, sender="maria")))
-    assert isinstance(await resolve_head(pressed, red.repository), HeadCommit), "a person asks for it"
+    assert ended.reason == f"Pull request #{other.number} was closed without a merge, so its branch is not repaired."
+    for request in (
+        replace(asked, source="check_run", title=RERUN, sender="maria"),  # a person asks for it
+        replace(asked, run_id=3, workflow_id=None),  # a push failed: the branch may live on without a pull request
+    ):
+        wanted = replace(attempt, requests=(*attempt.requests, request))
+        assert await was_closed(wanted, head, red.repository) is None
+    assert await was_closed(replace(attempt, answered_at=attempt.created_at), head, red.repository) is None

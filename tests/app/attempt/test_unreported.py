@@ -9,7 +9,7 @@ import pytest
 from agent.contract.outcome import Outcome
 from app.attempt.story import heal
 from app.store.values import Attempt
-from tests.app.plant import NAME, Plant, workflow
+from tests.app.plant import NAME, TEST, Plant, workflow
 from tests.app.requests import taken
 from webhooks.intake import RERUN, RepairRequest
 
@@ -116,3 +116,62 @@ async def test_a_failure_that_joins_an_attempt_while_it_ends_is_not_lost(plant: 
     await heal(attempt_id, plant.deps)
     assert (await plant.attempt(attempt_id)).head_branch == "main"
     assert len(plant.shown()) == 1
+
+
+async def of_pull(plant: Plant, files: dict[str, str]) -> tuple[RepairRequest, int]:
+    """The failed run of a pull request, and its number."""
+    sha = await plant.github.push(NAME, "topic", files)
+    pull = await plant.github.open_pull(NAME, "topic")
+    of_topic = replace(plant.request, source="workflow_run", head_sha=sha, head_branch="topic")
+    return replace(of_topic, run_id=1, run_attempt=1, workflow_id=2, is_news=True), pull.number
+
+
+async def test_a_closed_pull_request_says_nothing_unless_its_attempt_is_on_show(plant: Plant) -> None:
+    request, number = await of_pull(plant, {"boiler.py": "HOT = None\n"})
+    plant.github.faults.status("GET", f"/repos/{NAME}/contents/.gitattributes", 502, times=2)
+    shown = await taken(plant.store, request)
+    await heal(shown, plant.deps)
+    await plant.change(shown, due_at=None)
+    assert plant.shown() == [("queued", None)]
+    await plant.github.close_pull(NAME, number)
+    await heal(shown, plant.deps)
+    assert (await plant.attempt(shown)).outcome is Outcome.CANCELLED
+    assert plant.shown() == [("completed", "neutral")]
+
+    again = replace(request, run_id=2)
+    ended = await healed(plant, again)
+    assert (ended.outcome, ended.id == shown) == (Outcome.CANCELLED, False)
+    assert len(plant.shown()) == 1
+
+
+async def test_a_person_who_joins_the_attempt_of_a_closed_pull_request_is_heard(plant: Plant) -> None:
+    request, number = await of_pull(plant, {"boiler.py": "HOT = None\n"})
+    await plant.github.close_pull(NAME, number)
+    attempt_id = await taken(plant.store, request)
+    pressed = replace(request, source="check_run", run_id=None, run_attempt=None, workflow_id=None, title=RERUN, sender="alice")
+    joined: list[str] = []
+
+    async def join(*_: str) -> None:
+        joined.append(await taken(plant.store, pressed))
+
+    plant.github.faults.on("GET", f"/repos/{NAME}/git/ref/heads/topic", join, "before")
+    await heal(attempt_id, plant.deps)
+    assert set(joined) == {attempt_id}
+    assert await plant.store.due() == [attempt_id]
+
+
+@pytest.mark.long
+async def test_a_pull_request_that_is_closed_during_its_repair_gets_none(plant: Plant) -> None:
+    broken = {"calc.py": "def add(a, b):\n    return a - b\n", "test_calc.py": TEST}
+    await plant.github.push(NAME, "main", {".github/selfheal.yml": "test: python -m unittest\n"})
+    request, number = await of_pull(plant, broken)
+
+    async def close(*_: str) -> None:
+        await plant.github.close_pull(NAME, number)
+
+    plant.github.faults.on("GET", f"/repos/{NAME}/tarball/*", close, "before")
+    attempt = await healed(plant, request)
+    assert attempt.outcome is Outcome.CANCELLED
+    assert attempt.reason == f"Pull request #{number} was closed without a merge, so its branch is not repaired."
+    assert [pull.number for pull in plant.github.pull_requests(NAME, "all")] == [number]
+    assert plant.shown() == [("completed", "neutral")]

@@ -155,6 +155,28 @@ async def test_a_proxy_resolves_names_that_this_machine_cannot(names: Names, mon
         await hosts_asked("https://logs.example.com/a")
 
 
+async def test_a_slow_resolver_has_the_time_of_an_answer_and_opens_no_way_into_a_private_network(
+    names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """glibc asks the second name server after 5 s, which is all the time that a connection has."""
+    quick = asyncio.BaseEventLoop.getaddrinfo
+
+    async def slow(self: Any, host: str, port: int, **more: Any) -> list[Any]:
+        await asyncio.sleep(0.1)
+        return await quick(self, host, port, **more)
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", slow)
+    target = "https://logs.example.com/a"
+    (found,) = await requests_for(target, API, (), httpx.Timeout(10.0, connect=0.01))
+    assert found.url.host == "20.60.1.1"
+    names["logs.example.com"] = [["10.0.0.6"]]
+    monkeypatch.setenv("https_proxy", "http://proxy.corp:3128")
+    with pytest.raises(Unreachable, match=r"cannot be resolved: no answer in 0\.01 s"):
+        await requests_for(target, API, (), httpx.Timeout(0.01))
+    listed = await requests_for(target, API, ("logs.example.com",), httpx.Timeout(0.01))
+    assert [request.url.host for request in listed] == ["logs.example.com"]
+
+
 class Server:
     """A server on this machine that answers every request with `answer`, and keeps what it was asked."""
 

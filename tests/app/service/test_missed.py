@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from app.github.client import GitHub
 from app.service.missed import KEPT, redeliver_for_ever, redeliver_missed
+from app.stopping import cancel_and_wait
 from app.store import looks
 from app.store.store import Store
 from tests.app.plant import Plant
@@ -106,3 +107,30 @@ async def test_workers_that_start_together_read_once(plant: Plant, monkeypatch: 
                 each.cancel()
             await asyncio.wait(working)
     assert asked == ["read"]
+
+
+async def test_a_worker_that_cannot_ask_github_leaves_the_look_to_another(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.service.missed._FIRST", (0.0, 0.0))
+    monkeypatch.setattr("app.service.missed._USUALLY", 0.01)
+    begin, began = looks.begin, list[tuple[str, bool]]()
+
+    async def noted(store: Store, name: str, worker: str, lasting: float) -> bool:
+        began.append((worker, await begin(store, name, worker, lasting)))
+        return began[-1][1]
+
+    monkeypatch.setattr(looks, "begin", noted)
+    settings = plant.settings
+    async with GitHub(plant.github.app_id + 1, plant.github.private_key, api_url=settings.github_api_url) as unknown:
+        broken = asyncio.create_task(redeliver_for_ever(unknown, plant.store, "broken"))
+        try:
+            await until(lambda: ("broken", True) in began)
+            healthy = asyncio.create_task(redeliver_for_ever(plant.deps.github, plant.store, "healthy"))
+            try:
+                await until(lambda: began[-1] == ("broken", False))
+            finally:
+                await cancel_and_wait(healthy)
+        finally:
+            await cancel_and_wait(broken)
+    assert ("healthy", True) in began

@@ -12,6 +12,7 @@ import pytest
 
 from agent.contract.outcome import Outcome
 from app.github.client import GitHub
+from app.github.errors import Unavailable
 from app.github.types import PUBLISHING, CheckOutput, CheckReport
 from app.service.needless import Known, close_needless, tidy_for_ever, update_outdated
 from app.stopping import cancel_and_wait
@@ -270,6 +271,15 @@ async def test_without_the_permission_for_actions_their_check_runs_tell(plant: P
     await plant.github.settled()
     plant.github.set_check(NAME, newest, "CI", "success")
     assert await close_needless(plant.deps.github, plant.store) == 1
+
+
+async def test_a_worker_that_reaches_nothing_says_so(plant: Plant, repair: PullRequest) -> None:
+    """So another one takes the next look."""
+    plant.github.faults.status("GET", f"/repos/{NAME}/pulls/{repair.number}", 502, times=2)
+    with pytest.raises(Unavailable):
+        await close_needless(plant.deps.github, plant.store)
+    plant.github.faults.status("GET", f"/repos/{NAME}/pulls/{repair.number}", 403)
+    assert await close_needless(plant.deps.github, plant.store) == 0
 
 
 async def test_one_of_many_workers_looks_for_all(plant: Plant, repair: PullRequest, monkeypatch: pytest.MonkeyPatch) -> None:

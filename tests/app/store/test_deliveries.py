@@ -247,43 +247,37 @@ async def test_a_running_attempt_is_superseded_at_its_next_heartbeat(store: Stor
     assert attempt.outcome is Outcome.SUPERSEDED
 
 
-async def test_closing_a_pull_request_cancels_its_commands_but_not_what_its_branch_needs(store: Store) -> None:
-    """The branch may live on, as `develop` does after each release."""
-    command, automatic = await taken(store, COMMAND), await taken(store, run_of(SHA, head_branch="fix"))
-    await taken(store, replace(CLOSED, merged=True))
+@pytest.mark.parametrize("merged", [True, False])
+async def test_closing_a_pull_request_cancels_its_commands_but_not_what_its_branch_needs(store: Store, merged: bool) -> None:
+    """The branch may live on, as `develop` does after each release, or have another pull request: the worker looks."""
+    command, automatic = await taken(store, COMMAND), await taken(store, run_of(SHA, head_branch="fix", workflow_id=5))
+    await taken(store, replace(CLOSED, merged=merged))
     closed, kept = await store.attempt(command), await store.attempt(automatic)
     assert closed is not None
     assert kept is not None
-    assert (closed.outcome, closed.reason) == (Outcome.CANCELLED, "Pull request #3 was merged.")
+    assert (closed.outcome, closed.reason) == (Outcome.CANCELLED, f"Pull request #3 was {'merged' if merged else 'closed'}.")
     assert kept.status == "queued"
 
 
-async def test_closing_a_pull_request_without_a_merge_ends_what_its_commit_started(store: Store) -> None:
-    automatic = await taken(store, run_of(SHA, head_branch="fix"))
-    others = [
-        await taken(store, run_of(NEWER, head_branch="fix")),
-        await taken(store, run_of("c" * 40, head_branch="main")),
-        await taken(store, replace(PRESSED, head_sha="d" * 40, head_branch="fix")),
-        await taken(store, run_of("e" * 40, head_branch="fix")),
-    ]
-    await taken(store, replace(PRESSED, head_sha="e" * 40, head_branch="fix"))
-    for sha, branch in ((SHA, "fix"), ("c" * 40, "main"), ("d" * 40, "fix"), ("e" * 40, "fix")):
-        await taken(store, replace(CLOSED, head_sha=sha, head_branch=branch))
-    ended = await store.attempt(automatic)
-    assert ended is not None
-    assert ended.outcome is Outcome.CANCELLED
-    assert ended.reason == "Pull request #3 was closed without a merge, so its branch is not repaired."
-    left = [await store.attempt(each) for each in others]
-    assert [attempt and attempt.status for attempt in left] == ["queued"] * 4, "newer; the default branch; wishes of people"
-
-
-async def test_a_pull_request_that_is_opened_again_can_fail_again(store: Store) -> None:
+@pytest.mark.parametrize("outcome", [Outcome.CANCELLED, Outcome.SUPERSEDED])
+async def test_a_pull_request_that_is_opened_again_can_fail_again(store: Store, outcome: Outcome) -> None:
     """Its workflow runs anew at the same commit: people close and reopen to have CI run again."""
     first = await taken(store, run_of(SHA, head_branch="fix", workflow_id=5))
-    await taken(store, CLOSED)
+    async with store.lease(first, "w1") as lease:
+        await lease.end(outcome, "It was closed, or its branch deleted.")
     again = await taken(store, run_of(SHA, head_branch="fix", workflow_id=5, run_id=2))
     assert again != first
     assert await taken(store, run_of(SHA, head_branch="fix", workflow_id=5, run_id=3)) == again
+
+
+async def test_after_a_repair_that_a_person_rejected_a_further_run_of_its_workflow_is_no_news(store: Store) -> None:
+    first = await taken(store, run_of(SHA, head_branch="fix", workflow_id=5))
+    async with store.lease(first, "w1") as lease:
+        await lease.wait(Waiting(Question(text="Publish?", about="publish"), "q1"))
+    assert await store.reply(first, approved=False) is None
+    async with store.lease(first, "w1") as lease:
+        await lease.end(Outcome.CANCELLED, "A person rejected the repair.")
+    assert await taken(store, run_of(SHA, head_branch="fix", workflow_id=5, run_id=2)) == first
 
 
 async def test_our_own_pull_request_takes_its_new_state(store: Store) -> None:

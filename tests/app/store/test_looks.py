@@ -42,3 +42,35 @@ async def test_how_far_it_was_read_outlives_the_worker(store: Store, clock: Mova
     clock.advance(200)
     assert await looks.begin(store, "deliveries", "w2", 100.0)
     assert await looks.known_until(store, "deliveries") == MovableClock().now()
+
+
+async def test_a_worker_that_starts_looks_unless_one_has_since_its_start(store: Store, clock: MovableClock) -> None:
+    old = looks.Look(store, "tidying", "w1", 100.0)
+    async with old.turn() as is_due:
+        assert is_due
+    new, other = looks.Look(store, "tidying", "w2", 100.0), looks.Look(store, "tidying", "w3", 100.0)
+    clock.advance(5)
+    for look, expected in ((new, True), (other, False), (old, False)):
+        async with look.turn() as is_due:
+            assert is_due is expected
+        clock.advance(5)
+
+
+async def test_a_worker_that_fails_gives_the_look_up(store: Store, clock: MovableClock) -> None:
+    broken, healthy = looks.Look(store, "tidying", "w1", 100.0), looks.Look(store, "tidying", "w2", 100.0)
+    with pytest.raises(OSError, match="no network"):  # noqa: PT012
+        async with broken.turn() as is_due:
+            assert is_due
+            raise OSError("no network")
+    clock.advance(1)
+    async with healthy.turn() as is_due:
+        assert is_due
+    clock.advance(1)
+    with pytest.raises(OSError, match="no network"):  # noqa: PT012
+        async with broken.turn() as is_due:
+            assert not is_due
+            raise OSError("no network")
+    async with healthy.turn() as is_due:
+        assert is_due, "only its owner gives it up"
+    async with broken.turn() as is_due:
+        assert not is_due
