@@ -86,7 +86,7 @@ def sureness(repair: Repair) -> str:
     by_model = bool(repair.log.iterations) and is_model(repair.log.iterations[-1].rung)
     rivals = max(repair.alternatives, len(repair.choices))
     if by_model and not rivals:
-        is_searched = any(cost.rung == "patterns" and cost.tried for cost in repair.log.rungs)
+        is_searched = any(cost.rung == "patterns" and cost.seconds for cost in repair.log.rungs)
         others = (
             f"proposed by a model; {'the search found no other' if is_searched else 'there was no search for another'} change"
         )

@@ -173,11 +173,11 @@ def test_a_verified_repair_that_cannot_be_published_is_not_called_unsure() -> No
 
 
 @pytest.mark.parametrize(
-    ("tried", "told"), [(120, "the search found no other change"), (0, "there was no search for another change")]
+    ("seconds", "told"), [(5.0, "the search found no other change"), (0.0, "there was no search for another change")]
 )
-def test_of_a_models_repair_it_is_said_whether_others_were_searched_for(tried: int, told: str) -> None:
+def test_of_a_models_repair_it_is_said_whether_others_were_searched_for(seconds: float, told: str) -> None:
     (iteration,) = log().iterations
-    rungs = (RungCost("patterns", 5.0, tried, 0, Usage()),)
+    rungs = (RungCost("patterns", seconds, 0, 0, Usage()),)  # one that goes on tells no number yet
     known = replace(log(), iterations=(replace(iteration, rung="model:x"),), rungs=rungs)
     assert f"proposed by a model; {told}" in messages.pull_body(publication(), repair(log=known))
 
