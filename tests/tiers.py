@@ -138,7 +138,7 @@ IN_CI = (
     "agent/proposers",
     "agent/solving/test_solve.py::test_a_blind_test_that_is_right_makes_the_code_be_repaired",
     "agent/solving/test_solve.py::test_a_budget_of_tokens_ends_the_run_with_the_call_that_reaches_it",
-    "agent/solving/test_solve.py::test_a_package_of_several_files_is_written",
+    "agent/solving/test_solve.py::test_a_package_of_several_files_is_written_and_each_is_shown_below_its_path",
     "agent/solving/test_solve.py::test_a_wrong_answer_is_healed_and_kept_beside_it",
     "agent/solving/test_solve.py::test_an_adversarial_test_finds_what_the_others_did_not",
     "agent/solving/test_solve.py::test_an_answer_that_a_rule_refuses_is_written_again_by_the_model_that_knows_why",
