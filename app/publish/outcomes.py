@@ -66,7 +66,7 @@ OUTCOME_TEXTS: Mapping[Outcome, OutcomeText] = MappingProxyType(
             f"Start at the failure; the changes that failed are listed below. {MORE_BUDGET}",
         ),
         Outcome.GAVE_UP: OutcomeText(
-            "Selfheal found no change that it could prove to be a repair.",
+            "Selfheal found no repair.",
             "Start at the failure; the changes that failed are listed below.",
         ),
         Outcome.REFUSED: OutcomeText("Selfheal cannot carry out this attempt.", "The reason above says what prevents it."),

@@ -85,7 +85,12 @@ def sureness(repair: Repair) -> str:
     grade = next(word for least, word in grades[1 if leaves_choice else 0 :] if confidence >= least or not least)
     by_model = bool(repair.log.iterations) and is_model(repair.log.iterations[-1].rung)
     rivals = max(repair.alternatives, len(repair.choices))
-    if by_model and not rivals:
+    rejected = sum(" objects: " in iteration.result for iteration in repair.log.iterations)
+    if rejected and not rivals:
+        others = (
+            f"{words.counted(rejected, 'other change')} passed the tests, but {'was' if rejected == 1 else 'were'} rejected"
+        )
+    elif by_model and not rivals:
         is_searched = any(cost.rung == "patterns" and cost.seconds for cost in repair.log.rungs)
         others = (
             f"proposed by a model; {'the search found no other' if is_searched else 'there was no search for another'} change"

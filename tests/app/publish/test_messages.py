@@ -182,6 +182,12 @@ def test_of_a_models_repair_it_is_said_whether_others_were_searched_for(seconds:
     assert f"proposed by a model; {told}" in messages.pull_body(publication(), repair(log=known))
 
 
+def test_changes_that_were_rejected_count_as_found() -> None:
+    (iteration,) = log().iterations
+    known = replace(log(), iterations=(replace(iteration, result="review objects: it guesses"), iteration))
+    assert "1 other change passed the tests, but was rejected" in messages.pull_body(publication(), repair(log=known))
+
+
 def test_alternatives_and_an_unknown_price_are_said() -> None:
     body = messages.pull_body(publication(), repair(alternatives=3, confidence=0.5, usage=Usage(1, 1, 1, None)))
     assert "unsure (50%): 3 other changes pass too, so the tests alone do not decide" in body

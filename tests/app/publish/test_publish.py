@@ -462,7 +462,7 @@ async def test_the_author_has_one_comment_that_stays_true(
     assert "attempts approve" not in asked.body, "the author has no shell on the operator's machine"
 
     later = replace(untold(publication), attempt_id="att-2")
-    for result, said in ((no_repair(Outcome.FLAKY), "**Not repaired (flaky):**"), (no_repair(), "found no change")):
+    for result, said in ((no_repair(Outcome.FLAKY), "**Not repaired (flaky):**"), (no_repair(), "found no repair")):
         await publish.explanation(later, result, repository)
         [told] = standin.comments(NAME, number)
         assert (told.id, said in told.body) == (asked.id, True)
