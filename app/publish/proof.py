@@ -85,7 +85,7 @@ def sureness(repair: Repair) -> str:
     grade = next(word for least, word in grades[1 if leaves_choice else 0 :] if confidence >= least or not least)
     by_model = bool(repair.log.iterations) and is_model(repair.log.iterations[-1].rung)
     rivals = max(repair.alternatives, len(repair.choices))
-    rejected = sum(" objects: " in iteration.result for iteration in repair.log.iterations)
+    rejected = sum(iteration.result.partition(": ")[0].endswith(" objects") for iteration in repair.log.iterations)
     if rejected and not rivals:
         others = (
             f"{words.counted(rejected, 'other change')} passed the tests, but {'was' if rejected == 1 else 'were'} rejected"

@@ -99,16 +99,22 @@ async def test_an_old_commit_says_nothing_unless_its_attempt_is_on_show(plant: P
     assert len(plant.shown()) == 1
 
 
+def joining(plant: Plant, request: RepairRequest, branch: str) -> list[str]:
+    """The request comes in whenever a worker asks for the branch; the attempts that it joined."""
+    joined: list[str] = []
+
+    async def join(*_: str) -> None:
+        joined.append(await taken(plant.store, request))
+
+    plant.github.faults.on("GET", f"/repos/{NAME}/git/ref/heads/{branch}", join, "before")
+    return joined
+
+
 async def test_a_failure_that_joins_an_attempt_while_it_ends_is_not_lost(plant: Plant) -> None:
     sha = await tagged_commit(plant)
     attempt_id = await taken(plant.store, await of_tag(plant, sha))
     status = replace(plant.request, source="status", head_sha=sha, head_branch="main", title="ci/jenkins")
-    joined: list[str] = []
-
-    async def join(*_: str) -> None:
-        joined.append(await taken(plant.store, status))
-
-    plant.github.faults.on("GET", f"/repos/{NAME}/git/ref/heads/v1.2.3", join, "before")
+    joined = joining(plant, status, "v1.2.3")
     await heal(attempt_id, plant.deps)
     assert set(joined) == {attempt_id}
     assert await plant.store.due() == [attempt_id]
@@ -149,12 +155,7 @@ async def test_a_person_who_joins_the_attempt_of_a_closed_pull_request_is_heard(
     await plant.github.close_pull(NAME, number)
     attempt_id = await taken(plant.store, request)
     pressed = replace(request, source="check_run", run_id=None, run_attempt=None, workflow_id=None, title=RERUN, sender="alice")
-    joined: list[str] = []
-
-    async def join(*_: str) -> None:
-        joined.append(await taken(plant.store, pressed))
-
-    plant.github.faults.on("GET", f"/repos/{NAME}/git/ref/heads/topic", join, "before")
+    joined = joining(plant, pressed, "topic")
     await heal(attempt_id, plant.deps)
     assert set(joined) == {attempt_id}
     assert await plant.store.due() == [attempt_id]
