@@ -89,7 +89,7 @@ def with_neighbours(found: Challenged, seen: Observations, first: int, tried: in
     """
     winner, variants = [*seen.variants, None, None][1], seen.variants[first:]
     unlike = tuple(
-        f"{title}, which makes a difference for {seen.shown(seen.calls[at])}"
+        f"{title}, {_otherwise(seen.shown(seen.calls[at]), winner.answers[at], variant.answers[at])}"
         for title, variant in zip(titles, variants, strict=False)
         if winner is not None and variant is not None and (at := _unlike(winner, variant)) is not None
     )
@@ -100,6 +100,14 @@ def with_neighbours(found: Challenged, seen: Observations, first: int, tried: in
 def with_variants(found: Challenged, unlike: tuple[str, ...]) -> Challenged:
     """With these mutations of the winner as the ones that pass the same tests and behave differently."""
     return replace(found, undecided=len(unlike), variants=unlike, loose=_loose(unlike[0]) if unlike else "")
+
+
+def _otherwise(call: str, mine: CallResult, other: CallResult) -> str:
+    """How a call ends with a variant, and with the change itself."""
+    ends = [f"{'raises' if each.kind == 'raised' else 'gives'} {_code(each.text, 60)}" for each in (other, mine)]
+    if ends[0] == ends[1]:  # they differ further on
+        return f"which makes a difference for {call}"
+    return f"with which {call} {ends[0]}, while with this change it {ends[1]}"
 
 
 def _loose(variant: str) -> str:

@@ -159,8 +159,15 @@ def beside(*texts: str, titles: tuple[str, ...] = ("`1` becomes `2`", "`<` becom
 def test_a_neighbour_that_passes_and_behaves_otherwise_is_told_with_the_call() -> None:
     found = beside("1 2 3", "1 2 9")
     assert (found.neighbours, found.passing, found.undecided, found.compared) == (7, 2, 1, 3)
-    said = "the tests do not decide it: they also pass if `<` becomes `<=`, which makes a difference for `f(2)`"
+    said = "the tests do not decide it: they also pass if `<` becomes `<=`, "
+    said += "with which `f(2)` gives `9`, while with this change it gives `3`"
     assert found.loose == said
+
+
+def test_results_that_look_the_same_where_they_are_cut_are_not_shown() -> None:
+    seen = played(Variant([]), Variant([], answers("x" * 90 + "1")), Variant([], answers("x" * 90 + "2")))
+    found = with_neighbours(judge(seen, 0), seen, 2, 7, ["`1` becomes `2`"])
+    assert found.variants == ("`1` becomes `2`, which makes a difference for `f(0)`",)
 
 
 def test_a_neighbour_that_behaves_the_same_is_no_doubt() -> None:
