@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeGuard
@@ -16,6 +17,7 @@ MAX_NAMES = 14
 AWAITED = 0.8  # prior of a variable that was assigned and is not read anywhere
 QUESTIONS = frozenset({"hasattr", "isinstance", "issubclass", "callable", "any", "all", "startswith", "endswith", "isdigit"})
 MAX_EXPRESSIONS = 10
+MOST_SIBLINGS, SIBLING = 4, 0.5  # names of a module that are taken for each other: how many, and their likeness
 ALIKE = 0.6  # likeness of names that are taken for each other, although they are of different kinds
 FORMS = (  # in which a forgotten argument might be used
     ("{}", 0.6), ("str({})", 0.45), ("len({})", 0.45), ("int({})", 0.4), ("abs({})", 0.4), ("bin({})", 0.36),
@@ -121,7 +123,8 @@ def _kind(value: ast.expr) -> str:
 
 
 def attributes(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """Another attribute that the class (or the module) uses on the same object or a similar one; nearest spelling first."""
+    """Another attribute that the class (or the module) uses on the same object or a similar one, or that a module of the
+    standard library has; nearest spelling first."""
     if not isinstance(node, ast.Attribute):
         return
     owner = source.segment(node.value)
@@ -130,6 +133,7 @@ def attributes(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     known = set(used.get(owner, ()))
     if owner in ("self", "cls") and isinstance(around, ast.ClassDef):
         known |= {n.name for n in around.body if isinstance(n, FunctionNode)}
+    known |= _of_the_library(source, owner, node.attr)
     alike = set[str]().union(*(names for other, names in used.items() if node.attr in names)) - known  # perhaps of one type
     ranked = [
         name for names in (known - {node.attr}, alike) for name in sorted(names, key=lambda a: (-likeness(a, node.attr), a))
@@ -138,6 +142,28 @@ def attributes(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     for rank, name in enumerate(ranked[:8]):
         prior = 0.6 - 0.04 * rank
         yield Rewrite(end - len(node.attr), end, name, quoted(f"{owner}.{node.attr}", f"{owner}.{name}"), prior)
+
+
+def _of_the_library(source: Source, owner: str, name: str) -> set[str]:
+    """What a module of the standard library has of the same kind and with a similar name: `compress` for `decompress`.
+
+    Only modules that this process has loaded anyway: importing some others does something.
+    """
+    modules = source.once(_imported, source.tree)
+    path = modules.get(owner, owner if owner.partition(".")[0] in modules else "")
+    module = sys.modules.get(path) if path.partition(".")[0] in sys.stdlib_module_names else None
+    own = getattr(module, name, None)
+    others = [each for each in dir(module) if not each.startswith("_") and each != name] if own is not None else []
+    near = difflib.get_close_matches(name, others, MOST_SIBLINGS, SIBLING)
+    return {each for each in near if isinstance(getattr(module, each), type(own))}
+
+
+def _imported(source: Source, tree: ast.Module) -> dict[str, str]:
+    """The names under which modules are imported as a whole, with the modules' names."""
+    found = [alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    return {
+        each.asname or each.name.partition(".")[0]: each.name if each.asname else each.name.partition(".")[0] for each in found
+    }
 
 
 def _attributes(source: Source, around: ast.AST) -> dict[str, set[str]]:

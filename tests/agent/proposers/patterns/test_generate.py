@@ -710,3 +710,17 @@ def test_what_is_set_beside_other_state_is_set_too(before: str, line: str) -> No
     lines = before.splitlines()
     longer = [after for text in all_changes(before) if len(after := text.splitlines()) == len(lines) + 1]
     assert any(after.count(line) > lines.count(line) for after in longer)
+
+
+@pytest.mark.parametrize(
+    ("imported", "before", "after"),
+    [
+        ("import zlib", "zlib.decompress(a)", "zlib.compress(a)"),
+        ("import base64 as b", "b.b64decode(a)", "b.b64encode(a)"),
+        ("import os", "os.path.dirname(a)", "os.path.basename(a)"),
+        ("import urllib.parse as p", "p.quote(a)", "p.unquote(a)"),
+    ],
+)
+def test_a_similar_name_of_the_standard_library_is_tried(imported: str, before: str, after: str) -> None:
+    assert any(after in text for text in all_changes(f"{imported}\ndef f(a):\n    return {before}\n"))
+    assert not any(after in text for text in all_changes(f"def f(a, {before.partition('.')[0]}):\n    return {before}\n"))
