@@ -66,6 +66,11 @@ def new_names(edits: Edits) -> tuple[str, ...]:
     return tuple(dict.fromkeys(entry.name for _, entry, is_new in _added(edits) if is_new and entry.name))
 
 
+def lists_requirements(path: str) -> bool:
+    """Whether it is a list of requirements for pip, by its name."""
+    return bool(_LISTS.search(path))
+
+
 def _added(edits: Edits) -> Iterator[tuple[str, _Entry, bool]]:
     had = {edit.path: _read(edit.path, edit.before or "") for edit in edits}
     names = {entry.name for entries in had.values() for entry in entries or ()}
@@ -87,7 +92,7 @@ def _read(path: str, text: str) -> list[_Entry] | None:
 def _entries(path: str, text: str) -> Iterator[_Entry]:
     """The entries of any file; nothing for files without dependencies."""
     name = PurePosixPath(path).name.casefold()
-    if _LISTS.search(path):
+    if lists_requirements(path):
         yield from _listed(re.sub(r"\\\r?\n", " ", text).splitlines())
     elif name in ("pyproject.toml", "pipfile", "cargo.toml"):
         yield from _of_table("", tomllib.loads(text))

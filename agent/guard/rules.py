@@ -33,13 +33,13 @@ from agent.guard.deciding_files import deciding_file_findings
 from agent.guard.exits import exiting_may_pass, reports_only_an_exit_code, verdicts_are_printed
 from agent.guard.python import adds_only_comments, changes_only_requirements, code_findings, same_tree
 from agent.guard.questions import file_findings, functions
-from agent.guard.requirements import new_names, requirement_findings
+from agent.guard.requirements import lists_requirements, new_names, requirement_findings
 from agent.guard.reversals import REVERSAL
 from agent.source.ini import read_ini
 from agent.source.languages import LANGUAGES
 from agent.source.outline import parse
 from agent.source.protected import BUILD_SETTINGS, CI_FILES, INSTRUCTIONS, LINT_SETTINGS, LOCKS, START_UP, TEST_SETTINGS
-from agent.source.test_files import is_snapshot, is_test
+from agent.source.test_files import is_prose, is_snapshot, is_test
 
 TESTS = "tests"  # the only rule that a policy can lift: the test itself may be wrong
 # Rules that an honest change may break too: people are asked (`questions`), instead of refusing it.
@@ -126,9 +126,18 @@ def questions(candidate: Candidate, oracle: Oracle, failing: str = "", tests: st
     found = [*files, *_code_findings(candidate.edits, oracle, f"{failing}\n{tests}")]
     if candidate.edits and all(map(adds_only_comments, candidate.edits)):
         found.append(("types", "only comments change, which tools read and the program does not"))
+    if candidate.edits and all(map(_is_data, candidate.edits)):
+        found.append(("data", f"it changes {candidate.edits[0].path}, and no code"))
     return tuple({sentence: (rule, sentence) for rule, sentence in found if rule in (*ASKED, EVALUATED, _UNREADABLE)}.values())[
         :_MOST_ASKED
     ]
+
+
+def _is_data(edit: FileChange) -> bool:
+    """Whether an existing file is neither code nor prose, and names no dependencies."""
+    name = PurePosixPath(edit.path).name.casefold()
+    is_known = edit.path.endswith(tuple(LANGUAGES)) or is_prose(edit.path) or name in _MANIFESTS or _matches(edit.path, LOCKS)
+    return edit.before is not None and not is_known and not lists_requirements(edit.path)
 
 
 def _is_refused(rule: str, policy: Policy) -> bool:

@@ -769,6 +769,25 @@ def test_a_change_of_comments_alone_is_asked_about(before: str, after: str, is_a
     assert found == ["only comments change, which tools read and the program does not"] * is_asked
 
 
+@pytest.mark.parametrize(
+    ("path", "is_asked"),
+    [
+        ("pkg/rates.json", True),
+        ("accuracy.ini", True),
+        ("pkg/a.py", False),
+        ("README.md", False),
+        ("requirements.txt", False),
+        ("pyproject.toml", False),
+        ("poetry.lock", False),
+    ],
+)
+def test_a_change_of_data_alone_is_asked_about(path: str, is_asked: bool) -> None:
+    change = Candidate("model:m", (FileChange(path, "a = 1\n", "a = 2\n"),), "a change")
+    assert ("data" in [rule for rule, _ in questions(change, PLAIN)]) == is_asked
+    with_code = replace(change, edits=(*change.edits, FileChange("pkg/b.py", "a = 1\n", "a = 2\n")))
+    assert "data" not in [rule for rule, _ in questions(with_code, PLAIN)]
+
+
 def test_a_policy_can_refuse_what_is_asked_about() -> None:
     gone = Candidate("model:m", (FileChange("pkg/old.py", "x = 1\n", None),), "a change")
     assert refusal(gone, Policy(), PLAIN) is None
