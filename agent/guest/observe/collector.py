@@ -20,7 +20,7 @@ from ..tamper.detector import LIMIT, TamperDetector
 from ..tamper.snapshot import origin
 from ..text import clean, identity
 from ..wire.channel import DETAILS_LIMIT, MESSAGE_LIMIT, Channel, chain, connect, failure_of, message_of, relative_path
-from . import absent, conditions
+from . import absent, conditions, values
 from .assertions import FailedAssertions
 
 # Hooks that decide which tests run and with what result.
@@ -227,7 +227,9 @@ class Collector:
         report = outcome.get_result()
         if report.outcome == "failed" and not absent.excuse(report, call.excinfo.value, self.channel):
             printed = "\n".join(text for _, text in report.sections)
-            failure = _failure(call.excinfo.value, str(report.longrepr), self.channel.root, printed)
+            known = values.of_test(call.excinfo.value, self.channel.root, self.detector.is_test)
+            details = "\n".join(filter(None, (str(report.longrepr), known)))
+            failure = _failure(call.excinfo.value, details, self.channel.root, printed)
             if not failure["frames"]:
                 location, line = item.reportinfo()[:2]
                 path = relative_path(str(location), self.channel.root)

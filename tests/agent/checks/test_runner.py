@@ -563,3 +563,34 @@ async def test_a_module_that_cannot_be_imported_may_stand_first(run_check: RunCh
     """One test in all, so that the one which must fail comes right after it."""
     run = await run_check({"test_bad.py": "import gone\n"}, "python -m unittest", "unittest")
     assert (run.ending, dict(run.verdicts)) == ("finished", {"test_bad": ERROR})
+
+
+async def test_a_failure_shows_the_inputs_that_its_source_does_not(run_check: RunCheck) -> None:
+    files = {
+        "test_a.py": code("""
+            import unittest
+
+            class Opaque:
+                def __repr__(self):
+                    raise SystemExit
+
+            class TestCases(unittest.TestCase):
+                def check(self, text, wanted, opaque):
+                    self.assertEqual(text.upper(), wanted)
+
+                def test_helper(self):
+                    self.check("a\\nb", "C", Opaque())
+
+            def test_loop():
+                for text, wanted in [("a", "A"), ("b", "C")]:
+                    assert text.upper() == wanted
+
+            def test_plain():
+                text = "a"
+                assert text.upper() == "C"
+        """)
+    }
+    details = {failure.id.rpartition("::")[2]: failure.details for failure in (await run_check(files)).failures}
+    assert details["test_helper"].endswith("Values in check:\ntext = 'a\\nb'\nwanted = 'C'")
+    assert details["test_loop"].endswith("Values in test_loop:\ntext = 'b'\nwanted = 'C'")
+    assert "Values in" not in details["test_plain"]

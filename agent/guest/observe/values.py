@@ -1,0 +1,62 @@
+"""The values in a failing test's own code, where its traceback does not show them: in a helper that gets the inputs of each
+case, and in a loop over cases. Only plain values, so that no code of the repository runs."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+from ..wire.channel import chain, relative_path
+
+MOST, LONGEST, ITEMS = 6, 240, 8  # values, characters of one, items of a container
+_LOOPS = frozenset({"FOR_ITER", "GET_ITER"})
+
+
+def of_test(error: BaseException, root: str, is_test: Callable[[str], bool]) -> str:
+    """Lines such as "text = '# A'" of the innermost frame in a test file; "" if its source shows all that is there."""
+    frame = _innermost(error, root, is_test)
+    if frame is None or (frame.f_code.co_name.startswith("test") and not _loops(frame.f_code)):
+        return ""
+    texts = [(name, _text(value, LONGEST)) for name, value in list(frame.f_locals.items()) if name.isidentifier()]
+    lines = ["%s = %s" % (name, text) for name, text in texts if text][:MOST]
+    return "\n".join(["Values in %s:" % frame.f_code.co_name] + lines) if lines else ""
+
+
+def _innermost(error: BaseException, root: str, is_test: Callable[[str], bool]) -> FrameType | None:
+    found = None
+    for link in chain(error)[::-1]:
+        trace = link.__traceback__
+        while trace is not None:
+            path = relative_path(trace.tb_frame.f_code.co_filename, root)
+            if path and is_test(path):
+                found = trace.tb_frame
+            trace = trace.tb_next
+    return found
+
+
+def _loops(code: CodeType) -> bool:
+    return any(each.opname in _LOOPS for each in dis.get_instructions(code))
+
+
+def _text(value: object, room: int) -> str:
+    """At most about `room` characters; "" unless it is a plain value, or a container of such."""
+    kind: Any = type(value)  # a subclass has code of its own
+    known: Any = value
+    if kind in (str, bytes):
+        return repr(known if len(known) <= room else known[:room]) + ("…" if len(known) > room else "")
+    if kind in (int, float, bool, complex, type(None)):
+        return repr(known)[:room] if kind is not int or known.bit_length() < 4 * room else ""
+    if kind in (list, tuple, set, frozenset):
+        parts = [_text(each, room // 3) for each in list(known)[:ITEMS]]
+    elif kind is dict:
+        pairs = [(_text(key, room // 3), _text(each, room // 3)) for key, each in list(known.items())[:ITEMS]]
+        parts = ["%s: %s" % pair if all(pair) else "" for pair in pairs]
+    else:
+        return ""
+    ends = "[]" if kind is list else "()" if kind is tuple else "{}"
+    if not all(parts) or (not known and kind in (set, frozenset)):
+        return ""
+    text = ", ".join(parts + (["…"] if len(known) > ITEMS else [])) + ("," if kind is tuple and len(known) == 1 else "")
+    return ends[0] + (text if len(text) <= room else text[:room] + "…") + ends[1]
