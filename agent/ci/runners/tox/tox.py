@@ -30,6 +30,11 @@ _VALUED = (
 )  # fmt: skip
 _OPTIONAL_VALUE = ("-p", "--parallel", "-s", "--skip-missing-interpreters")
 _SITE = "$(python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
+# The folder of an installed package or module: the checkout's own, where it is installed in place.
+_INSTALLED = (
+    '$(python -c \'import importlib.util as u, os; s = u.find_spec("{}"); '
+    "print(os.path.dirname(next(iter(s.submodule_search_locations or ()), s.origin)))')"
+)
 _RUNS = ("run", "r", "run-parallel", "p", "legacy", "le")
 _EXECUTES = ("exec", "e")  # `tox exec -e x -- command`
 _OTHERS = ("list", "l", "config", "c", "devenv", "d", "depends", "de", "quickstart", "q", "schema")
@@ -170,6 +175,9 @@ def _environment(environment: Environment, options: CommandOptions, home: ShellC
     if any(scratch in word for line in environment.commands for word in line.words):
         lines.insert(0, f"mkdir -p {shlex.quote(posixpath.join(back, scratch))}")
     inner = again("\n".join(lines), context)
+    if cwd != "." and lines and not any(path.startswith(f"{inside.cwd}/") for path in home.project.paths):
+        folder = shlex.quote(cwd)  # tox makes it
+        inner = replace(inner, command=f"mkdir -p {folder}\ncd {folder}\n{inner.command}", cwd=home.cwd)
     packages = merge(_packages(environment, home, options), inner.packages)
     urls = [line for line in environment.deps if "://" in line and not line.startswith("-")]
     elsewhere = [f"{line[:80]} is not from a package index, so it is left out" for line in urls]
@@ -189,8 +197,13 @@ def _quoted(word: str, back: str, env: str) -> str:
     own = f"{ROOT}/.tox/{env}"
     if word.startswith(f"{own}/bin/"):
         return shlex.quote(word.removeprefix(f"{own}/bin/"))
-    parts = re.split(rf"{re.escape(own)}/lib/python[\d.]+/site-packages", word)
-    return f'"{_SITE}"'.join(shlex.quote(_relative_value(part, back, env)) if part or len(parts) == 1 else "" for part in parts)
+    first, *parts = re.split(rf"{re.escape(own)}/lib/python[\d.]+/site-packages", word)
+    text = shlex.quote(_relative_value(first, back, env)) if first or not parts else ""
+    for part in parts:
+        named = re.match(r"/([A-Za-z_]\w*)(?:\.py)?(?=/|$)", part)
+        text += f'"{_INSTALLED.format(named[1]) if named else _SITE}"'
+        text += shlex.quote(_relative_value(part, back, env)) if part else ""
+    return text
 
 
 def _relative_value(value: str, back: str, env: str) -> str:

@@ -1,4 +1,8 @@
+import os
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -57,16 +61,37 @@ def test_one_environment_gives_its_commands_packages_variables_and_python() -> N
 
 
 def test_an_environment_in_another_folder_sees_the_root_from_there() -> None:
-    found = run("python3 -m tox run -e docs")
+    found = run("python3 -m tox run -e docs", {**FILES, "docs/index.rst": ""})
     assert found.cwd == "docs"
     assert found.command == "mkdir -p ../.tox/docs/tmp\npython -m doctest ../README.md ../.tox/docs/tmp"
+
+
+def test_a_folder_that_is_missing_is_made_as_tox_makes_it() -> None:
+    found = run("tox -e docs")
+    assert found.cwd == "."
+    assert found.command == "mkdir -p docs\ncd docs\nmkdir -p ../.tox/docs/tmp\npython -m doctest ../README.md ../.tox/docs/tmp"
+
+
+def test_the_installed_package_is_tested_where_it_is_imported_from(tmp_path: Path) -> None:
+    """In place, so that a repair in the checkout is what the tests see."""
+    text = "[tox]\n[testenv]\nchangedir = .tox\ncommands = pytest --doctest-modules {envsitepackagesdir}/shop/a.py tests\n"
+    command = run("tox -e py", {"tox.ini": text, "pyproject.toml": PYPROJECT}).command
+    for folder in ("shop", "bin"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "shop/__init__.py").write_text("raise SystemExit(1)  # never imported")
+    (tmp_path / "bin/pytest").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "bin/pytest").chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {"PATH": path, "PYTHONPATH": str(tmp_path)}
+    said = subprocess.run(["bash", "-ec", command], cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["--doctest-modules", f"{tmp_path}/shop/a.py", "tests"]
 
 
 def test_several_environments_are_run_one_after_the_other_each_with_its_own_variables() -> None:
     found = run("tox -e py310,docs -p auto -- -x")
     first, second = found.command.split("\n(\n", 1)
     assert first == "(\nexport PYTHONPATH=src\npytest -x\ncoverage report || true\n)"
-    assert second.startswith("cd docs\nexport PYTHONPATH=../src\n")
+    assert second.startswith("export PYTHONPATH=../src\nmkdir -p docs\ncd docs\n")
 
 
 @pytest.mark.parametrize(
