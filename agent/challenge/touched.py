@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agent.contract.proposal import Edits, FileChange
-from agent.source.outline import Function, Module, names_of
+from agent.source.outline import Function, Module, names_of, parse
 from agent.source.test_files import is_test
 
 MOST = 12  # functions that are exercised
@@ -32,14 +32,21 @@ class Touched:
 
 
 def touched(candidates: Iterable[Edits]) -> Touched:
-    """The functions that any of these changes of one base touches; without tests, and new, removed or unparsable code."""
+    """The functions that any of these changes of one base touches, also by another value of a constant that they read.
+
+    Without tests, and new, removed or unparsable code.
+    """
     functions: dict[FunctionRef, None] = {}
     documented: dict[FunctionRef, None] = {}
     texts: dict[str, str] = {}
     for change in (change for edits in candidates for change in edits):
         before, after = _functions(change, change.before), _functions(change, change.after)
         same = _dumps(after)  # overloads share one name
-        changed = [f for f, node in before.items() if f.name in same and ast.dump(node) not in same[f.name]]
+        values = _changed_values(change) if before else set()
+        changed = [
+            f for f, node in before.items()
+            if f.name in same and (ast.dump(node) not in same[f.name] or names_of(node) & values)
+        ]  # fmt: skip
         changed = [f for f in changed if not f.name.endswith("__hash__")]  # the number itself means nothing
         if changed and change.before is not None:
             texts[change.path] = change.before
@@ -47,6 +54,21 @@ def touched(candidates: Iterable[Edits]) -> Touched:
             simple = {function.name.rpartition(".")[2] for function in changed}
             documented.update(dict.fromkeys([*changed, *(f for f, node in before.items() if names_of(node) & simple)]))
     return Touched(tuple(functions)[:MOST], tuple(documented)[:MOST], texts)
+
+
+def _changed_values(change: FileChange) -> set[str]:
+    """Names at module level and in classes that get another value: the functions that read them answer differently."""
+    before, after = (dict(_values(tree)) if (tree := parse(text or "")) else {} for text in (change.before, change.after))
+    return {name for name, dump in before.items() if after.get(name, dump) != dump}
+
+
+def _values(tree: ast.Module | ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield from _values(node)
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from ((each.id, ast.dump(node)) for each in targets if isinstance(each, ast.Name))
 
 
 def functions_of(path: str, text: str) -> dict[FunctionRef, Function]:

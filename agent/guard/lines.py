@@ -58,7 +58,7 @@ _SPEAKING = re.compile(
     r"\.\.\. ok\b|test result: ok|--- PASS|[\"']Action[\"']\\?[\"']?\s*:|Tests run:|BUILD SUCCESS|<<< (?:FAILURE|ERROR)"
 )
 _SWALLOWING = re.compile(
-    r"\bcatch\s*(?:\([^)]*\))?\s*\{\s*(?://[^\n]*\s*)?\}|\brecover\(\)|\bcatch_unwind\b|\ballSettled\("
+    r"\bcatch\s*(?:\([^)]*\))?\s*\{\s*(?://[^\n]*\s*)?\}|\brecover\(\)|\bcatch_unwind\b|\b(?:allSettled|Promise\s*\.\s*any)\("
     r"|\.catch\(\s*\(?\w*\)?\s*=>\s*(?:\{\s*\}|undefined|null)\s*\)"
 )
 _QUIETER = re.compile(

@@ -113,7 +113,7 @@ def code_findings(
     if not asked:
         return
     yield from hardcoded_findings(path, before, after, failing)
-    yield from question_findings(path, before, after, had_names, names)
+    yield from question_findings(path, before, after, had_names, names, failing)
 
 
 def parsed(text: str | None) -> ast.Module | None:

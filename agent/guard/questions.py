@@ -56,10 +56,13 @@ _WARNINGS = re.compile(
     r"warnings\.(?:simplefilter|filterwarnings|catch_warnings|showwarning)|logging\.disable|logging\.captureWarnings"
 )
 _SERIOUS = ("warning", "warn", "error", "exception", "critical", "fatal")  # methods of loggers
+_STARTING = ("run", "gather", "create_task", "ensure_future", "start_soon", "run_until_complete", "wait")  # of coroutines
 _WAITING = ("wait", "wait_for", "join", "sleep")
 _TELLING = ("handlers", "hasHandlers", "isatty", "fileno")  # attributes of objects that tell about the surroundings
+_READING = ("open", "read_text", "read_bytes", "listdir", "scandir", "iterdir", "glob", "rglob", "walk")
 _ENVIRONMENT_KEYS = re.compile(r"^(CI|GITHUB_ACTIONS|GITLAB_CI|TRAVIS|CONTINUOUS_INTEGRATION|TOX_ENV_NAME)$")
 _ANY = ("typing.Any", "typing_extensions.Any", "builtins.object", "_typeshed.Incomplete")
+_ESCAPES = ("cast", "no_type_check", "no_type_check_decorator", "TYPE_CHECKING", "overload", "TypeGuard", "TypeIs")
 _DYNAMIC = ("getattr", "setattr", "hasattr", "globals", "vars", "locals")
 _HELPER = re.compile(
     r"(?:^|[_./-])(?:fixtures?|fakes?|stubs?|mocks?|golden|goldens|expected|cassettes?|recordings?|recorded|harness|assertions?"
@@ -79,8 +82,10 @@ def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]
             yield from functions(node, prefix)
 
 
-def question_findings(path: str, before: ast.Module, after: ast.Module, had_names: Names, names: Names) -> Iterator[Finding]:
-    """What the patch adds or takes away that a person has to look at."""
+def question_findings(
+    path: str, before: ast.Module, after: ast.Module, had_names: Names, names: Names, tests: str
+) -> Iterator[Finding]:
+    """What the patch adds or takes away that a person has to look at. `tests`: what fails, and the texts of the test files."""
     yield from _swallowing(path, before, after, names)
     yield from _agreeing(path, before, after)
     yield from _less(path, before, after)
@@ -103,6 +108,13 @@ def question_findings(path: str, before: ast.Module, after: ast.Module, had_name
         yield "chance", f"{path} would make a result depend on time or chance, or wait: `{name}`"
     for text in Counter(_strings(after)) - Counter(_strings(before)):
         yield "environment", f"{path} would depend on whether CI runs it: `{text}`"
+    if sum(map(_reads_files, ast.walk(after))) > sum(map(_reads_files, ast.walk(before))):
+        yield "environment", f"{path} would read files where it read none"
+    for name in sorted(set(_looked_up(after)) - set(_looked_up(before))):
+        if re.search(rf"\b{re.escape(name)}\b", tests):
+            yield "environment", f"{path} would ask whether an object has `{name}`, which the tests name"
+    if "was never awaited" in tests and sum(map(_awaits, ast.walk(after))) <= sum(map(_awaits, ast.walk(before))):
+        yield "warnings", f"{path} would still not await what was never awaited"
 
 
 def _names(stated: str, function: str) -> bool:
@@ -121,7 +133,7 @@ def typing_findings(path: str, before: ast.Module, after: ast.Module, had_names:
             name = known.of(node) if isinstance(node, ast.Name | ast.Attribute) else ""
             if name in _ANY or (isinstance(node, ast.Name) and node.id in aliases):
                 found["`Any`"] += 1
-            elif name.rpartition(".")[2] in ("cast", "no_type_check", "no_type_check_decorator", "TYPE_CHECKING", "overload"):
+            elif name.rpartition(".")[2] in _ESCAPES:
                 found[f"`{name.rpartition('.')[2]}`"] += 1
             elif isinstance(node, ast.Call) and last(node.func) in _DYNAMIC:
                 found[f"`{last(node.func)}`"] += 1
@@ -223,6 +235,21 @@ def _waits(tree: ast.Module) -> Iterator[str]:
             seconds = [*node.args[:1], *(word.value for word in node.keywords if word.arg == "timeout")]
             if any(isinstance(each, ast.Constant) and isinstance(each.value, int | float) for each in seconds):
                 yield f"….{last(node.func)}"
+
+
+def _reads_files(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and last(node.func) in _READING
+
+
+def _looked_up(tree: ast.Module) -> Iterator[str]:
+    """Attributes that an object may have or not."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and last(node.func) in ("getattr", "hasattr") and len(node.args) > 1:
+            yield folded(node.args[1]) or "?"
+
+
+def _awaits(node: ast.AST) -> bool:
+    return isinstance(node, ast.Await) or (isinstance(node, ast.Call) and last(node.func) in _STARTING)
 
 
 def _strings(tree: ast.Module) -> Iterator[str]:
@@ -352,6 +379,10 @@ def _is_plain_comparison(node: ast.stmt) -> bool:
             case ast.Compare(left=left, comparators=[right]):
                 if re.sub(rf"\b{me}\b", other, ast.unparse(left)) != re.sub(rf"\b{me}\b", other, ast.unparse(right)):
                     return False
+                if node.name in ("__eq__", "__ne__") and not all(
+                    isinstance(op, ast.Eq | ast.NotEq | ast.Is) for op in inner.ops
+                ):
+                    return False
             case ast.Call(func=ast.Name(id="isinstance"), args=[_, kind]):
                 if last(kind) in _VALUES or last(kind) == "object":
                     return False
@@ -384,6 +415,8 @@ def _less(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]
         is_written = is_unwritten(had[name]) and not is_unwritten(node)  # a stub raises only until it is written
         if _raises(node) < _raises(had[name]) and not is_written:
             yield "less", f"`{name}` in {path} would no longer raise in a case in which it did"
+        if _starts_late(node) and not _starts_late(had[name]) and not is_written:
+            yield "less", f"`{name}` in {path} would do nothing until somebody reads its result"
         if _looks(node) < _looks(had[name]):
             yield "less", f"`{name}` in {path} would no longer look through the whole value before it refuses one"
         if _told(node) < _told(had[name]):
@@ -422,6 +455,14 @@ def is_unwritten(node: Function) -> bool:
 
 def _raises(node: Function) -> int:
     return sum(isinstance(inner, ast.Raise | ast.Assert) for inner in ast.walk(node))
+
+
+def _starts_late(node: Function) -> bool:
+    """Whether a call only makes a generator or a coroutine."""
+    inner = {id(each) for held in ast.walk(node) if isinstance(held, Function | ast.Lambda) and held is not node
+             for each in ast.walk(held)}  # fmt: skip
+    is_generator = any(isinstance(each, ast.Yield | ast.YieldFrom) and id(each) not in inner for each in ast.walk(node))
+    return is_generator or isinstance(node, ast.AsyncFunctionDef)
 
 
 def _told(node: Function) -> int:

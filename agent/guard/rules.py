@@ -49,6 +49,10 @@ ASKED = frozenset({
 })  # fmt: skip
 _UNREADABLE = "unreadable"  # refused; asked about if only the questions go too deep
 _LINTERS = re.compile(r"\b(?:mypy|pyright|pytype|pyre|ty|ruff|flake8|pylint|eslint|tsc|clippy|vet|golangci-lint|bandit)\b")
+# Findings about security: of ruff and bandit, gosec, and ESLint's plugins.
+_SECURITY = re.compile(
+    r"\b(?:S[1-7]\d\d|B[1-7]\d\d:|G[1-7]\d\d:|security/[\w-]+|no-unsanitized/\w+|no-eval|no-implied-eval)(?![\w-])"
+)
 _MAY_BE_NONE = frozenset({"None", "Optional", "Any", "object"})
 _MOST_ASKED = 4  # questions about one change
 
@@ -128,6 +132,8 @@ def questions(candidate: Candidate, oracle: Oracle, failing: str = "", tests: st
         found.append(("types", "only comments change, which tools read and the program does not"))
     if candidate.edits and all(map(_is_data, candidate.edits)):
         found.append(("data", f"it changes {candidate.edits[0].path}, and no code"))
+    if _checks_code(oracle) and (danger := _SECURITY.search(failing)):
+        found.append(("types", f"a tool reports a danger ({danger[0]}): that it no longer does so is no proof that it is gone"))
     return tuple({sentence: (rule, sentence) for rule, sentence in found if rule in (*ASKED, EVALUATED, _UNREADABLE)}.values())[
         :_MOST_ASKED
     ]
@@ -146,10 +152,15 @@ def _is_refused(rule: str, policy: Policy) -> bool:
     return rule not in ASKED or rule in policy.refuses
 
 
+def _checks_code(oracle: Oracle) -> bool:
+    """Whether a type checker or a linter is among what fails."""
+    failing = [check for check in oracle.checks if oracle.must_turn.get(check.name)]
+    return any(check.reader == "findings" or _LINTERS.search(check.command) for check in failing)
+
+
 def _code_findings(edits: Edits, oracle: Oracle, failing: str, *, asked: bool = True) -> Iterator[Finding]:
     no_exits, no_verdicts = exiting_may_pass(oracle), verdicts_are_printed(oracle)
-    failing_checks = [check for check in oracle.checks if oracle.must_turn.get(check.name)]
-    is_typed = any(check.reader == "findings" or _LINTERS.search(check.command) for check in failing_checks)
+    is_typed = _checks_code(oracle)
     for edit in edits:
         if is_test(edit.path):
             continue

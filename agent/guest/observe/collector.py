@@ -227,8 +227,8 @@ class Collector:
         report = outcome.get_result()
         if report.outcome == "failed" and not absent.excuse(report, call.excinfo.value, self.channel):
             printed = "\n".join(text for _, text in report.sections)
-            known = values.of_test(call.excinfo.value, self.channel.root, self.detector.is_test)
-            details = "\n".join(filter(None, (str(report.longrepr), known)))
+            details = str(report.longrepr)
+            details += values.of_test(call.excinfo.value, self.channel.root, self.detector.is_test, details)
             failure = _failure(call.excinfo.value, details, self.channel.root, printed)
             if not failure["frames"]:
                 location, line = item.reportinfo()[:2]

@@ -14,14 +14,18 @@ MOST, LONGEST, ITEMS = 6, 240, 8  # values, characters of one, items of a contai
 _LOOPS = frozenset({"FOR_ITER", "GET_ITER"})
 
 
-def of_test(error: BaseException, root: str, is_test: Callable[[str], bool]) -> str:
-    """Lines such as "text = '# A'" of the innermost frame in a test file; "" if its source shows all that is there."""
+def of_test(error: BaseException, root: str, is_test: Callable[[str], bool], shown: str) -> str:
+    """Lines such as "text = '# A'" of the innermost frame in a test file, each after a line break, without what is `shown`.
+
+    "" if the source of the frame shows all that is there.
+    """
     frame = _innermost(error, root, is_test)
     if frame is None or (frame.f_code.co_name.startswith("test") and not _loops(frame.f_code)):
         return ""
     texts = [(name, _text(value, LONGEST)) for name, value in list(frame.f_locals.items()) if name.isidentifier()]
-    lines = ["%s = %s" % (name, text) for name, text in texts if text][:MOST]
-    return "\n".join(["Values in %s:" % frame.f_code.co_name] + lines) if lines else ""
+    lines = ["%s = %s" % (name, text) for name, text in texts if text]
+    lines = [line for line in lines if line not in shown][:MOST]
+    return "\n".join(["\nValues in %s:" % frame.f_code.co_name] + lines) if lines else ""
 
 
 def _innermost(error: BaseException, root: str, is_test: Callable[[str], bool]) -> FrameType | None:

@@ -152,6 +152,13 @@ def _in_comparison(one: ast.expr, op: ast.cmpop, other: ast.expr) -> Iterator[st
     is_made = any(map(_is_made_text, (one, other)))
     if isinstance(op, ORDERED) and (is_made or any(len(text) != 1 for text in texts)):  # `"a" <= c` is a range of characters
         yield "texts in an order"
+    if (
+        isinstance(op, ORDERED)
+        and isinstance(one, ast.Attribute)
+        and isinstance(other, ast.Attribute)
+        and one.attr == other.attr
+    ):
+        yield "an order of two objects"  # `a.value == b.value` asks whether they are alike
     if isinstance(one, ast.Constant) and isinstance(other, ast.Constant):
         yield "always the same"
     elif ast.dump(one) == ast.dump(other) and not isinstance(op, ast.Eq | ast.NotEq):  # `x != x` asks for NaN

@@ -1,3 +1,5 @@
+import pytest
+
 from agent.challenge.touched import FunctionRef, touched
 from agent.contract.proposal import FileChange
 
@@ -61,3 +63,27 @@ def test_overloads_are_not_taken_for_the_function_that_they_announce() -> None:
     assert names(touched([(FileChange("a.py", text, text.replace("1\n", "2\n")),)]).functions) == ["g"]
     changed = touched([(FileChange("a.py", text, text.replace("return x", "return -x")),)]).functions
     assert [(function.name, function.line) for function in changed] == [("f", 5)]
+
+
+CONSTANTS = """\
+RATES = {"a": 1}
+
+
+class Price:
+    least = 2
+
+    def of(self, x):
+        return max(self.least, x * RATES["a"])
+
+
+def plain(x):
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [("1}", "3}", ["Price.of"]), ("least = 2", "least = 3", ["Price.of"]), ("RATES =", "import os\nRATES =", [])],
+)
+def test_a_changed_constant_touches_what_reads_it(before: str, after: str, found: list[str]) -> None:
+    assert names(touched([(FileChange("a.py", CONSTANTS, CONSTANTS.replace(before, after)),)]).functions) == found

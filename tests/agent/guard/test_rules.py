@@ -500,6 +500,8 @@ def test_a_table_or_a_chain_that_was_there_may_be_extended() -> None:
     ("body", "refused_by"),
     [
         ("def __eq__(self, other): return True", "agrees"),
+        ("def __eq__(self, other): return self.a <= other.a", "agrees"),
+        ("def __lt__(self, other): return self.a <= other.a", None),
         ("def __eq__(self, other): return isinstance(other, int) or True", "agrees"),
         ("def __eq__(self, other):\n        if isinstance(other, str): return True\n        return NotImplemented", "agrees"),
         ("__eq__ = lambda self, other: True", "agrees"),
@@ -870,3 +872,47 @@ def test_a_digest_that_the_docstring_asks_for_is_no_question(words: str, asked: 
     after = before.replace("return text", "return hashlib.md5(text.encode()).hexdigest()")
     found = questions(Candidate("model:m", (FileChange("pkg/a.py", before, after),), "a change"), PLAIN)
     assert [clause for _, clause in found] == asked
+
+
+TESTS_TEXT = """
+class Recorder:
+    sent = ()
+
+RuntimeWarning: coroutine 'save' was never awaited
+"""
+FUNCTION = "def f(a):\n    return g(a)\n"
+
+
+@pytest.mark.parametrize(
+    ("after", "asked"),
+    [
+        ("def f(a):\n    yield g(a)\n", "would do nothing until somebody reads its result"),
+        ("async def f(a):\n    return g(a)\n", "would do nothing until somebody reads its result"),
+        ("def f(a):\n    return list(x for x in g(a))\n", ""),
+        ("def f(a):\n    return g(a.read_text())\n", "would read files where it read none"),
+        ("def f(a):\n    return g(open(a))\n", "would read files where it read none"),
+        ("def f(a):\n    return g(getattr(a, 'sent', ()))\n", "would ask whether an object has `sent`, which the tests name"),
+        ("def f(a):\n    return g(getattr(a, 'other', ()))\n", ""),
+        ("def f(a):\n    return g(a).close()\n", "would still not await what was never awaited"),
+        ("import asyncio\n\ndef f(a):\n    return asyncio.run(g(a))\n", ""),
+    ],
+)
+def test_what_the_change_itself_shows_is_asked_about(after: str, asked: str) -> None:
+    change = Candidate("model:m", (FileChange("pkg/a.py", FUNCTION, after),), "a change")
+    tests = TESTS_TEXT if "await" in asked or "asyncio" in after else TESTS_TEXT.partition("Runtime")[0]
+    found = [clause for _, clause in questions(change, PLAIN, "", tests)]
+    assert [asked in clause for clause in found] == [True] * bool(asked)
+
+
+@pytest.mark.parametrize(
+    ("finding", "reader", "is_asked"),
+    [
+        ("app/db.py:7:5: S608 Possible SQL injection", "findings", True),
+        ("app/db.py:7:5: E501 Line too long", "findings", False),
+        ("assert 'S608' == x", "pytest", False),
+    ],
+)
+def test_a_finding_about_security_is_never_taken_for_solved(finding: str, reader: Reader, is_asked: bool) -> None:
+    change = Candidate("model:m", (FileChange("pkg/a.py", FUNCTION, "def f(a):\n    return g(a, 1)\n"),), "a change")
+    found = [clause for _, clause in questions(change, oracle("check", "one", reader=reader), finding)]
+    assert found == ["a tool reports a danger (S608): that it no longer does so is no proof that it is gone"] * is_asked
