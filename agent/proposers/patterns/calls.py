@@ -235,8 +235,8 @@ def wrapping(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     for name in WRAPPERS:
         if name != taken and not before.startswith(name + "(") and not (is_key and name in NO_KEYS):
             yield source.replaced(node, f"{name}({inside})", 0.42 if name in WRAPPERS[:6] else 0.3)
-    for method in METHOD_WRAPPERS if is_simple else ():
-        yield source.replaced(node, f"{before}.{method}()", 0.3)
+    for method in dict.fromkeys((*source.lost, *METHOD_WRAPPERS)) if is_simple else ():
+        yield source.replaced(node, f"{before}.{method}()", 0.65 if method in source.lost else 0.3)
     if is_simple or isinstance(node, ast.BinOp):
         yield from _turned(source, node)
 

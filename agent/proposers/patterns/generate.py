@@ -148,12 +148,18 @@ class _Location:
 
 
 def changes(
-    texts: Mapping[str, str], suspects: Sequence[Span], limit: int, words: tuple[str, ...] = (), seconds: float = math.inf
+    texts: Mapping[str, str],
+    suspects: Sequence[Span],
+    limit: int,
+    words: tuple[str, ...] = (),
+    seconds: float = math.inf,
+    lost: tuple[str, ...] = (),
 ) -> tuple[list[Change], dict[str, str]]:
     """At most `limit` natural changes, best first, and the skipped files with the reason. CPU-bound: call it in a thread.
 
-    `words` are the strings in the failing tests: a string almost equal to one of them may be a typo. After `seconds` of CPU
-    time (or `WALL` times as much wall time), the least suspicious lines are left out.
+    `words` are the strings in the failing tests: a string almost equal to one of them may be a typo. `lost`: methods that the
+    failures show to be missing. After `seconds` of CPU time (or `WALL` times as much wall time), the least suspicious lines
+    are left out.
     """
     skipped: dict[str, str] = {}
     locations: list[_Location] = []
@@ -163,7 +169,7 @@ def changes(
             skipped[path] = TOO_LATE
             continue
         try:
-            source = Source.read(path, text, words)
+            source = Source.read(path, text, words, lost)
             locations += _locations(source, [s for s in suspects if s.path == path])
         except Unreadable as why:
             skipped[path] = str(why)

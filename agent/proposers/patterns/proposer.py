@@ -19,7 +19,9 @@ from agent.contract.last_good import Culprit
 from agent.contract.proposal import Candidate, Edits, FileChange, Span
 from agent.contract.verdicts import Check
 from agent.edits.changes import digest
+from agent.prompts.failures import red
 from agent.proposer import Proposal, Situation
+from agent.proposers.patterns.differences import lost_methods
 from agent.proposers.patterns.generate import Change, Patience, changes, still_parses, words
 from agent.proposers.patterns.source import LIMIT
 from agent.source.test_files import is_test
@@ -115,7 +117,8 @@ async def _read(sandbox: Sandbox, paths: Sequence[str], wanted: Callable[[str], 
 def _fresh_changes(texts: dict[str, str], tests: dict[str, str], situation: Situation) -> tuple[list[Change], dict[str, str]]:
     """Changes not judged before, best first, and the skipped files with the reason."""
     seconds = min(LISTING, situation.seconds * LISTING_SHARE)
-    found, skipped = changes(texts, situation.suspects, CHANGES, words(tests.values()), seconds)
+    lost = lost_methods(red(situation))
+    found, skipped = changes(texts, situation.suspects, CHANGES, words(tests.values()), seconds, lost)
     patience = Patience(seconds / 2)
     fresh: list[Change] = []
     for number, change in enumerate(found if situation.tried else ()):

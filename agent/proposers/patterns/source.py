@@ -54,10 +54,11 @@ class Source:
     tree: ast.Module
     parents: dict[ast.AST, ast.AST] = field(repr=False)
     words: tuple[str, ...] = field(default=(), repr=False)  # string literals in the failing tests' files
+    lost: tuple[str, ...] = ()  # methods that the failures show to be missing somewhere
     known: dict[tuple[Callable[..., object], ast.AST], object] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def read(cls, path: str, text: str, words: tuple[str, ...] = ()) -> Source:
+    def read(cls, path: str, text: str, words: tuple[str, ...] = (), lost: tuple[str, ...] = ()) -> Source:
         """Raises `Unreadable`."""
         if len(text) > LIMIT:
             raise Unreadable(f"it is longer than {LIMIT // 1024} KiB")
@@ -76,7 +77,7 @@ class Source:
                 raise Unreadable("it is nested too deeply")
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise Unreadable(f"Python cannot parse it ({type(error).__name__})") from error
-        return cls(path, text, tree, parents, words)
+        return cls(path, text, tree, parents, words, lost)
 
     @cached_property
     def _lines(self) -> list[tuple[int, bytes | None]]:
