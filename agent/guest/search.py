@@ -109,7 +109,7 @@ class Driver:
         ready["seconds"] = self.elapsed()
         self.report(ready)
         is_over, exhausted = False, False
-        if ready["event"] == "ready" and self.red and not ready["missing"]:
+        if ready["event"] == "ready" and self.red:
             exhausted = True
             while (self.goes_on() or self.is_better_waiting()) and not (is_over and not self.waiting):
                 due = bool(self.waiting) and (is_over or self.waiting[0]["score"] >= self.frontier)

@@ -113,9 +113,27 @@ def _with_pytest(root: str, args: Sequence[str], wanted: set[str], serve: Serve)
     # Asserts are not rewritten: nobody reads their messages here, and building them costs more than most tests.
     options = "-q -p no:cacheprovider -p no:randomly --capture=no --assert=plain --tb=no --continue-on-collection-errors"
     loop = Loop()
-    code = pytest.main(options.split() + list(args), plugins=[loop])
+    code = pytest.main(options.split() + _finding_examples(wanted) + list(args), plugins=[loop])
     if not loop.served:
         raise NotCollected("pytest exited with code %s before it ran any test" % int(code))
+
+
+def _finding_examples(ids: Iterable[str]) -> list[str]:
+    """The options with which pytest finds the doctests among these ids: "a.py::a.f" of a module, "a.rst::a.rst" of a text."""
+    parts = [(name.split("::")[0], name.rpartition("::")[2]) for name in ids if "::" in name]
+    texts = {os.path.basename(path) for path, _ in parts if not path.endswith(".py")}
+    options = ["--doctest-glob=" + name for name in sorted(texts)]
+    return options + (["--doctest-modules"] if any(_is_of_module(path, test) for path, test in parts) else [])
+
+
+def _is_of_module(path: str, test: str) -> bool:
+    """Whether a test has the name of the module, or of something in it, as doctests have."""
+    module = path[: -len(".py")].replace("/", ".") if path.endswith(".py") else ""
+    if module.endswith(".__init__"):
+        module = module[: -len(".__init__")]
+    parts = module.split(".")
+    tails = [".".join(parts[at:]) for at in range(len(parts))]
+    return any(tail and (test + ".").startswith(tail + ".") for tail in tails)
 
 
 class _Listener:

@@ -15,14 +15,16 @@ from itertools import pairwise
 import msgspec
 
 from agent.checks.sampling import guest_request, red_check, run_of, test_files
+from agent.contract import words
 from agent.contract.last_good import Culprit
 from agent.contract.proposal import Candidate, Edits, FileChange, Span
 from agent.contract.verdicts import Check
 from agent.edits.changes import digest
 from agent.prompts.failures import red
 from agent.proposer import Proposal, Situation
+from agent.proposers.patterns import generate
 from agent.proposers.patterns.differences import lost_methods
-from agent.proposers.patterns.generate import Change, Patience, changes, still_parses, words
+from agent.proposers.patterns.generate import Change, Patience, changes, still_parses
 from agent.proposers.patterns.source import LIMIT
 from agent.source.test_files import is_test
 from sandbox.base import LimitExceeded, Sandbox
@@ -118,7 +120,7 @@ def _fresh_changes(texts: dict[str, str], tests: dict[str, str], situation: Situ
     """Changes not judged before, best first, and the skipped files with the reason."""
     seconds = min(LISTING, situation.seconds * LISTING_SHARE)
     lost = lost_methods(red(situation))
-    found, skipped = changes(texts, situation.suspects, CHANGES, words(tests.values()), seconds, lost)
+    found, skipped = changes(texts, situation.suspects, CHANGES, generate.words(tests.values()), seconds, lost)
     patience = Patience(seconds / 2)
     fresh: list[Change] = []
     for number, change in enumerate(found if situation.tried else ()):
@@ -158,7 +160,7 @@ def _remarks(events: Sequence[SearchEvent], done: SearchEvent) -> list[str]:
     remarks = [f"the search could not run: {e.why}" for e in events if e.event == "unavailable"]
     for ready in (e for e in events if e.event == "ready"):
         if ready.missing:
-            remarks.append(f"{len(ready.missing)} failing tests cannot run in the search's reused process")
+            remarks.append(f"{words.counted(len(ready.missing), 'failing test')} cannot run in the search's reused process")
         elif not ready.red:
             remarks.append("the failing tests pass in the search's reused process")
     if not events:

@@ -238,3 +238,41 @@ async def test_an_argument_gets_the_form_that_the_types_seen_at_run_time_ask_for
     tests = "from m import spread\n\ndef test_spread():\n    assert spread(iter([4, 9, 5])) == 5\n\ndef test_more():\n    assert spread(iter([3, 1, 8])) == 7\n"
     proposal, _ = await heal({"m.py": code, "test_m.py": tests})
     assert code.replace("    return", "    a = list(a)\n    return") in afters(proposal)
+
+
+@pytest.mark.parametrize("path", ["m.py", "guide.md"])
+async def test_examples_that_the_command_asks_for_are_searched(heal: Heal, path: str) -> None:
+    code = "def f(a, b):\n    return a - b\n"
+    example = ">>> from m import f\n>>> f(2, 3)\n5\n"
+    text = f'"""Sums.\n\n{example}"""\n\n{code}' if path == "m.py" else example
+    files = {"m.py": code, path: text, "test_m.py": "from m import f\n\ndef test_f():\n    assert f(1, 1) == 2\n"}
+    proposal, _ = await heal(files, command="python -m pytest -q --doctest-modules --doctest-glob=*.md")
+    assert "cannot run" not in proposal.note
+    assert files["m.py"].replace("a - b", "a + b") in afters(proposal)
+
+
+async def test_a_failing_test_that_the_search_cannot_run_is_left_to_the_verification(heal: Heal) -> None:
+    specs = """\
+import pytest
+
+def pytest_addoption(parser):
+    parser.addoption("--specs", action="store_true")
+
+def pytest_collect_file(file_path, parent):
+    if file_path.suffix == ".spec" and parent.config.getoption("specs"):
+        return Spec.from_parent(parent, path=file_path)
+
+class Spec(pytest.File):
+    def collect(self):
+        yield Row.from_parent(self, name="row")
+
+class Row(pytest.Item):
+    def runtest(self):
+        from m import f
+        assert f(4, 4) == 8
+"""
+    files = {"conftest.py": specs, "a.spec": "", "m.py": "def f(a, b):\n    return a - b\n"}
+    files["test_m.py"] = "from m import f\n\ndef test_f():\n    assert f(1, 1) == 2\n"
+    proposal, _ = await heal(files, command="python -m pytest -q --specs")
+    assert "1 failing test cannot run in the search's reused process" in proposal.note
+    assert files["m.py"].replace("a - b", "a + b") in afters(proposal)
