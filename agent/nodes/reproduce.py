@@ -22,7 +22,8 @@ from agent.reproduce.sandbox_limits import NETWORK, is_in_log, limit_behind
 from agent.state import BaselineOrEnd, State, Work, pack
 from sandbox.base import LimitExceeded
 
-HANG, LONGER = 60.0, 5  # a rerun of a check that hung has these seconds, or this many times those until it hung
+# A rerun of a check that hung has these seconds, or that part of its limit, or this many times those until it hung.
+HANG, PART, LONGER = 60.0, 0.2, 5
 CERTAIN = 5  # consecutive failures required if the user says that the failure is flaky
 
 
@@ -98,7 +99,10 @@ async def kept(work: Work, oracle: Oracle, base: Round) -> BaselineOrEnd:
 
 async def base_round(work: Work, first: Round = ()) -> Round:
     """Run every check without a change. A check that hung in the `first` round is not waited for as long again."""
-    limits = [max(HANG, LONGER * (run.seconds - run.hung)) if run.hung else None for run in first]
+    limits = [
+        max(min(HANG, PART * check.timeout), LONGER * (run.seconds - run.hung)) if run.hung else None
+        for check, run in zip(work.task.checks, first, strict=bool(first))
+    ]
     return tuple([await _once(work, at, limits[at] if limits else None) for at in range(len(work.task.checks))])
 
 

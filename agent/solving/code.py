@@ -8,6 +8,7 @@ import io
 import re
 import tokenize
 import typing
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from agent.edits.answers import clean_path
@@ -17,6 +18,7 @@ from agent.source.imports import with_imports
 
 LONGEST = 200_000  # characters of an answer that are read
 MOST_FILES = 12
+BODY = "raise NotImplementedError"  # of a function that is to be written
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Files = Mapping[str, str]
 """Texts by path."""
@@ -44,13 +46,9 @@ _REACHING = {
 """What code does, by a module that it imports, or by the name of what it uses."""
 
 
-def for_people(problem: str) -> str:
+def for_people(problem: str, answer: str = "The last one") -> str:
     """A sentence about a model's answer that speaks to the model, for the user."""
-    return (
-        problem.replace("Your answer", "The last one")
-        .replace("Your code", "The code")
-        .replace("your docstrings", "its docstrings")
-    )
+    return problem.replace("Your answer", answer).replace("Your code", "The code").replace("your docstrings", "its docstrings")
 
 
 def together(files: Files) -> str:
@@ -244,6 +242,38 @@ def public(text: str) -> list[str]:
     """The functions at the top level whose names do not start with an underscore; none of a text that does not parse."""
     tree = _tree(text) or ast.Module([], [])
     return [node.name for node in tree.body if isinstance(node, Function) and not node.name.startswith("_")]
+
+
+def unasked(files: Files, asked: str) -> list[str]:
+    """The functions at the top level that nothing in the files uses and that `asked` does not name.
+
+    A decorated one may be used by its decorator, and one that is called `__getattr__` by Python.
+    """
+    trees = [tree for text in files.values() if (tree := _tree(text)) is not None]
+    used = Counter(name for tree in trees for name in _used(tree))
+    found = [node for tree in trees for node in tree.body if isinstance(node, Function) and not node.decorator_list]
+    unused = [node.name for node in found if used[node.name] == list(_used(node)).count(node.name)]
+    return [name for name in unused if not name.startswith("__") and not re.search(rf"\b{name}\b", asked)]
+
+
+def _used(tree: ast.AST) -> Iterator[str]:
+    """The names that code reads, imports, or has as texts, such as in `__all__`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name) | ast.Constant(value=str(name)):
+                yield name
+
+
+def stubs(files: Files) -> dict[str, str]:
+    """The files, which parse, without the bodies of their functions."""
+    found = {}
+    for path, text in files.items():
+        tree = syntax.tree(text)
+        for node in ast.walk(tree):
+            if isinstance(node, Function):
+                node.body = [*node.body[: ast.get_docstring(node) is not None], *syntax.tree(BODY).body]
+        found[path] = f"{ast.unparse(tree)}\n"
+    return found
 
 
 def _arguments(node: Function) -> list[ast.arg]:

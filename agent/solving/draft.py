@@ -24,7 +24,6 @@ from agent.solving.specification import Example, Specification, check_agreement,
 from agent.source import syntax
 
 SECONDS = 300.0  # for a draft
-BODY = "raise NotImplementedError"
 _CONTRADICTION = re.compile(r"\s*`?CONTRADICTION:?`?:?[ \t]*([^\n`]{1,600})[`.]*\s*\Z")
 
 
@@ -45,7 +44,7 @@ def without_model(spec: Specification) -> Draft:
         raise BadSpecification("the function has no name; give one, or a signature")
     head = spec.signature or f"def {spec.name}(*args, **kwargs)"
     path = path_of(spec)
-    body = textwrap.indent(f"{_words_of(spec)}\n{BODY}\n", "    ")
+    body = textwrap.indent(f"{_words_of(spec)}\n{code.BODY}\n", "    ")
     return Draft({path: code.with_hints(f"{head}:\n{body}", spec.signature)}, path, spec.name, spec.signature)
 
 
@@ -112,7 +111,7 @@ def _draft(answer: str, spec: Specification, path: str) -> Draft | EditProblem:
     files = code.files_in(answer, path)
     if isinstance(files, EditProblem):
         return files
-    path = _main(files, spec, path)
+    path = main_of(files, spec, path)
     name = spec.name or next(iter(code.public(files.get(path, ""))), "")
     if (problem := code.problem_in(files, path, name, spec.signature)) is not None:
         return problem
@@ -126,7 +125,14 @@ def _draft(answer: str, spec: Specification, path: str) -> Draft | EditProblem:
     return Draft(files, path, name, head, further(own, spec.examples))
 
 
-def _main(files: Mapping[str, str], spec: Specification, path: str) -> str:
+def packaged(files: code.Files, spec: Specification) -> Draft:
+    """The draft that leaves the bodies of these files open, which parse."""
+    path = main_of(files, spec, path_of(spec))
+    name = next(iter(code.public(files[path])), "")
+    return Draft(code.stubs(files), path, name, head_of(files[path], name))
+
+
+def main_of(files: Mapping[str, str], spec: Specification, path: str) -> str:
     """The file that tests import: `path` or the package of its name, else that of the function, else a package or the first."""
     package = f"{path.removesuffix('.py')}/__init__.py"
     if path in files or (spec.tests and package not in files):

@@ -9,10 +9,13 @@ from agent.contract.events import (
     Emit,
     Localized,
     Reproduced,
+    RungSpent,
     StepDone,
     StepStarted,
 )
+from agent.contract.proposal import is_model
 
+FOR_CODE = " for code"  # ends what a rung says when it asks a model: the graph does not know which answers are known
 _STEPS = {  # texts of steps where an answer is judged, instead of a repair
     **dict.fromkeys(("unpack", "install", "compare", "localize", "recall"), ""),
     "reproduce": "Running the tests",
@@ -29,10 +32,17 @@ def of_answers(emit: Emit) -> Emit:
         if isinstance(event, StepStarted | StepDone) and event.text and event.step in _STEPS:
             is_start = isinstance(event, StepStarted)
             event = msgspec.structs.replace(event, text=_STEPS[event.step] if is_start else "")
+        elif isinstance(event, StepStarted) and event.text.startswith("Asking ") and event.step == "propose":
+            event = msgspec.structs.replace(event, text=event.text if event.text.endswith(FOR_CODE) else "")
         elif isinstance(event, StepStarted):
-            event = msgspec.structs.replace(event, text=event.text.replace(" for a patch", " for code"))
-        elif isinstance(event, Reproduced | Localized):
+            event = msgspec.structs.replace(event, text=event.text.replace(" for a patch", FOR_CODE))
+        elif isinstance(event, Reproduced | Localized) or (isinstance(event, RungSpent) and _is_known(event)):
             event = msgspec.structs.replace(event, text="")
         await emit(event)
 
     return told
+
+
+def _is_known(event: RungSpent) -> bool:
+    """Is it an answer for which no model was asked?"""
+    return is_model(event.rung) and event.tried > 0 and not event.tokens

@@ -11,7 +11,8 @@ import msgspec
 from agent.bench import data_file
 from agent.bench.data_file import FunctionLine, T
 from agent.bench.lab import BadInput, NotPosed
-from agent.solving.draft import BODY, Draft
+from agent.solving.code import BODY
+from agent.solving.draft import Draft
 from agent.solving.home import MODULE, BadSpecification
 from agent.solving.specification import Specification, specify
 from agent.solving.tasks import OracleKind, SolveBenchmark, SolveTask

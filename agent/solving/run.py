@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -26,19 +25,18 @@ from agent.guard.rules import refusal
 from agent.models.router import Models
 from agent.models.values import Misconfigured, ModelError
 from agent.prompts import render
-from agent.proposer import Proposer, Situation
+from agent.proposer import Proposer
 from agent.proposers.ladder import built_in_ladder
 from agent.proposers.model import ModelProposer, model_rungs
 from agent.report.endings import MORE_TIME
-from agent.solving import contract, dispute
-from agent.solving.code import Files, reaches, together
+from agent.solving import contract, dispute, failures
+from agent.solving.code import Files, reaches, together, unasked
 from agent.solving.draft import Draft, without_example
 from agent.solving.output import formed
 from agent.solving.rungs import Counted, Signed
 from agent.solving.solution import Keep, Options, Progress, Solution
 from agent.solving.specification import Example, Specification, is_said
 from agent.solving.writer import KnownAnswer, Writer, Writing, edits_of
-from agent.source import syntax
 from agent.source.archive import File, packed
 
 TESTS_SECONDS = 15.0  # one run of all tests; code may never return
@@ -46,10 +44,14 @@ CONFIGURATION = Configuration(
     test=(TestCommand(run="python -m pytest -q", kind="pytest", timeout=TESTS_SECONDS),),
     install=Install(requirements=("pytest",)),
 )
+HUNG_SHARE = 1 / 3  # of those seconds, in which a run shows again what hung
 MOST_LINES = 2_000  # that an answer may have
 HEAD_START = 2.0  # seconds of search for a small slip in an answer, before the model is asked again
 UNTESTED, NO_IDEA = "there is no example and no test, so only the syntax was checked", 0.5
 UNCOUNTED = 3  # rounds of the graph in which no model is asked: an answer that is known, a search, and its result
+ALLOW_MORE = (
+    "Allow more with --iters, --budget, --max-tokens or --max-cost, give more examples, or use a stronger model with --model."
+)
 _REACH_IT = "Check that its server runs, and its address and key (`selfheal doctor` asks it), or name another one with --model."
 
 
@@ -72,16 +74,19 @@ class Run:
     draft: Draft
     meter: Meter
     tests: dict[str, str] = field(default_factory=dict)
-    rounds: set[tuple[int, int]] = field(default_factory=set)  # in which a model was asked for code: phase and iteration
+    # In which a model was asked for code, by phase and iteration; each as it is shown if its answer could not be used.
+    rounds: dict[tuple[int, int], Iteration] = field(default_factory=dict)
     iterations: list[Iteration] = field(default_factory=list)
     bases: list[Files] = field(default_factory=list)
     hint: str = ""
     lessons: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
-    failing: tuple[Failure, ...] = ()
+    failing: tuple[str, ...] = ()
+    ids: frozenset[VerdictId] = frozenset()  # of the tests that ran when the failures were confirmed last
     first: Files = field(default_factory=dict)
     is_refused: bool = False  # a rule refuses the best first answer
+    hung: str = ""  # how that answer hung, with the id of the test
     phases: int = 0
     drafted: dict[str, Example] = field(default_factory=dict)  # examples that are only claims, by the paths of their tests
     is_contradictory: bool = False  # the model finds that the user's tests contradict the words
@@ -93,8 +98,8 @@ class Run:
     async def to_the_end(self, answer: Files | None = None) -> Solution:
         """An `answer` of an earlier run is judged and repaired in place of a first one."""
         writer: Writer | KnownAnswer = self.writer or Writer(self.models, self.spec, self.draft, self._writing())
-        if answer is not None:
-            writer = KnownAnswer(f"model:{self.models.name}", edits_of(self.draft.files, answer), "the earlier answer")
+        if answer is not None and (edits := edits_of(self.draft.files, answer)):  # none: its round had no usable answer
+            writer = KnownAnswer(f"model:{self.models.name}", edits, "the earlier answer")
         found, best = await self._first_answers(writer)
         first_passed = isinstance(found, Repair)
         if not first_passed and best:
@@ -146,17 +151,17 @@ class Run:
     async def _first_answers(self, writer: Writer | KnownAnswer) -> tuple[Repair | NoRepair, Files]:
         """Written, judged, and the files of the best: the accepted one, else the one that fails least."""
         left: dict[str, int] = {}
+        hung: dict[str, str] = {}
         refused: set[str] = set()
 
         async def emit(event: AnyEvent) -> None:
             if isinstance(event, Verified) and not event.passed:
                 left[event.title] = len(event.still_red) + len(event.newly_red) or 1_000
+                hung[event.title] = event.text if words.HUNG in event.text else ""
             elif isinstance(event, Guarded):
                 refused.add(event.title)
             await self.emit(event)
 
-        if isinstance(writer, Writer):
-            self.rounds.add((self.phases + 1, 1))
         found = await self._phase(self.draft.files, (writer,), emit)
         self.notes += writer.notes
         if not self.first and writer.written:
@@ -166,6 +171,7 @@ class Run:
         if not writer.written:
             return found, {}
         title = min(writer.written, key=lambda title: left.get(title, 2_000))
+        self.hung = hung.get(title, "")
         written = {one for one in refused if one in writer.written}
         self.is_refused = any(writer.written[one] == writer.written[title] for one in written)  # equal ones are judged once
         return found, _with(self.draft.files, writer.written[title])
@@ -174,11 +180,11 @@ class Run:
         """Repair an answer whose tests fail, after the tests were judged that may be wrong themselves."""
         failing = None if self.is_refused else await self._confirmed(files)
         if failing:
-            failing = await self._settled(failing)
+            failing = await self._settled(failing, files)
             files = self._cleared(files)
         if failing == []:  # the tests were wrong, or a second opinion objected: then the model is told why
             return await self._from_the_draft(files)
-        self.failing = tuple(failing or ())
+        self.failing = self._lines(failing or [], files)
         if self._bound() is not None:
             return before, files
         if failing is None:  # a rule refuses it, or it stops the tests: no base for a repair
@@ -227,6 +233,7 @@ class Run:
         self.tests = known | {contract.ADVERSARIAL.format(at): test for at, test in enumerate(written, 1)}
         if not written:
             return found, files
+        self.hung = ""
         failing = await self._confirmed(files)
         if failing is None:
             self.tests = known
@@ -234,17 +241,18 @@ class Run:
                 "attack", f"The adversarial tests were not run to the end: {self._bound() or 'they cannot start'}"
             )
         if failing:
-            failing = await self._settled(failing)
+            failing = await self._settled(failing, files)
             files = self._cleared(files)
         if not failing:
             return found, files
-        self.failing = tuple(failing)
+        self.failing = self._lines(failing, files)
         return await self._accepted(await self._phase(files, built_in_ladder(self.models), self.emit), files)
 
-    async def _settled(self, failing: list[Failure]) -> list[Failure]:
+    async def _settled(self, failing: list[Failure], files: Files) -> list[Failure]:
         """The failures that count. Tests that the specification does not support are dropped, unless the user gave them."""
-        failed = {each.id.partition("::")[0]: each for each in failing}
-        disputed = [dispute.Dispute(path, self.tests[path], _line(each)) for path, each in failed.items() if path in self.tests]
+        failed = {path: each for each in failing if (path := _file(each.id)) in self.tests}
+        said = dict(zip(failed, self._lines(list(failed.values()), files), strict=True))
+        disputed = [dispute.Dispute(path, self.tests[path], result) for path, result in said.items()]
         if not disputed:
             return failing
         await self._say("dispute", f"Asking who is right about {words.counted(len(disputed), 'test')}: the code or the test")
@@ -258,18 +266,22 @@ class Run:
                 continue
             if path in contract.CONTRACTS:  # never dropped, but code that is bent to fit it may be wrong
                 self.is_contradictory = True
-                self.doubts.append(f"the model doubts your test or example, {_line(failed[path])}. {decision.why}".rstrip(". "))
+                self.doubts.append(f"the model doubts your test or example: {said[path]}. {decision.why}".rstrip(". "))
                 continue
             if (example := self.drafted.get(path)) is not None:
                 self.draft = replace(self.draft, files=without_example(self.draft.files, example))
                 self.wrong_examples.append(example)
-            stated = words.code(_asserted(self.tests.pop(path)), 120)
+            stated = words.code(failures.assertion(self.tests.pop(path)), 120)
             how = "contradicts it" if decision.right == "code" else "leaves it open"
             self.notes.append(f"A test was dropped, because the specification {how}: {stated}. {decision.why}".strip())
             if decision.right == "open":
                 self.doubts.append(f"the specification leaves open whether {stated}")
         self.with_some_test()
-        return [each for each in failing if each.id.partition("::")[0] in self.tests]
+        return [each for each in failing if _file(each.id) in self.tests]
+
+    def _lines(self, failing: Sequence[Failure], files: Files) -> tuple[str, ...]:
+        code = {path: text for path, text in files.items() if path not in self.tests}
+        return tuple(failures.line(each, self.tests.get(_file(each.id), ""), code) for each in failing)
 
     def _cleared(self, files: Files) -> Files:
         """The files without the examples that turned out to be wrong."""
@@ -278,18 +290,28 @@ class Run:
         return files
 
     async def _confirmed(self, files: Files) -> list[Failure] | None:
-        """The failures of these files; none if everything passes. None if that could not be found out in the time left."""
-        if self.meter.left().seconds <= 0:
-            return None
-        found = await replace(self._engine(), budget=self.meter.left()).reproduce(self._case(files), emit=_silent)
-        result = found.result
-        if self.meter.left().seconds <= 0:  # the end of the budget may have stopped a test
-            return None
-        if isinstance(result, ConfirmedFailure):
-            is_steady = {id_ for run in result.base for id_ in run.red} <= set(result.failing)  # nothing came and went
-            self.ran, self.seen = {**files, **self.tests}, result.base if is_steady else ()
-            return [each for run in result.base for each in run.failures if each.id in result.failing]
-        return [] if result.outcome in (Outcome.NOTHING_FAILED, Outcome.NOT_REPRODUCED) else None
+        """The failures of these files; none if everything passes. None if that could not be found out in the time left.
+
+        What hung when it was judged is not waited for as long again, if the same test hangs.
+        """
+        await self._say("confirm", "Running the tests on the best answer")
+        for share in (HUNG_SHARE, 1) if self.hung else (1,):
+            if self.meter.left().seconds <= 0:
+                return None
+            case = replace(self._case(files), configuration=_configuration(share))
+            result = (await replace(self._engine(), budget=self.meter.left()).reproduce(case, emit=_silent)).result
+            if self.meter.left().seconds <= 0:  # the end of the budget may have stopped a test
+                return None
+            if isinstance(result, ConfirmedFailure) and (share == 1 or any(f"`{id_}`" in self.hung for id_ in result.failing)):
+                is_steady = {id_ for run in result.base for id_ in run.red} <= set(result.failing)  # nothing came and went
+                self.ran, self.seen = {**files, **self.tests}, result.base if is_steady else ()
+                self.ids = frozenset(id_ for run in result.base for id_ in run.verdicts)
+                return [each for run in result.base for each in run.failures if each.id in result.failing]
+        is_green = not isinstance(result, ConfirmedFailure) and result.outcome in (
+            Outcome.NOTHING_FAILED,
+            Outcome.NOT_REPRODUCED,
+        )
+        return [] if is_green else None
 
     async def _phase(self, files: Files, ladder: tuple[Proposer, ...], emit: Emit) -> Repair | NoRepair:
         """One run of the repair graph."""
@@ -328,24 +350,32 @@ class Run:
     def progress(self, judged: Sequence[Iteration] = (), files: Files = MappingProxyType({})) -> Progress:
         """With the iterations of a phase that started from these files, which are numbered from 1 there.
 
-        Rounds in which nothing was judged, such as those of a search, have no number here.
+        Here, their numbers are those of the rounds in which a model was asked for code, which the budget bounds: what a search
+        finds, or is judged again, is of the last such round. A fork begins with round 0, the earlier answer.
         """
-        before = max((each.number for each in self.iterations), default=0)
-        rounds = sorted({each.number for each in judged})
-        iterations = [*self.iterations, *(replace(each, number=before + 1 + rounds.index(each.number)) for each in judged)]
-        bases = (*self.bases, *[files] * len(judged))
-        return Progress(self.draft, dict(self.tests), tuple(iterations), bases, self.lessons, self.meter.usage)
+        numbers = {each.number for each in judged}
+        unusable = [
+            replace(each, number=at)
+            for (phase, at), each in self.rounds.items()
+            if phase == self.phases and at not in numbers and each.result
+        ]
+        new = [
+            replace(each, number=sum(asked <= (self.phases, each.number) for asked in self.rounds))
+            for each in sorted((*judged, *unusable), key=lambda each: each.number)
+        ]
+        bases = (*self.bases, *[files] * len(new))
+        return Progress(self.draft, dict(self.tests), (*self.iterations, *new), bases, self.lessons, self.meter.usage)
 
     def _kept(self, rung: Proposer) -> Proposer:
         """The rung with the signature kept, and a model's rounds counted."""
-        if isinstance(rung, Writer | KnownAnswer):
+        if isinstance(rung, KnownAnswer):
             return rung
-        return (
-            Counted(rung, self.draft, self._bound, self._asked) if isinstance(rung, ModelProposer) else Signed(rung, self.draft)
-        )
+        if isinstance(rung, Writer | ModelProposer):
+            return Counted(rung, self.draft, self._bound, self._asked)
+        return Signed(rung, self.draft)
 
-    def _asked(self, situation: Situation) -> None:
-        self.rounds.add((self.phases, situation.iteration))
+    def _asked(self, rung: str, iteration: int, why: str) -> None:
+        self.rounds[self.phases, iteration] = Iteration(iteration, rung, "no usable answer", "", why)
 
     async def _healed(self, engine: Engine, files: Files, emit: Emit) -> Repair | NoRepair:
         """What the graph ends with, after `decide` answered its questions."""
@@ -401,7 +431,7 @@ class Run:
             f"{self.id}-{self.phases}",
             self.draft.name or "solve",
             self._archive(files),
-            configuration=CONFIGURATION,
+            configuration=_configuration(),
             hints=(self.hint,) if self.hint else (),
             seen=self.seen if {**files, **self.tests} == self.ran else (),
         )
@@ -425,8 +455,7 @@ class Run:
             reason = self._why_not(ended, f"The model's answers could not be used. {problem}" if problem and not files else "")
             next_step = "Say more in the specification, give examples, or use a stronger model with --model."
             if ended.outcome is Outcome.OUT_OF_BUDGET:
-                more = "--iters, --budget, --max-tokens or --max-cost"
-                next_step = f"Allow more with {more}, give more examples, or use a stronger model with --model."
+                next_step = ALLOW_MORE
             elif ended.outcome is Outcome.INFRASTRUCTURE:
                 next_step = ended.next_step
         confidence = found.confidence if isinstance(found, Repair) else None
@@ -434,6 +463,9 @@ class Run:
             confidence = min(confidence, NO_IDEA)
         if isinstance(found, Repair):
             self.doubts += reaches(files)
+            asked = "\n".join((self.spec.text, self.spec.tests, *self.draft.files.values()))
+            if more := unasked({path: self._formed(text) for path, text in files.items()}, asked):
+                self.notes.append(f"The code defines {words.named(more)} too, which nothing asks for or calls.")
         doubts = (*(found.doubts if isinstance(found, Repair) else ()), *self.doubts)
         return Solution(
             solved=ended is None,
@@ -456,7 +488,7 @@ class Run:
             bases=tuple(self.bases),
             lessons=self.lessons,
             notes=tuple(dict.fromkeys(self.notes)),
-            failing=tuple(_line(each) for each in self.failing) if ended is not None else (),
+            failing=self.failing if ended is not None else (),
             seconds=round(self.meter.seconds, 3),
         )
 
@@ -469,10 +501,11 @@ class Run:
             return ended.reason
         if unusable:
             return unusable
-        last = self.iterations[-1].result if self.iterations else ""
+        last = next((each.result for each in reversed(self.iterations) if each.diff), "")
         if self.failing:
-            count = words.counted(len(self.failing), "test")
-            last = f"{count} {'fails' if len(self.failing) == 1 else 'fail'}, the first is {_line(self.failing[0])}"
+            count, all_ = len(self.failing), sum(_file(id_) in self.tests for id_ in self.ids)
+            some = f"{count} of {words.counted(all_, 'test')}" if count < all_ else words.counted(count, "test")
+            last = f"{some} {'fails' if count == 1 else 'fail, the first'}: {self.failing[0]}"
         bound = self._bound() if ended.outcome is Outcome.OUT_OF_BUDGET else None
         if not last:
             return f"There is no code: {bound}." if bound else ended.reason
@@ -492,18 +525,15 @@ def _with(files: Files, edits: Edits) -> Files:
     return {path: text for path, text in {**files, **changed}.items() if text is not None}
 
 
-def _line(failure: Failure) -> str:
-    """What a test expected and what came, on one line, with the line of the code that raised."""
-    frame = failure.frames[-1] if failure.frames else None
-    where = f" ({frame.path}:{frame.line})" if frame is not None and not frame.path.startswith("test_") else ""
-    return f"{failure.id.partition('::')[2] or failure.id}: {failure.message}{where}"[:500]
+def _file(id_: VerdictId) -> str:
+    """The file of a test."""
+    return id_.partition("::")[0]
 
 
-def _asserted(source: str) -> str:
-    """The first assertion of a test."""
-    nodes = [node for node in ast.walk(syntax.tree(source)) if isinstance(node, ast.Assert | ast.With)]
-    found = nodes[0] if nodes else None
-    return " ".join(ast.unparse(found.test if isinstance(found, ast.Assert) else found).split()) if found else ""
+def _configuration(share: float = 1) -> Configuration:
+    """Of each run's time limit, this share."""
+    test = [each.model_copy(update={"timeout": each.timeout * share}) for each in CONFIGURATION.test]
+    return CONFIGURATION.model_copy(update={"test": tuple(test)})
 
 
 async def _silent(_: AnyEvent) -> None:

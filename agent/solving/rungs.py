@@ -6,12 +6,17 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from agent.contract import words
+from agent.contract.events import StepStarted
 from agent.contract.proposal import Candidate
 from agent.edits.changes import EditProblem
+from agent.models.values import ModelError
 from agent.proposer import Proposal, Proposer, Situation
 from agent.proposers.model import ModelProposer
 from agent.solving import code
 from agent.solving.draft import Draft
+from agent.solving.events import FOR_CODE
+from agent.solving.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +44,15 @@ class Signed:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A model's rung in counted rounds: `bound` says why there is no further one, and `asked` counts."""
+    """A model's rung in counted rounds: `bound` says why there is no further one.
 
-    inner: ModelProposer
+    `asked` counts. It gets the rung, the iteration, and why the answer could not be used, or "".
+    """
+
+    inner: Writer | ModelProposer
     draft: Draft
     bound: Callable[[], str | None]
-    asked: Callable[[Situation], None]
+    asked: Callable[[str, int, str], None]
 
     @property
     def rung(self) -> str:
@@ -58,8 +66,19 @@ class Counted:
 
     async def propose(self, situation: Situation) -> Proposal:
         """Raises `ModelError`."""
-        self.asked(situation)
-        return await Signed(self.inner, self.draft).propose(situation)
+        self.asked(self.rung, situation.iteration, "")
+        if not (isinstance(self.inner, Writer) and self.inner.knows(situation)):
+            await situation.emit(StepStarted(step="propose", text=f"Asking {words.rung(self.rung)}{FOR_CODE}"))
+        why = "no answer came in time"
+        try:
+            found = await Signed(self.inner, self.draft).propose(situation)
+            why = found.note or ("" if found.candidates else found.lesson)
+        except ModelError as error:
+            why = str(error)
+            raise
+        finally:
+            self.asked(self.rung, situation.iteration, why)
+        return found
 
 
 def signed(candidate: Candidate, draft: Draft) -> Candidate | EditProblem:

@@ -18,13 +18,15 @@ from uuid import uuid4
 from agent.contract import words
 from agent.contract.budget import Budget, Meter
 from agent.contract.events import Emit, StepDone, StepStarted
+from agent.contract.outcome import Outcome
 from agent.engine import Engine
 from agent.models.router import Models
+from agent.models.values import OutOfBudget
 from agent.solving import contract
 from agent.solving.draft import Draft, designed, unnamed, without_model
 from agent.solving.events import of_answers
-from agent.solving.run import Run
-from agent.solving.solution import Declined, Keep, Options, Solution, Start
+from agent.solving.run import ALLOW_MORE, Run
+from agent.solving.solution import Declined, Keep, Options, Solution, Start, undesigned
 from agent.solving.specification import Specification
 from agent.solving.writer import Writer, Writing
 
@@ -41,7 +43,7 @@ async def solve(
     """Write the code. A `start` replaces the design, and perhaps more. `keep` gets each progress, to fork a run that is killed.
 
     Without a design, the first answer names a function without a name. Raises `Declined`, `ModelError` if there is no design or
-    no name, or the model is misconfigured, and `SandboxError` if the infrastructure fails.
+    no name though the budget allows it, or the model is misconfigured, and `SandboxError` if the infrastructure fails.
     """
     models, options = engine.models, options or Options()
     assert models is not None, "the caller checks"
@@ -49,12 +51,16 @@ async def solve(
     emit, meter = of_answers(emit), Meter(replace(engine.budget, reserve=0.0))
     models = models.metered(meter)
     writer, draft = None, start.draft if start is not None else None
-    if draft is None and not options.design and not spec.name:
-        writing = Writing(options.candidates, options.decode, options.temperature)
-        writer = Writer(models, spec, unnamed(spec), writing, names=True)
-        await emit(StepStarted(step="name", text="Writing the first answer, which names the function"))
-        draft = await writer.name_it(engine.budget.seconds / 2, emit)
-    draft = draft or await _drafted(spec, models, engine.budget.seconds / 2, emit, options)
+    try:
+        if draft is None and not options.design and not spec.name:
+            writing = Writing(options.candidates, options.decode, options.temperature)
+            writer = Writer(models, spec, unnamed(spec), writing, names=True)
+            await emit(StepStarted(step="name", text="Writing the first answer, which names the function"))
+            draft = await writer.name_it(engine.budget.seconds / 2, emit)
+        draft = draft or await _drafted(spec, models, engine.budget.seconds / 2, emit, options)
+    except OutOfBudget as error:
+        ended = undesigned(spec, error, Outcome.OUT_OF_BUDGET, next_step=ALLOW_MORE, seconds=meter.seconds)
+        return replace(ended, reason=f"There is no code: {error}.")
     start, confirmed = start or Start(draft), None
     if options.confirm is not None:
         asked = time.monotonic()

@@ -19,7 +19,7 @@ from agent.ci.project.configuration import Install
 from agent.contract.events import Emit
 from agent.contract.outcome import Outcome
 from agent.engine import Engine
-from agent.models.values import ModelError, OutOfBudget, Timeout
+from agent.models.values import ModelError, Timeout
 from agent.solving.code import Files
 from agent.solving.draft import Draft
 from agent.solving.run import CONFIGURATION
@@ -88,7 +88,7 @@ class SolveBenchmark:
         except ModelError as error:
             if error.is_outage or isinstance(error, Timeout):  # which says nothing about the model's answers
                 raise
-            found = undesigned(spec, error, Outcome.OUT_OF_BUDGET if isinstance(error, OutOfBudget) else Outcome.GAVE_UP)
+            found = undesigned(spec, error, Outcome.GAVE_UP)
         if found.outage:
             return failed(id_, self.groups[task_of(id_)], found.outcome, found.reason, found.usage)
         first, last = await _judged(task, labs, (found.first, found.files))
@@ -140,11 +140,11 @@ def entry(task: SolveTask, group: str, found: Solution, first: Judgement, last: 
         heldout_correct=bool(last.heldout_correct) if found.solved else None,
         judged_by=last.how,
         seconds=found.seconds,
-        candidates=len(found.iterations),
+        candidates=sum(bool(each.diff) for each in found.iterations),
         tokens=found.usage.tokens_in + found.usage.tokens_out,
         prompt_tokens=found.usage.tokens_in,
         cost=found.usage.cost,
-        iterations=len({each.number for each in found.iterations}),
+        iterations=max((each.number for each in found.iterations), default=0),
         rung=found.iterations[-1].rung if found.iterations and found.solved else None,
         title=found.iterations[-1].title if found.iterations and found.solved else None,
         confidence=found.confidence,

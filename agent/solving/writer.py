@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.contract.budget import Usage
-from agent.contract.events import Emit
+from agent.contract.events import Degraded, Emit
 from agent.contract.proposal import Candidate, Edits, FileChange
-from agent.contract.words import capitalized
+from agent.contract.words import capitalized, uncapitalized
 from agent.edits.changes import EditProblem
 from agent.models.router import Models
 from agent.models.values import ModelError, Prompt, Truncated
@@ -20,9 +20,11 @@ from agent.prompts import render
 from agent.proposer import Proposal, Situation
 from agent.proposers.model import DIRECT
 from agent.solving import code
-from agent.solving.draft import Draft, head_of, without_model
+from agent.solving.draft import Draft, head_of, main_of, packaged, without_model
 from agent.solving.options import Decode
 from agent.solving.specification import Specification, is_said
+
+_ONE_FUNCTION = "The code must define one function whose name has no leading underscore"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,9 @@ class Writer:
 
     async def propose(self, situation: Situation) -> Proposal:
         """Raises `ModelError`."""
-        number = int(situation.strategy.partition(":")[2] or 1)
+        number = _number(situation)
         files: code.Files | EditProblem
-        if number == 1 and self.known:
+        if self.knows(situation):
             files, usage = self._finished(self.known), Usage()
         else:
             files, usage = await self._answer(number, situation.seconds, situation.emit)
@@ -75,20 +77,28 @@ class Writer:
         self.written[title] = edits
         return Proposal((Candidate(self.rung, edits, title),), tried=1, usage=usage)
 
+    def knows(self, situation: Situation) -> bool:
+        """Is the answer there already, so that no model is asked?"""
+        return _number(situation) == 1 and bool(self.known)
+
     async def name_it(self, seconds: float, emit: Emit) -> Draft:
-        """Writes the first answer already, because nothing but it names the function; the draft has that name.
+        """Writes the first answer already, because nothing but it names the function, or the files of a package.
 
         Raises `ModelError`; if no answer can be used, it is no outage.
         """
         files, usage = await self._answer(1, seconds, emit)
         if isinstance(files, EditProblem):
-            why = code.for_people(files.sentence)
-            raise ModelError(
-                f"the model's answers could not be used. {why} Name the function (`--fn`, or `name` over HTTP)", usage
-            )
-        (name,) = code.public(files[self.draft.path])
+            way = "Say more in the specification, give examples, or use a stronger model"
+            if files.sentence.startswith(_ONE_FUNCTION):
+                way = "Name the function (`--fn`, or `name` over HTTP)"
+            raise ModelError(f"the model's answers could not be used. {code.for_people(files.sentence)} {way}", usage)
+        path = self.draft.path
         self.known, self.names = files, False
-        self.draft = without_model(replace(self.spec, name=name, signature=head_of(files[self.draft.path], name)))
+        if path in files:
+            (name,) = code.public(files[path])
+            self.draft = without_model(replace(self.spec, name=name, signature=head_of(files[path], name)))
+        else:
+            self.draft = packaged(files, self.spec)
         return self.draft
 
     def _title(self, number: int) -> str:
@@ -107,23 +117,29 @@ class Writer:
             except Truncated as error:
                 usage += error.usage
                 files = EditProblem("Your answer was cut off: it was too long.")
-                asked = first.then("(an answer that was too long)", f"{files.sentence} Write shorter code, without comments.")
-                continue
+                said, how = "(an answer that was too long)", "Write shorter code, without comments."
             except ModelError as error:
                 error.usage = usage + error.usage
                 self.problem = f"{capitalized(str(error)).rstrip('.')}."
                 raise
-            usage += answer.usage
-            files = await asyncio.to_thread(self._files, answer.text)
-            if not isinstance(files, EditProblem):
-                if name := code.defined_twice(answer.text, self.draft.path, self.draft.name):
-                    said = f"{capitalized(self._title(number))} defines `{name}` in different ways; the last one was taken."
-                    self.notes.append(said)
-                break
-            how = "Write the whole file again."
-            if code.is_open(answer.text):
-                files, how = code.CUT, "Write shorter code, without comments."
-            asked = first.then(answer.text[:20_000] or "(nothing)", f"{files.sentence} {how}")
+            else:
+                usage += answer.usage
+                files = await asyncio.to_thread(self._files, answer.text)
+                if not isinstance(files, EditProblem):
+                    if name := code.defined_twice(answer.text, self.draft.path, self.draft.name):
+                        twice = (
+                            f"{capitalized(self._title(number))} defines `{name}` in different ways; the last one was taken."
+                        )
+                        self.notes.append(twice)
+                    break
+                said, how = answer.text[:20_000] or "(nothing)", "Write the whole file again."
+                if code.is_open(answer.text):
+                    files, how = code.CUT, "Write shorter code, without comments."
+            if asked is first:
+                why = uncapitalized(code.for_people(files.sentence, "It"))
+                text = f"The model is asked once more, as its answer could not be used: {why}"
+                await emit(Degraded(text=text, step="write", why=why))
+            asked = first.then(said, f"{files.sentence} {how}")
         return files, usage
 
     def _prompt(self) -> Prompt:
@@ -144,12 +160,16 @@ class Writer:
         return found if isinstance(found, EditProblem) else self._finished(found)
 
     def _finished(self, found: code.Files) -> dict[str, str] | EditProblem:
+        if self.names and len(found) == 1:  # wherever the model puts it
+            found = dict.fromkeys(self.draft.files, *found.values())
         found = {path: code.completed(text, self.draft.files.get(path, "")) for path, text in found.items()}
+        if self.names and not self.spec.tests and self.draft.path not in found:  # a package; tests would import this path
+            return code.problem_in(found, main_of(found, self.spec, self.draft.path), "", "") or found
         if (problem := code.problem_in(found, self.draft.path, self.draft.name, self.draft.signature)) is not None:
             return problem
         if self.names and len(several := code.public(found[self.draft.path])) != 1:
             what = f"{len(several)}: {', '.join(several[:5])}" if several else "none"
-            return EditProblem(f"The code must define one function whose name has no leading underscore; it defines {what}.")
+            return EditProblem(f"{_ONE_FUNCTION}; it defines {what}.")
         found[self.draft.path] = code.signed(found[self.draft.path], self.draft.name, self.draft.signature)
         missing = [path for path in self.draft.files if path not in found]
         return EditProblem(f"Your answer has no file {missing[0]}.") if missing else found
@@ -178,6 +198,11 @@ class KnownAnswer:
 
     async def propose(self, situation: Situation) -> Proposal:
         return Proposal((Candidate(self.rung, self.edits, self.title),), tried=1)
+
+
+def _number(situation: Situation) -> int:
+    """Of the answer that is wanted, from 1."""
+    return int(situation.strategy.partition(":")[2] or 1)
 
 
 def edits_of(before: code.Files, after: code.Files) -> Edits:

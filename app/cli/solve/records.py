@@ -258,7 +258,7 @@ def _result(found: Progress) -> Result:
         at = bases.index(dict(base))
         rounds.append(Round(each.number, each.rung, each.title, each.diff, each.result, each.lesson, at))
     return Result(
-        draft=found.draft,
+        draft=found.draft if found.draft.files else None,
         tests=dict(found.tests),
         rounds=rounds,
         bases=bases,

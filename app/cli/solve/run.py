@@ -260,7 +260,7 @@ def _show(console: Console, found: Solution, files: Files, wish: Wish) -> None:
 
 
 def _rounds(found: Solution) -> int:
-    return len({each.number for each in found.iterations})
+    return max((each.number for each in found.iterations), default=0)
 
 
 def show_code(console: Console, path: str, text: str) -> None:

@@ -153,7 +153,7 @@ def test_runs_are_listed_forked_from_a_round_and_repeated(tmp_path: Path) -> Non
     assert json.loads(out)["iterations"][0]["title"] == "the earlier answer"
     code, out, err = selfheal(tmp_path, "runs", "replay", id_[:8], "--json", seconds=200)
     assert code == 0, err
-    assert [each["forked_from"] for each in listed(tmp_path)] == [id_, id_, None]
+    assert [(each["forked_from"], each["rounds"]) for each in listed(tmp_path)] == [(id_, 2), (id_, 1), (None, 2)]
 
     code, _, err = selfheal(tmp_path, "runs", "fork", id_[:8], "--from-iteration", "9")
     assert code == 2
@@ -174,6 +174,19 @@ def test_a_model_that_fails_in_the_design_ends_the_run_with_the_reason(tmp_path:
     assert told["reason"][1:] == f"{run['reason']}."[1:]
     assert run["reason"] in err
     assert "has no answer for the role 'design'" in selfheal(tmp_path, "runs", "show", run["id"])[1]
+    code, _, err = selfheal(tmp_path, "runs", "fork", run["id"])
+    assert code == 2
+    assert f"selfheal runs replay {run['id'][:12]}" in err
+
+
+def test_a_budget_that_ends_in_the_design_is_the_outcome_of_the_run(tmp_path: Path) -> None:
+    model = script(tmp_path, design="I would add them.")
+    code, _, err = solve(tmp_path, "Add the numbers.", "--model", model, "--max-tokens", "10", *BRIEF)
+    assert code == 1, err
+    assert "Not solved: There is no code: the budget of 10 model tokens is used up." in err
+    assert "Next: Allow more with --iters, --budget, --max-tokens or --max-cost" in err
+    (run,) = listed(tmp_path)
+    assert (run["status"], run["rounds"]) == ("out_of_budget", 0)
     code, _, err = selfheal(tmp_path, "runs", "fork", run["id"])
     assert code == 2
     assert f"selfheal runs replay {run['id'][:12]}" in err
