@@ -30,6 +30,8 @@ _COMPARING = frozenset({
     "__float__", "__bool__", "__getattr__", "__getattribute__", "__class__", "__hash__",
     "__instancecheck__", "__subclasscheck__", "__class_getitem__", "__array__",
 })  # fmt: skip
+# They compute a value of their own: one that a class had before is ordinary code.
+_COMPUTING = frozenset({"__sub__", "__rsub__", "__abs__", "__round__", "__float__", "__hash__"})
 _VALUES = frozenset({
     "int", "float", "str", "bytes", "bool", "complex", "list", "tuple", "dict", "set", "frozenset", "Decimal", "UserString",
     "UserList", "UserDict",
@@ -350,6 +352,7 @@ def _agreeing(path: str, before: ast.Module, after: ast.Module) -> Iterator[Find
         old = {ast.dump(each) for each in known.body} if known is not None else set()
         new = [each for each in node.body if ast.dump(each) not in old and not _is_plain_comparison(each)]
         names = {name for each in new for name in _bound(each)}
+        names -= _COMPUTING & {name for each in (known.body if known is not None else ()) for name in _bound(each)}
         if own := sorted(names & _COMPARING):
             yield "agrees", f"`{node.name}.{own[0]}` in {path} would decide itself what it equals"
         if any(map(_is_left_out_of_comparisons, new)):

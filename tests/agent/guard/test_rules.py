@@ -525,6 +525,14 @@ def test_objects_that_agree_with_everything_are_refused(body: str, refused_by: s
     assert rule(code("def size", f"class P:\n    {body}\n\n\ndef size")) == refused_by
 
 
+def test_arithmetic_that_a_class_had_before_is_ordinary_code() -> None:
+    before = "class P:\n    def __rsub__(self, other): return other + self.x\n\n\ndef size"
+    own = "class P:\n    def __rsub__(self, other): return other - self.x\n\n\ndef size"
+    there = code("def size", before).after or ""
+    assert rule(FileChange("pkg/a.py", there, there.replace(before, own))) is None
+    assert rule(code("def size", own)) == "agrees"
+
+
 @pytest.mark.parametrize(
     ("before", "after", "refused_by"),
     [
