@@ -196,8 +196,9 @@ def _demands(sources: Sequence[Sequence[Example]]) -> Iterator[Demand]:
     functions = set[str]()
     for example in (each for source in sources for each in dropwhile(_is_import, source)):
         call, want = _expression(example.source), example.want
-        if isinstance(call, ast.Compare) and want == "True" and isinstance(call.ops[0], ast.Eq) and len(call.ops) == 1:
-            call, want = call.left, ast.unparse(call.comparators[0])
+        match call:
+            case ast.Compare(left=left, ops=[ast.Eq()], comparators=[value]) if want == "True":
+                call, want = left, ast.unparse(value)
         if not (want and isinstance(call, ast.Call) and (call.args or call.keywords)):
             return
         functions |= {ast.dump(node.func) for node in ast.walk(call) if isinstance(node, ast.Call)}

@@ -49,6 +49,9 @@ def test_unusable_input_is_named_with_the_way_out(text: str, given: dict[str, st
 IMPORTED = "import pytest\nfrom solution import f\n\n"
 
 
+SAYS_2, SAYS_3 = ">>> f(1)\n2", "def test_f():\n    assert f(1) == 3"
+
+
 @pytest.mark.parametrize(
     ("given", "both"),
     [
@@ -56,18 +59,18 @@ IMPORTED = "import pytest\nfrom solution import f\n\n"
         ({"doctests": ">>> f(1)\n2\n>>> f(1, y=0)\n3"}, "`f(1)` gives `2`, and `f(1, y=0)` gives `3`"),
         ({"doctests": ">>> f(y=2, x=1)\n2\n>>> f(x=1, y=2)\n3"}, "`f(y=2, x=1)` gives `2`, and `f(x=1, y=2)` gives `3`"),
         ({"doctests": ">>> f(1)\n2\n>>> f(1) == 3"}, "`f(1)` gives `2`, and `f(1)` gives `3`"),
-        ({"doctests": ">>> f(1)\n2\n>>> f(1)\nTraceback (most recent call last):\n  ...\nKeyError: 1"}, "`f(1)` raises `KeyError`"),
-        ({"doctests": ">>> f(1)\n2", "tests": f"{IMPORTED}def test_f():\n    assert f(1) == 3"}, "`f(1)` gives `3` in `test_f`"),
-        ({"doctests": ">>> f(1)\n2", "tests": "def test_f():\n    'It.'\n    assert f(x=1) is None"}, "gives `None` in `test_f`"),
-        ({"doctests": ">>> f(1)\n2", "tests": f"{IMPORTED}def test_f():\n    assert 3 == f(1)"}, "`f(1)` gives `3` in `test_f`"),
-        ({"doctests": ">>> f(1)\n2", "tests": "import solution\ndef test_f():\n    assert solution.f(1) == 3"}, "in `test_f`"),
-        ({"doctests": ">>> f(1)\n2", "tests": "from solution import f as g\ndef test_f():\n    assert g(1) == 3"}, "in `test_f`"),
+        ({"doctests": f"{SAYS_2}\n>>> f(1)\nTraceback (most recent call last):\nKeyError: 1"}, "`f(1)` raises `KeyError`"),
+        ({"doctests": SAYS_2, "tests": f"{IMPORTED}{SAYS_3}"}, "`f(1)` gives `3` in `test_f`"),
+        ({"doctests": SAYS_2, "tests": "def test_f():\n    'It.'\n    assert f(x=1) is None"}, "gives `None` in `test_f`"),
+        ({"doctests": SAYS_2, "tests": f"{IMPORTED}def test_f():\n    assert 3 == f(1)"}, "`f(1)` gives `3` in `test_f`"),
+        ({"doctests": SAYS_2, "tests": "import solution\ndef test_f():\n    assert solution.f(1) == 3"}, "in `test_f`"),
+        ({"doctests": SAYS_2, "tests": "from solution import f as g\ndef test_f():\n    assert g(1) == 3"}, "in `test_f`"),
         (
-            {"doctests": ">>> f(1)\n2", "tests": f"{IMPORTED}def test_f():\n    with pytest.raises(ValueError):\n        f(1)"},
+            {"doctests": SAYS_2, "tests": f"{IMPORTED}def test_f():\n    with pytest.raises(ValueError):\n        f(1)"},
             "`f(1)` gives `2`, and `f(1)` raises `ValueError` in `test_f`",
         ),
         (
-            {"doctests": ">>> f(1)\n2", "tests": f"{IMPORTED}@pytest.mark.parametrize('a, b', [(0, 0), (1, 3)])\n"
+            {"doctests": SAYS_2, "tests": f"{IMPORTED}@pytest.mark.parametrize('a, b', [(0, 0), (1, 3)])\n"
             "def test_f(a, b):\n    assert f(a) == b"}, "`f(1)` gives `3` in `test_f`",
         ),
         (
@@ -93,8 +96,8 @@ def test_two_demands_that_contradict_each_other_are_both_named(given: dict[str, 
         "from solution import f\ndef test_f():\n    prepare()\n    assert f(1) == 3",
         "from solution import f, use\ndef test_f():\n    assert f(1) == 3",
         "from solution import f\ndef setup_function():\n    pass\ndef test_f():\n    assert f(1) == 3",
-        "import pytest\nfrom solution import f\n@pytest.mark.xfail\ndef test_f():\n    assert f(1) == 3",
-        "import pytest\nfrom solution import f\n@pytest.fixture(autouse=True)\ndef a():\n    yield\ndef test_f():\n    assert f(1) == 3",
+        f"{IMPORTED}@pytest.mark.xfail\ndef test_f():\n    assert f(1) == 3",
+        f"{IMPORTED}@pytest.fixture(autouse=True)\ndef a():\n    yield\ndef test_f():\n    assert f(1) == 3",
         "from solution import f\ndef test_f():\n    f = max\n    assert f(1) == 3",
         "from solution import f\ndef test_f():\n    assert f(1) == 3\ndef test_f():\n    assert f(1) == 2",
         "from solution import f\ndef test_f():\n    assert f(*[1]) == 3",

@@ -153,7 +153,13 @@ def test_runs_are_listed_forked_from_a_round_and_repeated(tmp_path: Path) -> Non
     assert json.loads(out)["iterations"][0]["title"] == "the earlier answer"
     code, out, err = selfheal(tmp_path, "runs", "replay", id_[:8], "--json", seconds=200)
     assert code == 0, err
-    assert [each["forked_from"] for each in listed(tmp_path)] == [id_, id_, None]
+    origins = [(each["origin"], each["forked_from"]) for each in listed(tmp_path)]
+    assert origins == [("replay", id_), ("fork", id_), (None, None)]
+    table = selfheal(tmp_path, "runs", "list")[1]
+    assert f"replay of {id_[:12]} " in table
+    assert f"fork of {id_[:12]}, round 2" in table
+    replay = listed(tmp_path)[0]["id"]
+    assert selfheal(tmp_path, "runs", "show", replay)[1].startswith(f"Replay of {id_[:12]}\n\n{WORDS}")
 
     code, _, err = selfheal(tmp_path, "runs", "fork", id_[:8], "--from-iteration", "9")
     assert code == 2
