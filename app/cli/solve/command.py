@@ -204,7 +204,7 @@ def _read(path: Path, longest: int) -> str:
         with path.open("rb") as stream:
             return _decoded(stream.read(_most(longest)), str(path), longest)
     except OSError as error:
-        wrong_use(f"{path} cannot be read: {error.strerror}")
+        wrong_use(f"{path} cannot be read: {error.strerror}; give the path of a text file")
 
 
 def _most(longest: int) -> int:
@@ -217,7 +217,7 @@ def _decoded(data: bytes, name: str, longest: int) -> str:
         # `specify` refuses a longer text; its last character may have been cut here.
         return data.decode(errors="strict" if len(data) < _most(longest) else "ignore")
     except UnicodeDecodeError:
-        wrong_use(f"{name} is not UTF-8 text")
+        wrong_use(f"{name} is not UTF-8 text; convert it, such as with iconv")
 
 
 def _spelled(ctx: typer.Context, chosen: Mapping[str, Any]) -> str:

@@ -212,8 +212,10 @@ def all_runs() -> list[Record]:
 def find(prefix: str) -> Record:
     """The run whose id starts so. Raises `NoSuchRun`."""
     found = [record for record in all_runs() if prefix and record.id.startswith(prefix)]
-    if len(found) != 1:
-        raise NoSuchRun(f"{prefix!r} matches no run, or more than one; `selfheal runs list` shows the ids")
+    if len(found) > 1:
+        raise NoSuchRun(f"{prefix!r} begins the ids of {len(found)} runs; give more of the id")
+    if not found:
+        raise NoSuchRun(f"no id of a run begins with {prefix!r}; `selfheal runs list` shows the ids")
     return found[0]
 
 

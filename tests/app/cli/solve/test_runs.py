@@ -13,6 +13,7 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
+import msgspec
 import pytest
 
 from agent.contract.events import Reproduced, StepStarted
@@ -209,6 +210,18 @@ def test_a_design_that_is_declined_ends_the_run(tmp_path: Path) -> None:
     (run,) = listed(tmp_path)
     assert run["status"] == "cancelled"
     assert "the design was not confirmed" in run["reason"]
+
+
+def test_an_id_that_matches_no_run_or_several_is_named_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = begun(tmp_path, monkeypatch)
+    records.begin(msgspec.structs.replace(recorder.record, id="abd"))
+    for prefix, said in (
+        ("ab", "'ab' begins the ids of 2 runs; give more"),
+        ("x", "no id of a run begins with 'x'; `selfheal"),
+    ):
+        with pytest.raises(records.NoSuchRun, match=said):
+            records.find(prefix)
+    assert records.find("abd").id == "abd"
 
 
 def test_a_run_that_was_killed_before_its_design_is_listed_as_interrupted(tmp_path: Path) -> None:

@@ -45,7 +45,11 @@ def selfheal(folder: Path, *arguments: str, seconds: float = 60.0, **variables: 
         (["Add.", "--fn", "1a"], "not a Python identifier"),
         (["Add.", "--doctests", "nowhere.txt"], "neither examples (lines with `>>>`) nor a file"),
         (["Add.", "--doctests", ">>> add(1, 2)\n3\n>>> add(1, 2)\n4"], "contradict each other"),
-        (["Add.", "--tests", "nowhere.py"], "nowhere.py cannot be read"),
+        (
+            ["Add.", "--tests", "nowhere.py"],
+            "nowhere.py cannot be read: No such file or directory; give the path of a text file",
+        ),
+        (["--file", "/"], "/ cannot be read: Is a directory; give the path of a text file"),
         (["Add.", "--file", "spec.txt"], "not both"),
         (["Add.", "--fn", "add", "--model", "scripted:nowhere.jsonl"], "nowhere.jsonl cannot be read"),
         (["Add.", "--fn", "add", "--model", "none"], "a model must write the code"),
