@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from agent.contract.budget import Usage
 from agent.models.values import (
@@ -155,18 +156,25 @@ class Provider:
             return Misconfigured(f"the model {name} needs a key: set SELFHEAL_MODEL_API_KEY", usage)
         if isinstance(status, int) and status >= 500:
             # Judging by the message, LiteLLM classifies some of these as bad requests.
-            return ModelUnavailable(f"the model {name} is not reachable: {message}", usage)
+            return ModelUnavailable(f"the model {name} is not reachable: {message}{self._at}", usage)
         is_wrong = (litellm.AuthenticationError, litellm.PermissionDeniedError, litellm.NotFoundError, litellm.BadRequestError)
         if isinstance(error, is_wrong) or status == 403 or "api_key" in message:
             return Misconfigured(f"the model {name} is misconfigured: {message}", usage)
-        return ModelUnavailable(f"the model {name} is not reachable: {message}", usage)
+        return ModelUnavailable(f"the model {name} is not reachable: {message}{self._at}", usage)
+
+    @property
+    def _at(self) -> str:
+        """The host that was asked, without credentials that its URL may have: " (gpu:8001)"."""
+        host = urlsplit(self.settings.server or "").netloc.rpartition("@")[2]
+        return f" ({host})" if host else ""
 
     def _clean(self, text: str) -> str:
-        """The first line of an error message as a clause, without keys and LiteLLM's own names of the error."""
+        """The first line of an error message as a clause, without keys and the libraries' own names of the error."""
         line = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
         if self.settings.api_key:
             line = line.replace(self.settings.api_key, "…")
-        line = re.sub(r"litellm\.(\w+): (?:\1: )?", "", line)
+        line = re.sub(r"litellm\.(\w+): (?:\1: )?|\b\w+Exception - ", "", line)
+        line = re.sub(r"Cannot connect to host \S+ ssl:.*?\[(.*?)(?: \(.*)?\]$", r"\1", line)  # of aiohttp
         return re.sub(r"\b(sk|key)-[\w-]{8,}", "…", line)[:300].rstrip(". ")
 
 

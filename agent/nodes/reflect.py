@@ -19,6 +19,7 @@ from agent.contract.verdicts import Oracle
 from agent.diagnosis.evidence import causes_left, is_similar
 from agent.edits.changes import digest
 from agent.report.reflection import iteration_of
+from agent.reproduce.flakiness import mentions_network
 from agent.source.outline import Module, changed
 from agent.state import Context, Objection, Reflection, State, Work, pack, remember, unpack
 
@@ -109,6 +110,10 @@ def _advice(verification: Verification, wanted: int) -> str:
         return "The next change must pass the same checks without this fault."
     if words.HUNG in verification.reason:
         return "Something does not end, or takes far too long: bound the loop or recursion, or make it cheaper."
+    if "MemoryError" in verification.reason or verification.starved:
+        return "It needs more memory than there is: bound what it builds, or work piece by piece."
+    if mentions_network(verification.reason) or "Connection refused" in verification.reason:
+        return "There is no network here: nothing answers but what the tests start themselves."
     if verification.newly_red:
         return "The tests that broke ask for the former behaviour: find the rule that gives both."
     if 0 < (left := len(verification.still_red)) < wanted:

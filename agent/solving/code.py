@@ -312,7 +312,7 @@ def _bound(text: str) -> set[str]:
 
 
 def completed(text: str, stub: str) -> str:
-    """The code with the imports and docstrings of its stub that it lacks, as models like to leave them out."""
+    """The code with the imports, docstrings and examples of its stub that it lacks, as models like to leave them out."""
     tree, known = _tree(text), _tree(stub)
     if tree is None or known is None:
         return text
@@ -321,10 +321,15 @@ def completed(text: str, stub: str) -> str:
         node.name: node for node in known.body if isinstance(node, Function | ast.ClassDef) and ast.get_docstring(node)
     }
     for node in reversed(tree.body):
-        if isinstance(node, Function | ast.ClassDef) and (old := documented.get(node.name)) and not ast.get_docstring(node):
-            first, docstring = node.body[0].lineno - 1, old.body[0]
-            if lines[first][: node.body[0].col_offset].strip() == "" and node.body[0].col_offset == docstring.col_offset:
-                lines[first:first] = stub.split("\n")[docstring.lineno - 1 : docstring.end_lineno]
+        if not isinstance(node, Function | ast.ClassDef) or (old := documented.get(node.name)) is None:
+            continue
+        own, first, docstring = ast.get_docstring(node) or "", node.body[0], old.body[0]
+        is_less = not own or (">>>" not in own and ">>>" in (ast.get_docstring(old) or ""))
+        if is_less and not lines[first.lineno - 1][: first.col_offset].strip() and first.col_offset == docstring.col_offset:
+            end = (first.end_lineno or first.lineno) if own else first.lineno - 1
+            if own and lines[end - 1].encode()[first.end_col_offset :].strip():  # `"""Own."""; return x`
+                continue
+            lines[first.lineno - 1 : end] = stub.split("\n")[docstring.lineno - 1 : docstring.end_lineno]
     bound = {name for node in tree.body for name in imported(node)}
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     missing = [ast.unparse(node) for node in known.body if (names := set(imported(node))) & used and not names & bound]

@@ -116,12 +116,12 @@ def _draft(answer: str, spec: Specification, path: str) -> Draft | EditProblem:
     if (problem := code.problem_in(files, path, name, spec.signature)) is not None:
         return problem
     files = {**files, path: code.signed(files[path], name, spec.signature)}
+    head = spec.signature or head_of(files[path], name)
     try:
         own = read_examples(_docstrings(files))
-        check_agreement(spec.examples, own)
+        check_agreement(spec.examples, own, signature=head)
     except BadSpecification as error:
         return EditProblem(f"In your docstrings, {error}.")
-    head = spec.signature or head_of(files[path], name)
     return Draft(files, path, name, head, further(own, spec.examples))
 
 

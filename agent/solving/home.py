@@ -87,7 +87,7 @@ def taken(tree: ast.AST) -> list[Taken]:
         if each.name and each.spelled in bases and not is_class(each.name):  # a module of a package
             found[at] = Taken(f"{each.module}.{each.name}", "", each.spelled)
     modules = {each.spelled: each.module for each in found if not each.name}
-    uses = sorted({_spelled(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)})
+    uses = sorted({spelled(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)})
     parts = [(base, name) for base, _, name in (use.rpartition(".") for use in uses)]
     return found + [Taken(modules[base], name, f"{base}.{name}") for base, name in parts if base in modules]
 
@@ -120,10 +120,10 @@ def mentions(text: str, name: str) -> bool:
 
 
 def _called(tree: ast.AST) -> set[str]:
-    return {_spelled(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    return {spelled(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
 
 
-def _spelled(node: ast.expr) -> str:
+def spelled(node: ast.expr) -> str:
     """ "slugs.slug" for a name or an attribute of one; else ""."""
     parts = list[str]()
     while isinstance(node, ast.Attribute) and len(parts) < DEEPEST:

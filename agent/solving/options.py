@@ -95,9 +95,14 @@ def arguments(options: UserOptions) -> list[str]:
         if value == known.default:
             continue
         if not isinstance(value, bool):
-            parts += [flag(name), f"{value:.10g}" if isinstance(value, float) else str(value)]
+            parts += [flag(name), spelled(value)]
         elif "flag" in known.metadata:
             parts.append(flag(name).split("/")[0 if value else 1])
         else:
             parts += [flag(name), "on" if value else "off"]
     return parts
+
+
+def spelled(value: object) -> str:
+    """A value as the command line reads it again, to the last digit."""
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import ast
 import builtins
 import doctest
-import inspect
 import keyword
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import dropwhile
+from itertools import chain, dropwhile
 
+from agent.solving.agreement import Demand, bound, contradiction, demanded, demands_of, parameters_of
 from agent.solving.home import MODULE, BadSpecification, bound_in, home, is_class, mentions, taken
 from agent.source import syntax
 
@@ -76,7 +76,7 @@ def _specified(text: str, name: str, signature: str, doctests: str, tests: str) 
     own, given = read_examples(text, strict=False), read_examples(doctests)
     if doctests.strip() and not given:
         raise BadSpecification("the doctests have no example; an example is a line `>>> slug('A b')`, and its result below")
-    check_agreement(given, own)
+    check_agreement(given, own, signature=signature)
     examples = (*given, *further(own, given))
     name = name or named
     if name and given and not any(mentions(each.source, name) for each in given):
@@ -89,6 +89,8 @@ def _specified(text: str, name: str, signature: str, doctests: str, tests: str) 
             raise BadSpecification(f"the tests are longer than {LONGEST_TESTS:,} characters; leave some out")
         module, imported = home(tests, name)
         name = name or imported
+        if called := name or _called(examples):
+            check_agreement(given, own, signature=signature, asserted=demands_of(tests, module, called))
     return Specification(text.strip(), name or _called(examples), signature, examples, tests.strip(), module)
 
 
@@ -179,26 +181,30 @@ def _prepared(examples: Sequence[Example]) -> Iterator[tuple[int, Example]]:
             before = hash((before, example))
 
 
-def check_agreement(*sources: Sequence[Example]) -> None:
-    """Raises `BadSpecification` if two examples demand different results of the same call.
+def check_agreement(*sources: Sequence[Example], signature: str = "", asserted: Iterable[Demand] = ()) -> None:
+    """Raises `BadSpecification` if two examples, or an example and a test, demand different results of the same call."""
+    if (found := contradiction(chain(_demands(sources), asserted), signature)) is not None:
+        raise BadSpecification(f"two examples contradict each other: {found[0]}, and {found[1]}; remove the wrong one")
 
-    Compared are the calls of one function with which the sources begin, after their imports. What stands after any other
-    statement may have another result each time, and so may a call without arguments: that of a counter.
+
+def _demands(sources: Sequence[Sequence[Example]]) -> Iterator[Demand]:
+    """The calls of one function with which the sources begin, after their imports.
+
+    What stands after any other statement may have another result each time, and so may a call without arguments: that of a
+    counter.
     """
-    known, functions = dict[str, Example](), set[str]()
+    functions = set[str]()
     for example in (each for source in sources for each in dropwhile(_is_import, source)):
-        call = _expression(example.source)
-        if not (example.want and isinstance(call, ast.Call) and (call.args or call.keywords)):
+        call, want = _expression(example.source), example.want
+        match call:
+            case ast.Compare(left=left, ops=[ast.Eq()], comparators=[value]) if want == "True":
+                call, want = left, ast.unparse(value)
+        if not (want and isinstance(call, ast.Call) and (call.args or call.keywords)):
             return
         functions |= {ast.dump(node.func) for node in ast.walk(call) if isinstance(node, ast.Call)}
         if len(functions) > 1:
             return
-        first = known.setdefault(ast.dump(call), example)
-        if _meaning(first) != _meaning(example):
-            raise BadSpecification(
-                f"two examples contradict each other: `{first.source}` gives `{first.want}` in one and `{example.want}` in "
-                "the other; remove the wrong one"
-            )
+        yield demanded(call, want, example.error)
 
 
 def _is_import(example: Example) -> bool:
@@ -207,44 +213,20 @@ def _is_import(example: Example) -> bool:
 
 def _check_calls(examples: Sequence[Example], name: str, signature: str) -> None:
     """Raises `BadSpecification` if an example is a call that the signature does not allow, and that does not fail."""
-    parameters = _parameters(signature)
+    parameters = parameters_of(signature)
     for example in examples:
         if not _is_import(example) and name in bound_in(syntax.tree(example.source)):
             return  # from here on, it is something else
         call = _expression(example.source)
         if example.error or not (isinstance(call, ast.Call) and getattr(call.func, "id", "") == name):
             continue
-        named = {each.arg: each.value for each in call.keywords if each.arg}
-        if any(isinstance(each, ast.Starred) for each in call.args) or len(named) < len(call.keywords):
-            continue
         try:
-            parameters.bind(*call.args, **named)
+            bound(call, parameters)
         except TypeError as error:
             raise BadSpecification(
                 f"the example `{ast.unparse(call)[:100]}` does not fit the signature `{signature.removeprefix('def ')}` "
                 f"({error}); correct one of the two"
             ) from None
-
-
-def _parameters(signature: str) -> inspect.Signature:
-    """The parameters without their annotations and their defaults' values, so that nothing of the user is evaluated."""
-    (node,) = syntax.tree(f"{signature}: ...").body
-    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    for each in ast.walk(node.args):
-        if isinstance(each, ast.arg):
-            each.annotation = None
-    node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
-    node.args.kw_defaults = [each and ast.Constant(None) for each in node.args.kw_defaults]
-    bare = ast.fix_missing_locations(ast.Expression(ast.Lambda(node.args, ast.Constant(None))))
-    return inspect.signature(eval(compile(bare, "signature", "eval")))  # noqa: S307 a function that does nothing
-
-
-def _meaning(example: Example) -> object:
-    """Equal for results that one value can have."""
-    try:
-        return example.error or syntax.literal(example.want)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return " ".join(example.want.split())
 
 
 def _called(examples: Sequence[Example]) -> str:

@@ -69,6 +69,8 @@ def pull(
     is_snapshot = name.startswith("hf:")
     if is_snapshot and not _REPOSITORY.fullmatch(name):
         end(f"{name!r} is not hf:OWNER/NAME, such as hf:Qwen/Qwen2.5-Coder-0.5B-Instruct", 2)
+    if not name.strip():
+        end("the name is empty; give one such as qwen2.5-coder:7b, or hf:OWNER/NAME", 2)
     if not yes:
         if not sys.stdin.isatty():
             end("a pull can take gigabytes: confirm it with --yes", 2)
@@ -96,7 +98,7 @@ def check(
     """Check that a Hugging Face snapshot is complete. Exits with 1 if it is not."""
     from agent.models import snapshots
 
-    folder = snapshots.folder_of(name.partition(":")[2] if name.startswith(snapshots.PREFIXES) else name)
+    folder = snapshots.folder_of(name.partition(":")[2] if name.startswith((*snapshots.PREFIXES, "hf:")) else name)
     found = snapshots.problems(folder)
     if json:
         typer.echo(jsonlib.dumps({"folder": str(folder), "complete": not found, "problems": list(found)}, indent=2))

@@ -45,7 +45,7 @@ def show(console: Console, one: Header, two: Header, found: RunComparison) -> No
         before, after = one.options.get(name, "-"), two.options.get(name, "-")
         if before != after:
             console.print(plain(f"{name}: {before} → {after}", "bold"))
-    rows = table(f"{one.benchmark}, {found.tasks} tasks", "right", "95 %", "tokens", "seconds")
+    rows = table(f"{one.benchmark}, {counted(found.tasks, 'task')}", "right", "95 %", "tokens", "seconds")
     for name, right, tokens, seconds in (
         ("first run", found.first, found.tokens[0], found.seconds[0]),
         ("second run", found.second, found.tokens[1], found.seconds[1]),
@@ -59,5 +59,7 @@ def show(console: Console, one: Header, two: Header, found: RunComparison) -> No
     console.print(plain(by_chance(found)))
     if found.only_first or found.only_second:
         console.print(
-            plain(f"Not compared: {found.only_first} tasks of the first run and {found.only_second} of the second.", "dim")
+            plain(
+                f"Not compared: {counted(found.only_first, 'task')} of the first run, {found.only_second} of the second.", "dim"
+            )
         )

@@ -159,6 +159,7 @@ def measure(load: Callable[[], Benchmark | SolveBenchmark], which: Measuring, ho
     from agent.bench.lab import BadInput
     from agent.bench.score import repaired
     from agent.contract.extension import BrokenExtension
+    from agent.contract.words import counted
     from app.cli.bench import tracking
     from app.cli.bench.results_file import Header, ResultsNotSaved, open_results
     from app.settings import SettingsError
@@ -223,7 +224,9 @@ def measure(load: Callable[[], Benchmark | SolveBenchmark], which: Measuring, ho
         report.show(terminal.console(), entries, figures, complete=complete, written=solving is not None)
     posed = [entry for entry in entries if entry.skipped is None]
     if complete and wanted is not None and len(posed) < wanted:
-        said = f"Only {len(posed)} of {wanted} tasks could be set up; the list above says why commits were passed over."
+        said = (
+            f"Only {len(posed)} of {counted(wanted, 'task')} could be set up; the list above says why commits were passed over."
+        )
         screen.print(terminal.plain(said, "yellow"), soft_wrap=not screen.is_terminal)
     if which.mlflow and entries:
         try:
@@ -239,13 +242,19 @@ def measure(load: Callable[[], Benchmark | SolveBenchmark], which: Measuring, ho
 
 def _check(posed: Sequence[Entry], min_rate: float | None) -> None:
     """Exits with 1 if nothing could be measured for one reason, or if too few tasks are right."""
+    from agent.contract.words import counted
+
     reasons = {entry.error for entry in posed}
     if len(reasons) == 1 and (why := reasons.pop()) is not None:
         end(f"no task could be measured, for one reason: {why.rstrip('.')}. Correct that, then run the command again.", 1)
     tried = [entry for entry in posed if entry.error is None]
     rate = sum(entry.heldout_correct is True for entry in tried) / max(1, len(tried))
     if min_rate is not None and rate < min_rate:
-        end(f"{rate:.1%} of {len(tried)} tried tasks are right by held-out tests, and --min-rate asks for {min_rate:.1%}", 1)
+        end(
+            f"{rate:.1%} of {counted(len(tried), 'tried task')} {'is' if len(tried) == 1 else 'are'} right by held-out tests, "
+            f"and --min-rate asks for {min_rate:.1%}",
+            1,
+        )
 
 
 def _added(extensions: Extensions) -> dict[str, str]:

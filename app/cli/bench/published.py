@@ -172,7 +172,7 @@ def _configuration(
     cost = "unknown" if total.cost is None else f"${total.cost:.2f}"
     rounds = sum(entry.iterations for entry in each.entries)
     seconds = sum(entry.seconds or 0.0 for entry in each.entries)
-    spent = f"{rounds:,} rounds, {total.tokens:,} tokens, cost {cost}, {seconds:,.0f} s of work."
+    spent = f"{counted(rounds, 'round')}, {counted(total.tokens, 'token')}, cost {cost}, {seconds:,.0f} s of work."
     lines += [f"Spent: {spent}", ""]
     if values := means(quality, metrics):
         texts = {metric.name: metric.text for metric in metrics}

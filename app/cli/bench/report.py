@@ -55,7 +55,7 @@ def show(console: Console, entries: Sequence[Entry], figures: Mapping[str, Any],
     """
     total = summary(entries)
     if not complete:
-        console.print(plain(f"Stopped. These are the results of the {total.tasks} finished tasks.", "bold yellow"))
+        console.print(plain(f"Stopped. These are the results of {counted(total.tasks, 'finished task')}.", "bold yellow"))
     console.print(_by_group(total, "reported solved" if written else "plausible"))
     if figures:
         console.print(_own(figures))
@@ -105,7 +105,7 @@ def bands(reliability: Sequence[Band], what: str = "repairs") -> Table:
 
 def _sentences(total: Summary, *, written: bool) -> list[str]:
     cost = "unknown" if total.cost is None else f"${total.cost:.2f}"
-    lines = [f"{total.candidates:,} candidates, {total.tokens:,} tokens, cost {cost}."]
+    lines = [f"{counted(total.candidates, 'candidate')}, {counted(total.tokens, 'token')}, cost {cost}."]
     if total.median_s is not None:
         what = "an accepted answer" if written else "a verified repair"
         lines.append(f"Time to {what}: median {total.median_s:.1f} s, 90th percentile {total.p90_s:.1f} s.")

@@ -6,6 +6,7 @@ Exit codes: 0 solved, 1 not solved or declined, 2 usage error, 130 stopped.
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,14 +15,14 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from agent.solving.options import Decode, Form
+from agent.solving.options import Decode, Form, spelled
 from app.cli.command import Json, load_settings, run, tune_interpreter, wrong_use
 from app.cli.solve.wish import DEFAULTS, Autonomy, Switch, Wish, option
 
 PROFILES: Mapping[str, Mapping[str, Any]] = {  # what each sets, unless the user does
     "fast": {"design": False, "candidates": 1, "decode": "greedy", "iterations": 2, "adversarial": "off", "retry": "off"},
     "copy": {"yes": True, "show_tests": False, "code_only": True},
-    "save": {"yes": True, "out": Path("outputs")},
+    "save": {"yes": True, "out": Path("outputs"), "new_folder": True},
 }
 
 
@@ -74,6 +75,9 @@ def solve(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Write code, tests and log to this folder.")
     ] = None,
+    new_folder: Annotated[
+        bool, typer.Option("--new-folder", help="Write to a new folder in that of --out, named after the time.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that the folder of --out has.")] = False,
     profile: Annotated[
         Literal["fast", "copy", "save"] | None,
@@ -94,6 +98,8 @@ def solve(
     """Write code from a specification, test it in the sandbox, and repair it until its tests pass."""
     if stream and json:
         wrong_use("--stream prints lines of JSON and --json one object; give one of the two")
+    if new_folder and out is None and profile != "save":
+        wrong_use("--new-folder makes a folder in that of --out; give --out FOLDER too")
     if autonomy != "full" and not (sys.stdin.isatty() and sys.stderr.isatty()):
         wrong_use(f"--autonomy {autonomy} asks you, and this is no terminal; run it in one, or leave the option out")
     tune_interpreter()
@@ -103,9 +109,10 @@ def solve(
     from agent.solving.specification import LONGEST_TESTS, specify
     from sandbox.base import SandboxError
 
+    text = _text(words, file)
     try:
         spec = specify(
-            _text(words, file),
+            text,
             name=fn,
             signature=signature,
             doctests=_examples(doctests),
@@ -117,7 +124,8 @@ def solve(
     preset = {name: value for name, value in PROFILES.get(profile or "", {}).items() if name not in own}
     chosen = {**ctx.params, **preset}
     if show_command:
-        typer.echo(_spelled(ctx, {name: value for name, value in chosen.items() if name in own or name in preset}))
+        given = {name: value for name, value in chosen.items() if name in own or name in preset}
+        typer.echo(_spelled(ctx, given if file is not None else {**given, "words": text}))
         raise typer.Exit(0)
     wish = Wish(
         design=chosen["design"],
@@ -145,15 +153,15 @@ def solve(
         streams=stream,
     )
     limits = {"iterations": wish.iterations, "seconds": wish.seconds, "tokens": wish.tokens, "cost": wish.cost}
-    given = {"model": model, **{f"max_{name}": value for name, value in limits.items()}}
-    settings = load_settings(env_file=None, **{name: value for name, value in given.items() if value is not None})
+    wanted = {"model": model, **{f"max_{name}": value for name, value in limits.items()}}
+    settings = load_settings(env_file=None, **{name: value for name, value in wanted.items() if value is not None})
     from app.cli.solve import run as solving
     from app.cli.solve import saving
     from app.settings import SettingsError
 
     if (out := wish.out) is not None:
         try:
-            if "out" in preset:
+            if chosen["new_folder"]:
                 out = saving.fresh(out)
             saving.check(out, force=force)
             wish = replace(wish, out=out)
@@ -196,7 +204,7 @@ def _read(path: Path, longest: int) -> str:
         with path.open("rb") as stream:
             return _decoded(stream.read(_most(longest)), str(path), longest)
     except OSError as error:
-        wrong_use(f"{path} cannot be read: {error.strerror}")
+        wrong_use(f"{path} cannot be read: {error.strerror}; give the path of a text file")
 
 
 def _most(longest: int) -> int:
@@ -209,19 +217,22 @@ def _decoded(data: bytes, name: str, longest: int) -> str:
         # `specify` refuses a longer text; its last character may have been cut here.
         return data.decode(errors="strict" if len(data) < _most(longest) else "ignore")
     except UnicodeDecodeError:
-        wrong_use(f"{name} is not UTF-8 text")
+        wrong_use(f"{name} is not UTF-8 text; convert it, such as with iconv")
 
 
 def _spelled(ctx: typer.Context, chosen: Mapping[str, Any]) -> str:
-    """The command with these values, without its profile."""
-    parts = ["selfheal", "solve"]
+    """The command with these values, without its profile; as it can be typed in the same folder."""
+    typed = sys.argv[0]  # a full path if the shell found it in PATH
+    is_found = Path(typed).name != "selfheal" or shutil.which("selfheal") == typed
+    parts, last = ["selfheal" if is_found else typed, "solve"], list[str]()
     for each in ctx.command.params:
         value = chosen.get(each.name or "")
         if each.name in ("profile", "show_command") or value is None:
             continue
-        if isinstance(value, bool):
+        if each.param_type_name == "argument":
+            parts, last = (parts, ["--", value]) if value.startswith("-") else ([*parts, value], [])
+        elif isinstance(value, bool):
             parts += each.opts[:1] if value else each.secondary_opts[:1]
         else:
-            text = f"{value:.10g}" if isinstance(value, float) else str(value)
-            parts += [*([] if each.param_type_name == "argument" else each.opts[:1]), text]
-    return shlex.join(parts)
+            parts += [each.opts[0], spelled(value)]
+    return shlex.join([*parts, *last])

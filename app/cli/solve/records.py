@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from platformdirs import user_data_path
@@ -87,10 +87,14 @@ class Record(msgspec.Struct, frozen=True):
     seconds: float
     tokens: int | None = None  # null in older records
     cost: float | None = None
-    forked_from: str = ""
-    from_iteration: int = 0
+    forked_from: str = ""  # the run that it forks or replays
+    from_iteration: int = 0  # 0: it is a replay, or made of no other run
     hint: str = ""
     result: Result | None = None  # None: there is nothing yet
+
+    @property
+    def origin(self) -> Literal["", "fork", "replay"]:
+        return "" if not self.forked_from else "fork" if self.from_iteration else "replay"
 
     @property
     def has_ended(self) -> bool:
@@ -208,8 +212,10 @@ def all_runs() -> list[Record]:
 def find(prefix: str) -> Record:
     """The run whose id starts so. Raises `NoSuchRun`."""
     found = [record for record in all_runs() if prefix and record.id.startswith(prefix)]
-    if len(found) != 1:
-        raise NoSuchRun(f"{prefix!r} matches no run, or more than one; `selfheal runs list` shows the ids")
+    if len(found) > 1:
+        raise NoSuchRun(f"{prefix!r} begins the ids of {len(found)} runs; give more of the id")
+    if not found:
+        raise NoSuchRun(f"no id of a run begins with {prefix!r}; `selfheal runs list` shows the ids")
     return found[0]
 
 

@@ -61,7 +61,7 @@ async def run(
 ) -> bool:
     """True if the code passes its tests and the gate.
 
-    `start` and `origin` (an id, a round and a hint) are of a run that is forked or repeated.
+    `start` and `origin` (an id, a round and a hint) are of a run that is forked or replayed (round 0).
 
     Raises `BadSpecification`, `Declined`, `ModelError`, `SandboxError`, `SettingsError`.
     """

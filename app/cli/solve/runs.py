@@ -41,15 +41,15 @@ def list_runs(
     from app.cli.terminal import plain
 
     table = Table(box=None, pad_edge=False)
-    for column in ("id", "what", "result", "rounds", "tokens", "model", "started", "forked from"):
+    for column in ("id", "what", "result", "rounds", "tokens", "model", "started", "origin"):
         table.add_column(column, no_wrap=column in ("id", "result"))
     for record in found:
         told = record.result
-        origin = f"{record.forked_from[:12]}, round {record.from_iteration}" if record.forked_from else ""
         cells = (str(told.last_round), f"{told.tokens:,}") if told is not None else ("", "")
         started = terminal.moment(record.started_at)
         what = plain((record.spec.name or record.spec.text.split("\n")[0])[:40])
-        table.add_row(record.id[:12], what, record.status.replace("_", " "), *cells, plain(record.model), started, origin)
+        status = record.status.replace("_", " ")
+        table.add_row(record.id[:12], what, status, *cells, plain(record.model), started, _origin(record))
     terminal.console().print(table)
 
 
@@ -68,10 +68,13 @@ def show_run(id_: RunId, json: Json = False) -> None:
 
         typer.echo(jsonlib.dumps({**msgspec.to_builtins(record), "status": record.status, "events": happened}, indent=2))
         return
+    from agent.contract import words
     from app.cli import terminal
     from app.cli.terminal import plain
 
     console = terminal.console()
+    if record.origin:
+        console.print(plain(f"{words.capitalized(_origin(record))}\n", "dim"))
     console.print(plain(f"{record.spec.text[:2_000]}\n"))
     for each in happened:
         if each.get("text"):
@@ -133,7 +136,13 @@ def replay(id_: RunId, model: Model = None, json: Json = False) -> None:
         wrong_use(str(error))
     draft = record.result.draft if record.result is not None else None
     start = Start(draft) if draft is not None else None
-    _again(record, start, model, json, origin=(record.id, 1, ""))
+    _again(record, start, model, json, origin=(record.id, 0, ""))
+
+
+def _origin(record: Record) -> str:
+    """What the run was made of: "fork of 3f2a…, round 2", "replay of 3f2a…", "" if of nothing."""
+    round_ = f", round {record.from_iteration}" if record.origin == "fork" else ""
+    return f"{record.origin} of {record.forked_from[:12]}{round_}" if record.origin else ""
 
 
 def _latest(record: Record) -> int:
@@ -194,6 +203,7 @@ def _as_json(record: Record) -> dict[str, Any]:
         "model": record.model,
         "options": record.options,
         "started_at": record.started_at.isoformat(),
+        "origin": record.origin or None,
         "forked_from": record.forked_from or None,
         "from_iteration": record.from_iteration or None,
         "rounds": told.last_round if told is not None else None,

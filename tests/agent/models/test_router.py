@@ -174,11 +174,16 @@ async def test_a_server_that_is_down_is_asked_again_and_then_unavailable(reply: 
             await Asked(server).ask()
 
 
-async def test_nobody_at_the_address_is_unavailable() -> None:
+@pytest.mark.parametrize("name", ["openai/scripted", "ollama_chat/qwen"])
+async def test_nobody_at_the_address_is_unavailable_and_only_host_and_reason_are_said(name: str) -> None:
     async with ScriptedModel() as server:
         pass
-    with pytest.raises(values.ModelUnavailable):
-        await Asked(server).ask(seconds=5.0)
+    with pytest.raises(values.ModelUnavailable) as caught:
+        await Asked(server, name).ask()
+    said = str(caught.value)
+    assert said.startswith(f"the model {name} is not reachable: Conn")
+    assert said.endswith(f" ({server.openai_url.split('/')[2]})")
+    assert not any(odd in said for odd in ("ssl", "object at", "Exception"))
 
 
 async def test_a_prompt_that_cannot_fit_is_not_sent() -> None:

@@ -82,6 +82,21 @@ async def test_changes_that_mend_the_failing_test_and_break_others_alike_are_not
     assert all("find the rule that gives both" in lesson for lesson in told)
 
 
+@pytest.mark.parametrize(
+    ("instead", "cause"),
+    [
+        ("len(bytes(10**14))", "It needs more memory than there is: bound what it builds, or work piece by piece."),
+        (
+            "__import__('socket').create_connection(('192.0.2.1', 80))",
+            "There is no network here: nothing answers but what the tests start themselves.",
+        ),
+    ],
+)
+async def test_memory_and_network_that_there_is_not_are_named_as_the_cause(instead: str, cause: str, tmp_path: Path) -> None:
+    (told,) = await lessons(tmp_path, changed("number < 0", instead))
+    assert told.endswith(f". {cause}"), told
+
+
 async def test_a_refusal_is_answered_with_what_is_allowed_instead(tmp_path: Path) -> None:
     weaker = (FileChange("test_signs.py", FILES["test_signs.py"], FILES["test_signs.py"].replace("== 0", "== 1")),)
     told = await lessons(tmp_path, weaker)

@@ -163,6 +163,16 @@ def test_a_docstring_that_the_answer_forgot_is_kept() -> None:
     assert completed("def f(x): return x\n", stub) == "def f(x): return x\n"
 
 
+def test_examples_that_the_answer_forgot_are_kept() -> None:
+    stub = 'def f(x):\n    """Says what.\n\n    >>> f(1)\n    1\n    """\n    raise NotImplementedError\n'
+    whole = stub.replace("raise NotImplementedError", "return x")
+    for own in ('"""Own."""', '"""Own,\n    and more.\n    """'):
+        assert completed(f"def f(x):\n    {own}\n    return x\n", stub) == whole
+    assert completed(whole.replace("1", "2"), stub) == whole.replace("1", "2"), "it has examples of its own"
+    one_line = 'def f(x):\n    """Own."""; return x\n'
+    assert completed(one_line, stub) == one_line
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -23,7 +23,7 @@ from agent.solving.specification import Example, is_said, specify
         ("Add.", {"name": "plus", "signature": "add(a, b)"}, "'plus' and the signature says 'add'"),
         ("Add.", {"doctests": "add(1, 2)"}, "no example"),
         ("Add.", {"doctests": ">>> add(1,\n3"}, "not Python"),
-        ("Add.", {"doctests": ">>> add(1, 2)\n3\n>>> add(1,2)\n4"}, "`add(1, 2)` gives `3` in one and `4` in the other"),
+        ("Add.", {"doctests": ">>> add(1, 2)\n3\n>>> add(1,2)\n4"}, "`add(1, 2)` gives `3`, and `add(1, 2)` gives `4`"),
         ("Add.\n>>> add(1, 2)\n3\n", {"doctests": ">>> add(1, 2)\n4"}, "contradict"),
         ("Add.", {"doctests": ">>> import math\n>>> add(1, 2)\n3\n>>> add(1, 2)\n4"}, "contradict"),
         ("Add.", {"doctests": ">>> add(1, 2)\n3\n>>> add(1, 2)\n4\n>>> c = Counter()"}, "contradict"),
@@ -44,6 +44,79 @@ def test_unusable_input_is_named_with_the_way_out(text: str, given: dict[str, st
     assert named in str(refused.value)
     assert "\n" not in str(refused.value)
     assert ";" in str(refused.value) or ":" in str(refused.value)
+
+
+IMPORTED = "import pytest\nfrom solution import f\n\n"
+
+
+SAYS_2, SAYS_3 = ">>> f(1)\n2", "def test_f():\n    assert f(1) == 3"
+
+
+@pytest.mark.parametrize(
+    ("given", "both"),
+    [
+        ({"doctests": ">>> f(1)\n2\n>>> f(x=1)\n3"}, "`f(1)` gives `2`, and `f(x=1)` gives `3`"),
+        ({"doctests": ">>> f(1)\n2\n>>> f(1, y=0)\n3"}, "`f(1)` gives `2`, and `f(1, y=0)` gives `3`"),
+        ({"doctests": ">>> f(y=2, x=1)\n2\n>>> f(x=1, y=2)\n3"}, "`f(y=2, x=1)` gives `2`, and `f(x=1, y=2)` gives `3`"),
+        ({"doctests": ">>> f(1)\n2\n>>> f(1) == 3"}, "`f(1)` gives `2`, and `f(1)` gives `3`"),
+        ({"doctests": f"{SAYS_2}\n>>> f(1)\nTraceback (most recent call last):\nKeyError: 1"}, "`f(1)` raises `KeyError`"),
+        ({"doctests": SAYS_2, "tests": f"{IMPORTED}{SAYS_3}"}, "`f(1)` gives `3` in `test_f`"),
+        ({"doctests": SAYS_2, "tests": "def test_f():\n    'It.'\n    assert f(x=1) is None"}, "gives `None` in `test_f`"),
+        ({"doctests": SAYS_2, "tests": f"{IMPORTED}def test_f():\n    assert 3 == f(1)"}, "`f(1)` gives `3` in `test_f`"),
+        ({"doctests": SAYS_2, "tests": "import solution\ndef test_f():\n    assert solution.f(1) == 3"}, "in `test_f`"),
+        ({"doctests": SAYS_2, "tests": "from solution import f as g\ndef test_f():\n    assert g(1) == 3"}, "in `test_f`"),
+        (
+            {"doctests": SAYS_2, "tests": f"{IMPORTED}def test_f():\n    with pytest.raises(ValueError):\n        f(1)"},
+            "`f(1)` gives `2`, and `f(1)` raises `ValueError` in `test_f`",
+        ),
+        (
+            {"doctests": SAYS_2, "tests": f"{IMPORTED}@pytest.mark.parametrize('a, b', [(0, 0), (1, 3)])\n"
+            "def test_f(a, b):\n    assert f(a) == b"}, "`f(1)` gives `3` in `test_f`",
+        ),
+        (
+            {"tests": f"{IMPORTED}def test_a():\n    assert f(1) == 2\n\ndef test_b():\n    assert f(1, 0) == 3"},
+            "`f(1)` gives `2` in `test_a`, and `f(1, 0)` gives `3` in `test_b`",
+        ),
+    ],
+)  # fmt: skip
+def test_two_demands_that_contradict_each_other_are_both_named(given: dict[str, str], both: str) -> None:
+    with pytest.raises(BadSpecification) as refused:
+        specify("Count.", signature="f(x, y=0)", **given)
+    assert str(refused.value).startswith("two examples contradict each other: `f(")
+    assert both in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "from solution import f\ndef test_f():\n    assert f(1) == 2.0000000001",
+        "from solution import f\ndef test_f():\n    assert f(2) == 3",
+        "from solution import f\ndef test_f(monkeypatch):\n    assert f(1) == 3",
+        "from solution import f\ndef test_f():\n    prepare()\n    assert f(1) == 3",
+        "from solution import f, use\ndef test_f():\n    assert f(1) == 3",
+        "from solution import f\ndef setup_function():\n    pass\ndef test_f():\n    assert f(1) == 3",
+        f"{IMPORTED}@pytest.mark.xfail\ndef test_f():\n    assert f(1) == 3",
+        f"{IMPORTED}@pytest.fixture(autouse=True)\ndef a():\n    yield\ndef test_f():\n    assert f(1) == 3",
+        "from solution import f\ndef test_f():\n    f = max\n    assert f(1) == 3",
+        "from solution import f\ndef test_f():\n    assert f(1) == 3\ndef test_f():\n    assert f(1) == 2",
+        "from solution import f\ndef test_f():\n    assert f(*[1]) == 3",
+        "from solution import f\nf.cache = {}\nf.use(3)\ndef test_f():\n    assert f(1) == 3",
+        "from solution import f\ndef helper():\n    assert f(1) == 3\ndef test_f():\n    assert f(1) == 2",
+    ],
+)
+def test_tests_that_may_agree_with_the_examples_are_kept(tests: str) -> None:
+    assert specify("Count.", name="f", doctests=">>> f(1)\n2", tests=tests).tests == tests
+
+
+def test_results_that_one_value_may_have_agree() -> None:
+    specify("Keys.", doctests=">>> f(1)\nCounter({'a': 1})\n>>> f(1)\n{'a': 1}\n")
+    specify("Keys.", doctests=">>> f(1)\n0.1\n>>> f(1)\n0.10000001\n")
+    raising = "def test_f():\n    with pytest.raises(LookupError):\n        f(1)"
+    specify("Keys.", name="f", doctests=">>> f(1)\nTraceback (most recent call last):\nKeyError: 1", tests=IMPORTED + raising)
+    specify(
+        "Keys.", name="f", doctests=">>> f(1)\nTraceback (most recent call last):\nfoo.OwnError: 1", tests=IMPORTED + raising
+    )
 
 
 def test_a_signature_is_kept_in_one_form() -> None:

@@ -150,6 +150,7 @@ def test_a_snapshot_is_fetched_checked_listed_and_mended(tmp_path: Path) -> None
     ("name", "advice"),
     [
         ("nope", "A pulled snapshot is named OWNER/NAME, such as Qwen/Qwen2.5-Coder-0.5B-Instruct"),
+        ("hf:octo/nope", "Fetch it with `selfheal models pull hf:octo/nope`."),
         ("octo/nope", "Fetch it with `selfheal models pull hf:octo/nope`."),
         ("./nope", "Give the path of a folder, or OWNER/NAME of a pulled snapshot."),
     ],
@@ -160,6 +161,11 @@ def test_the_advice_about_a_snapshot_that_is_not_there_can_be_followed(name: str
     assert "is not a folder." in out
     assert advice in out
     assert "resumes" not in out
+
+
+def test_a_pull_of_no_name_is_refused(tmp_path: Path) -> None:
+    assert models(tmp_path, "pull", " ")[0] == 2
+    assert "the name is empty; give one such as" in models(tmp_path, "pull", "", "--yes")[2]
 
 
 @pytest.mark.long

@@ -33,6 +33,14 @@ def test_written_code_is_not_called_a_repair() -> None:
     assert any(line.split()[:3] == ["tried", "reported", "solved"] for line in out.splitlines())
 
 
+def test_one_is_not_counted_as_many() -> None:
+    one = msgspec.structs.replace(entry("a", "all"), candidates=1, tokens=1)
+    assert "1 candidate, 1 token, cost " in shown(one, written=True)
+    stream = io.StringIO()
+    report.show(Console(file=stream, width=200), [one], {}, complete=False, written=True)
+    assert "These are the results of 1 finished task." in stream.getvalue()
+
+
 def test_repairs_are_called_repairs() -> None:
     out = shown(entry("a", "value misuse"), entry("b", "logic", "patterns"), written=False)
     assert "Time to a verified repair: median 3.0 s" in out

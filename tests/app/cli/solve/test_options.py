@@ -18,7 +18,7 @@ from tests.app.cli.solve.test_solve_command import solve
 
 ONLY_ONE = {  # what one of them has alone: how the specification is given, and how a person is asked and shown the result
     "command": {"words", "file", "fn", "signature", "doctests", "tests", "model", "yes", "autonomy", "out", "profile"}
-    | {"force", "show_command", "stream", "json", "code_only"},
+    | {"force", "new_folder", "show_command", "stream", "json", "code_only"},
     "http": {"specification", "name", "signature", "doctests", "tests"},
     "python": {"confirm", "autonomy", "decide", "lessons"},
 }

@@ -13,6 +13,7 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
+import msgspec
 import pytest
 
 from agent.contract.events import Reproduced, StepStarted
@@ -153,7 +154,13 @@ def test_runs_are_listed_forked_from_a_round_and_repeated(tmp_path: Path) -> Non
     assert json.loads(out)["iterations"][0]["title"] == "the earlier answer"
     code, out, err = selfheal(tmp_path, "runs", "replay", id_[:8], "--json", seconds=200)
     assert code == 0, err
-    assert [(each["forked_from"], each["rounds"]) for each in listed(tmp_path)] == [(id_, 2), (id_, 1), (None, 2)]
+    origins = [(each["origin"], each["forked_from"], each["rounds"]) for each in listed(tmp_path)]
+    assert origins == [("replay", id_, 2), ("fork", id_, 1), (None, None, 2)]
+    table = selfheal(tmp_path, "runs", "list")[1]
+    assert f"replay of {id_[:12]} " in table
+    assert f"fork of {id_[:12]}, round 2" in table
+    replay = listed(tmp_path)[0]["id"]
+    assert selfheal(tmp_path, "runs", "show", replay)[1].startswith(f"Replay of {id_[:12]}\n\n{WORDS}")
 
     code, _, err = selfheal(tmp_path, "runs", "fork", id_[:8], "--from-iteration", "9")
     assert code == 2
@@ -216,6 +223,18 @@ def test_a_design_that_is_declined_ends_the_run(tmp_path: Path) -> None:
     (run,) = listed(tmp_path)
     assert run["status"] == "cancelled"
     assert "the design was not confirmed" in run["reason"]
+
+
+def test_an_id_that_matches_no_run_or_several_is_named_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = begun(tmp_path, monkeypatch)
+    records.begin(msgspec.structs.replace(recorder.record, id="abd"))
+    for prefix, said in (
+        ("ab", "'ab' begins the ids of 2 runs; give more"),
+        ("x", "no id of a run begins with 'x'; `selfheal"),
+    ):
+        with pytest.raises(records.NoSuchRun, match=said):
+            records.find(prefix)
+    assert records.find("abd").id == "abd"
 
 
 def test_a_run_that_was_killed_before_its_design_is_listed_as_interrupted(tmp_path: Path) -> None:

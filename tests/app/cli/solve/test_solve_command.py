@@ -7,6 +7,9 @@ import json
 import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,12 +45,17 @@ def selfheal(folder: Path, *arguments: str, seconds: float = 60.0, **variables: 
         (["Add.", "--fn", "1a"], "not a Python identifier"),
         (["Add.", "--doctests", "nowhere.txt"], "neither examples (lines with `>>>`) nor a file"),
         (["Add.", "--doctests", ">>> add(1, 2)\n3\n>>> add(1, 2)\n4"], "contradict each other"),
-        (["Add.", "--tests", "nowhere.py"], "nowhere.py cannot be read"),
+        (
+            ["Add.", "--tests", "nowhere.py"],
+            "nowhere.py cannot be read: No such file or directory; give the path of a text file",
+        ),
+        (["--file", "/"], "/ cannot be read: Is a directory; give the path of a text file"),
         (["Add.", "--file", "spec.txt"], "not both"),
         (["Add.", "--fn", "add", "--model", "scripted:nowhere.jsonl"], "nowhere.jsonl cannot be read"),
         (["Add.", "--fn", "add", "--model", "none"], "a model must write the code"),
         (["Add.", "--fn", "add", "--autonomy", "review-all"], "this is no terminal"),
         (["Add.", "--fn", "add", "--stream", "--json"], "give one of the two"),
+        (["Add.", "--fn", "add", "--new-folder"], "give --out FOLDER too"),
     ],
 )
 def test_wrong_use_is_named_with_the_way_out(arguments: list[str], said: str, tmp_path: Path) -> None:
@@ -96,6 +104,65 @@ def test_the_command_can_be_shown_with_its_profile_spelled_out(tmp_path: Path) -
     assert solve(tmp_path, *shown[2:], "--show-command")[1] == out, "the command stands for itself"
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "own",
+    [
+        ["Add.", "--fn", "add", "--profile", "save"],
+        ["--file", "spec file.txt", "--fn", "add", "--out", "here", "--force", "--profile", "save"],
+        ['Say "it\'s".\n\n>>> add(1, 2)\n3\n', "--temperature", "0.1234567890123", "--max-cost", "1e-7", "--budget", "60"],
+        ["--profile", "fast", "--design", "--candidates", "2", "--iters", "7", "--signature", "add(a: int = -1)", "--", "-1."],
+        ["Add.", "--doctests", ">>> add(1, 2)\n3\n", "--show-tests", "--retry", "on", "--profile", "copy"],
+        ["Add.", "--doctests", "doctests.txt", "--tests", "test_add.py", "--out", "here", "--new-folder", "--stream"],
+        ["Add.", "--fn", "add", "--out", "here", "--json", "--form", "script", "--no-test", "--profile", "copy"],
+    ],
+    ids=" ".join,
+)
+def test_the_command_that_is_shown_does_what_the_command_does(own: list[str], tmp_path: Path) -> None:
+    (tmp_path / "spec file.txt").write_text("Add.")
+    (tmp_path / "doctests.txt").write_text(">>> add(1, 2)\n3\n")
+    (tmp_path / "test_add.py").write_text("def test_add():\n    assert add(0, 0) == 0\n")
+    # Neither a design nor an answer: the run ends when all options were read.
+    (tmp_path / "silent.jsonl").write_text('{"role": "review", "answers": ["."]}\n')
+    typed = ["--model", "scripted:silent.jsonl", *own]
+    code, shown, err = solve(tmp_path, "--show-command", *typed)
+    assert code == 0, err
+    runs = []
+    for arguments in (typed, shlex.split(shown)[2:]):
+        code, out, err = solve(tmp_path, *arguments)
+        assert code == 1, err
+        (record,) = tmp_path.glob("data/selfheal/runs/*/run.json")
+        told = json.loads(record.read_text())
+        asked = {name: told[name] for name in told if name not in ("id", "started_at", "result")}
+        written = [log.relative_to(tmp_path) for log in tmp_path.glob("*/**/log.json")]
+        folders = [re.sub(r"\d{4}-\d\d-\d\d-\d{6}", "TIME", str(path.parent)) for path in written]
+        runs.append((asked, folders, bool(out)))
+        for path in (record, *written):
+            shutil.rmtree((tmp_path / path).parent)
+    assert runs[0] == runs[1], shown
+    made = "here" if "--out" in own else "outputs"
+    is_new = "save" in own or "--new-folder" in own
+    assert runs[0][1] == ([f"{made}/TIME"] if is_new else [made] if "--out" in own else [])
+
+
+def test_the_specification_from_standard_input_is_in_the_command_that_is_shown() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-P", "-m", "app", "solve", "--fn", "add", "--show-command"],
+        input="Add\nthem.", capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert shlex.split(shown.stdout) == ["selfheal", "solve", "Add\nthem.", "--fn", "add"]
+
+
+def test_the_command_is_shown_with_the_path_of_a_program_that_is_not_in_path(tmp_path: Path) -> None:
+    program_ = Path(sys.executable).parent / "selfheal"
+    for path, typed in ((str(tmp_path), str(program_)), (str(program_.parent), "selfheal")):
+        shown = subprocess.run(
+            [program_, "solve", "Add.", "--show-command"],
+            capture_output=True, text=True, check=True, env={**os.environ, "PATH": path},
+        )  # fmt: skip
+        assert shown.stdout == f"{typed} solve Add.\n"
+
+
 def test_runs_that_begin_in_the_same_second_have_folders_of_their_own(tmp_path: Path) -> None:
     found = {saving.fresh(tmp_path / "outputs") for _ in range(3)}
     assert len(found) == 3
@@ -132,8 +199,8 @@ def test_a_model_that_cannot_be_reached_is_named_with_the_way_out(tmp_path: Path
         name: told[name] for name in ("solved", "outcome", "reason", "next_step")
     }
     assert undesigned["usage"]["calls"] == 3
-    assert re.search(r"\nselfheal: the model openai/gone is not reachable: .*\w\. Check that its server runs", err)
-    assert err.count("OpenAIException") == 2, "when it is seen first, and at the end"
+    assert re.search(r"\nselfheal: the model openai/gone is not reachable: .*\w\)\. Check that its server runs", err)
+    assert err.count("Connection error (127.0.0.1:9)") == 2, "when it is seen first, and at the end"
     assert "InternalServerError" not in err, "what it is called within LiteLLM"
 
 
