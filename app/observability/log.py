@@ -49,10 +49,10 @@ def configure(level: str, secrets: Collection[str] = ()) -> None:
     structlog.configure(
         processors=[structlog.contextvars.merge_contextvars, *final],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(_Stderr()),  # type: ignore[arg-type]  # it only writes and flushes
         cache_logger_on_first_use=False,
     )
-    handler = _Handler(sys.stderr)
+    handler = _Handler(_Stderr())
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.contextvars.merge_contextvars, structlog.stdlib.add_logger_name],
@@ -84,13 +84,28 @@ def log_prints() -> Iterator[None]:
         yield
 
 
+class _Stderr(io.TextIOBase):
+    """stderr as it was at the start. A service goes on when whoever read its log is gone."""
+
+    def __init__(self) -> None:
+        self._stream = sys.stderr
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
+
+
 class _Handler(logging.StreamHandler[Any]):
     """If a message cannot be formatted, logs only its logger's name: the standard library would print the arguments."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         line = {"event": "a message could not be logged", "logger": record.name, "level": "error", "at": record.lineno}
-        with contextlib.suppress(OSError, ValueError):  # stderr is gone
-            self.stream.write(json.dumps(line) + "\n")
+        self.stream.write(json.dumps(line) + "\n")
 
 
 class _Lines(io.TextIOBase):

@@ -188,3 +188,13 @@ async def test_strangers_fill_no_log_by_malformed_requests_and_what_breaks_is_to
     [told] = (json.loads(line) for line in capsys.readouterr().err.splitlines())
     assert (told["logger"], told["level"]) == ("uvicorn.error", "error")
     assert "it broke" in told["exception"]
+
+
+def test_a_service_goes_on_when_nobody_reads_its_log() -> None:
+    program = (
+        "import logging, os, structlog\nfrom app.observability import log\nlog.configure('info')\n"
+        "there, here = os.pipe()\nos.close(there)\nos.dup2(here, 2)\n"
+        "structlog.get_logger().info('one')\nlogging.getLogger('a').warning('two')\nprint('goes on')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=False)
+    assert done.stdout == "goes on\n"
