@@ -13,7 +13,7 @@ from langgraph.types import Overwrite
 from agent.checks.oracle import Verification
 from agent.contract import words
 from agent.contract.events import Reflected
-from agent.contract.outcome import Iteration
+from agent.contract.outcome import WEIGHED, Iteration
 from agent.contract.proposal import Candidate, Diagnosis, FileChange
 from agent.contract.verdicts import Oracle
 from agent.diagnosis.evidence import causes_left, is_similar
@@ -106,6 +106,8 @@ def _advice(verification: Verification, wanted: int) -> str:
     """`wanted` counts the results that have to turn green."""
     if verification.judge == "guard":
         return verification.instead
+    if verification.judge == "opinion" and verification.reason.startswith(WEIGHED):
+        return "It passes every check. If it is right for every input, give it again; otherwise give one that leaves no doubt."
     if verification.judge in ("opinion", "person"):
         return "The next change must pass the same checks without this fault."
     if words.HUNG in verification.reason:

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, replace
 
 from agent.contract.budget import Usage
+from agent.contract.outcome import WEIGHED
 from agent.contract.proposal import Candidate, Edits
 from agent.diagnosis.evidence import BY_VERDICTS, UNSURE, is_similar
 from agent.edits.answers import Block, Change, WholeFunction, clean_path, parse
@@ -96,8 +97,11 @@ class ModelProposer:
             reasoning=answer[:4000],
             hypothesis=cause or labelled.get("cause", ""),
         )
-        again = "the model repeated an earlier change" if digest(edits) in situation.tried else ""
-        return Proposal((candidate,), tried=1, plausible=0, usage=exchange.usage, note=again, exhausted=False)
+        is_same = digest(edits) in situation.tried
+        again = "the model repeated an earlier change" if is_same else ""
+        # It was told that the change passes and is only doubted, and stands by it: nothing more is to be had by asking.
+        stands_by = is_same and bool(situation.earlier) and situation.earlier[-1].result.startswith(WEIGHED)
+        return Proposal((candidate,), tried=1, plausible=0, usage=exchange.usage, note=again, exhausted=stands_by)
 
 
 def model_rungs(models: Models | None) -> tuple[ModelProposer, ...]:
