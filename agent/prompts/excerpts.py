@@ -14,7 +14,7 @@ from agent.contract.verdicts import Failure
 from agent.diagnosis.evidence import UNSURE
 from agent.prompts.failures import red
 from agent.prompts.passages import LONGEST, Excerpt, Location, Passages, Sources, nearest, widened
-from agent.prompts.ranking import called, suspects
+from agent.prompts.ranking import called, similarities, suspects
 from agent.prompts.surroundings import surroundings
 from agent.proposer import Situation
 from agent.source.languages import blocks, family, likeness, relatives
@@ -23,6 +23,7 @@ from agent.source.test_files import is_test
 
 TESTS, SUSPECTS, LESSONS, OTHERS = 3, 16, 4, 12
 RELATED = 4  # files of one test
+FILES_ALIKE, ALIKE = 3, 6  # files, and functions in them, that are named like the failing test
 BEFORE_TESTS = 2  # number of first locations that come before the failing tests after the first
 FOREMOST = 8  # number of first locations that are cut if they do not fit whole
 AROUND = 5  # 1/5 of the tokens is for what the shown code uses
@@ -50,6 +51,8 @@ async def view(situation: Situation, tokens: int) -> View:
     leading, is_sure = await _leading(situation, sources)
     sure = [*leading, *raised, *await _named(_places(situation.lessons), "changed by an earlier try", sources)]
     likely = await suspects(situation, sources, tests, sure) or await _imported(tests, sources)
+    if all(is_test(place.module.path) for place in [*sure, *likely]):
+        likely += await _alike(tests, sources)
     related = await _related([test for test in tests if family(test.module.path)], sources)
     passages = Passages(tokens - tokens // AROUND)
     for place in [*tests[:1], *leading]:
@@ -214,3 +217,17 @@ async def _imported(tests: list[Location], sources: Sources) -> list[Location]:
                 if definition.name in named and definition.last - definition.first < LONGEST:
                     places.append(Location(module, definition.first, definition.last, "named by the failing test", definition))
     return places
+
+
+async def _alike(tests: list[Location], sources: Sources) -> list[Location]:
+    """Functions that share words with a test that reaches no known code, as it starts a program, and with its path."""
+    if not tests:
+        return []
+    test = tests[0].module.path
+    paths = sorted(path for path in await sources.paths() if path.endswith(".py") and not is_test(path))
+    near = sorted(zip(similarities(test, paths), paths, strict=True), key=lambda each: -each[0])[:FILES_ALIKE]
+    modules = [module for close, path in near if close and (module := await sources.get(path)) is not None]
+    found = [(module, each) for module in modules for each in module.definitions if not each.is_class]
+    close = similarities(f"{test} {tests[0].name}", [f"{module.path} {each.name}" for module, each in found])
+    ranked = sorted(zip(close, found, strict=True), key=lambda each: -each[0])[:ALIKE]
+    return [Location(module, each.first, each.last, "named like the failing test", each) for _, (module, each) in ranked]

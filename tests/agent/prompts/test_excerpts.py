@@ -191,6 +191,18 @@ async def test_without_suspects_what_the_test_names_is_shown(tmp_path: Path) -> 
     assert any("`page`, named by the failing test" in excerpt.title for excerpt in found)
 
 
+async def test_of_a_program_that_a_test_starts_what_is_named_like_the_test_is_shown(tmp_path: Path) -> None:
+    files = {
+        "tests/test_cli.py": "import os\n\ndef test_run_with_variable():\n    assert os.system('shop run') == 0\n",
+        "src/shop/cli.py": "def run(names):\n    return names\n\ndef check(names):\n    return names\n",
+        "src/shop/parts.py": "def run_all():\n    return 1\n",
+    }
+    async with sandbox_with(tmp_path, files) as sandbox:
+        found = (await view(replace(await staged(sandbox), suspects=()), 2_000)).excerpts
+    assert [excerpt.path for excerpt in found][:2] == ["tests/test_cli.py", "src/shop/cli.py"]
+    assert "named like the failing test" in found[1].title
+
+
 async def test_cases_that_fail_alike_are_told_together_and_their_traceback_once(tmp_path: Path) -> None:
     async with sandbox_with(tmp_path, FILES) as sandbox:
         told = failures.as_text(failures.red(await staged(sandbox)), 600)
