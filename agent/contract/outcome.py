@@ -103,6 +103,7 @@ class ReflectionLog:
 
 
 VERY_SURE = 0.9  # the least confidence of a repair that texts call "very sure"
+ALL_BUT_EXIT = "its tests pass, but the command still exits with"  # begins a result too
 WEIGHED = "weigh objects"  # begins the result of a change that passed everything, and is only not sure enough
 UNDECIDED = "the tests do not decide it"  # begins a doubt with which no text does, whatever the confidence
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from agent.checks.oracle import Verification, broken, failures, possibly_flaky, tampering, turned, unexplained, unmoved
 from agent.contract import words
-from agent.contract.outcome import CheckEvidence
+from agent.contract.outcome import ALL_BUT_EXIT, CheckEvidence
 from agent.contract.proposal import Edits
 from agent.contract.task import Policy
 from agent.contract.verdicts import EXIT, Check, CheckRun, Oracle, VerdictId
@@ -65,7 +65,7 @@ def _judged(policy: Policy, oracle: Oracle, base: Runs, whole: Runs | Verificati
     spoilt = tuple(id_ for check in oracle.checks for id_ in broken(oracle, check, base[check.name], whole[check.name]))
     exits = next((run for run in whole.values() if unexplained(run)), None)
     if exits is not None and not set(spoilt) - {EXIT}:
-        why = f"its tests pass, but the command still exits with {exits.exit_code}: {last_line(exits.output)}"
+        why = f"{ALL_BUT_EXIT} {exits.exit_code}: {last_line(exits.output)}"
         return Verification(False, why, newly_red=spoilt)
     if spoilt:
         noun, why = words.noun(oracle.checks), _messages(whole, spoilt)

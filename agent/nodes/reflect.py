@@ -13,7 +13,7 @@ from langgraph.types import Overwrite
 from agent.checks.oracle import Verification
 from agent.contract import words
 from agent.contract.events import Reflected
-from agent.contract.outcome import WEIGHED, Iteration
+from agent.contract.outcome import ALL_BUT_EXIT, WEIGHED, Iteration
 from agent.contract.proposal import Candidate, Diagnosis, FileChange
 from agent.contract.verdicts import Oracle
 from agent.diagnosis.evidence import causes_left, is_similar
@@ -116,6 +116,8 @@ def _advice(verification: Verification, wanted: int) -> str:
         return "It needs more memory than there is: bound what it builds, or work piece by piece."
     if mentions_network(verification.reason) or "Connection refused" in verification.reason:
         return "There is no network here: nothing answers but what the tests start themselves."
+    if verification.reason.startswith(ALL_BUT_EXIT):
+        return "The rest of the command fails, as its last line says. If that is not the code's fault, give the change again."
     if verification.newly_red:
         return "The tests that broke ask for the former behaviour: find the rule that gives both."
     if 0 < (left := len(verification.still_red)) < wanted:

@@ -11,7 +11,7 @@ from agent.contract.budget import RungCost
 from agent.contract.events import Ended, Opined
 from agent.contract.last_good import Culprit, Regression
 from agent.contract.memory import Recollection, signature, worth_keeping
-from agent.contract.outcome import NoRepair, Outcome
+from agent.contract.outcome import ALL_BUT_EXIT, NoRepair, Outcome
 from agent.contract.proposal import Diagnosis, Span
 from agent.contract.verdicts import Failure, VerdictId
 from agent.diagnosis import evidence
@@ -49,6 +49,8 @@ async def report(state: State, work: Work) -> End:
     if known is not None and not state.get("diagnosis"):  # a model's diagnosis was already emitted
         await work.context.emit(evidence.event(known))
     log = await log_of(state, work.context, None, known)
+    if (near := [each for each in log.iterations if each.result.startswith(ALL_BUT_EXIT)]) and not unsure:
+        ending = endings.all_but_the_exit(ending, len(near), near[-1].result)
     if "oracle_ref" in state:
         told = ending.reason if culprit is not None or unsure or known is None else f"{ending.reason} {known.cause}"
         failing = _failing(await red_of(state, work.context), told)

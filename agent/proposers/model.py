@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, replace
 
 from agent.contract.budget import Usage
-from agent.contract.outcome import WEIGHED
+from agent.contract.outcome import ALL_BUT_EXIT, WEIGHED
 from agent.contract.proposal import Candidate, Edits
 from agent.diagnosis.evidence import BY_VERDICTS, UNSURE, is_similar
 from agent.edits.answers import Block, Change, WholeFunction, clean_path, parse
@@ -99,8 +99,8 @@ class ModelProposer:
         )
         is_same = digest(edits) in situation.tried
         again = "the model repeated an earlier change" if is_same else ""
-        # It was told that the change passes and is only doubted, and stands by it: nothing more is to be had by asking.
-        stands_by = is_same and bool(situation.earlier) and situation.earlier[-1].result.startswith(WEIGHED)
+        # It was told that the tests pass, and stands by the change: nothing more is to be had by asking.
+        stands_by = is_same and bool(situation.earlier) and situation.earlier[-1].result.startswith((WEIGHED, ALL_BUT_EXIT))
         return Proposal((candidate,), tried=1, plausible=0, usage=exchange.usage, note=again, exhausted=stands_by)
 
 

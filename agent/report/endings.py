@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from agent.checks.oracle import Round
@@ -344,6 +344,17 @@ def gave_up(
     else:
         start = f"Start at the failure{' and at the changes that failed' if tried else ''}."
     return Ending(Outcome.GAVE_UP, f"{words.capitalized(why)}.{gate}", start)
+
+
+def all_but_the_exit(ending: Ending, changes: int, result: str) -> Ending:
+    """`ending`, where so many changes made the failing tests pass and the command failed all the same; the last result."""
+    why = result.removeprefix("its tests pass, but ").rstrip(".")
+    makes = "makes" if changes == 1 else "make"
+    return replace(
+        ending,
+        reason=f"{ending.reason} {words.counted(changes, 'change')} {makes} the failing tests pass, but {why}.",
+        next_step="Look at the last of these changes in the log, and at what the command does after its tests.",
+    )
 
 
 def _start(suspect: Span, *, is_change_known: bool) -> str:

@@ -111,6 +111,8 @@ async def test_green_tests_of_a_command_that_stays_red_are_no_repair(bench: Benc
         assert isinstance(result, NoRepair), after
         told = result.log.iterations[0].result
         assert told == "its tests pass, but the command still exits with 3: too little is covered"
+        said = "1 change makes the failing tests pass, but the command still exits with 3: too little is covered."
+        assert result.reason.endswith(said)
 
 
 @pytest.mark.long

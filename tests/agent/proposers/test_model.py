@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from agent.debugger.debugger import read_diagnosis
 from agent.models.router import Models
 from agent.models.values import ModelSettings
 from agent.proposers.model import ModelProposer, model_rungs
-from tests.agent.workbench import SAMPLE, Bench
+from tests.agent.workbench import PYTEST, SAMPLE, Bench
 from tests.standins.model import (
     Asked,
     Reply,
@@ -297,6 +298,15 @@ async def test_a_model_that_stands_by_a_doubted_change_is_not_asked_on(tmp_path:
         assert "If it is right for every input, give it again" in bench.server.asked[2].prompt
     assert isinstance(result, NoRepair)
     assert [each.edits[0].after for each in result.suspects] == [SAMPLE["calc.py"].replace("a - b", "a + b")]
+
+
+async def test_nor_is_one_whose_command_fails_behind_its_tests(tmp_path: Path) -> None:
+    check = replace(PYTEST, command=f"{PYTEST.command}; echo too little is covered; exit 3")
+    async with bench_with(tmp_path, FIX, FIX, WRONG) as bench:
+        result = await bench.heal(ModelProposer(bench.models), checks=(check,), models=bench.models)  # type: ignore[arg-type]
+        assert len(bench.server.asked) == 2
+        assert "The rest of the command fails, as its last line says." in bench.server.asked[1].prompt
+    assert isinstance(result, NoRepair)
 
 
 async def test_what_the_repository_says_is_shown_as_data(tmp_path: Path) -> None:
