@@ -13,7 +13,7 @@ from typing import TypeGuard
 from agent.proposers.patterns.operators import is_idle
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, assigned, is_compound, likeness, quoted, unread
 
-MAX_NAMES = 14
+MAX_NAMES, MAX_CONSTANTS = 14, 6
 AWAITED = 0.8  # prior of a variable that was assigned and is not read anywhere
 QUESTIONS = frozenset({"hasattr", "isinstance", "issubclass", "callable", "any", "all", "startswith", "endswith", "isdigit"})
 MAX_EXPRESSIONS = 10
@@ -35,6 +35,9 @@ def variables(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if function is None:
         return
     kinds = source.once(_kinds, function)
+    if node.id.isupper() and isinstance(node.ctx, ast.Load):
+        for rank, name in enumerate(_other_constants(source, node.id)):
+            yield source.replaced(node, name, 0.6 - 0.03 * rank)
     called = isinstance(parent := source.parents[node], ast.Call) and node is parent.func
     names = [n for n in scope(source, node) if n != node.id] if not called else _functions(source, node.id)
     own, is_read = kinds.get(node.id), isinstance(node.ctx, ast.Load)
@@ -46,6 +49,29 @@ def variables(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         prior = AWAITED if name in waiting else prior
         change = source.replaced(node, name, max(prior, 0.1))
         yield change if called else replace(change, names=(node.id, name))
+
+
+def _other_constants(source: Source, name: str) -> list[str]:
+    """Other constants of the module; those that one statement defines with this one come first."""
+    groups = source.once(_constants, source.tree)
+    own = next((group for group in groups if name in group), [])
+    rest = [each for group in groups if group is not own for each in group]
+    others = [each for each in own if each != name]
+    return [*others, *sorted(rest, key=lambda each: -likeness(each, name))][:MAX_CONSTANTS] if own else []
+
+
+def _constants(source: Source, tree: ast.Module) -> list[list[str]]:
+    """The names in capitals that each statement of the module defines or imports."""
+    groups = []
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [each.asname or each.name for each in node.names]
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            names = [each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+        else:
+            continue
+        groups.append([name for name in names if name.isupper()])
+    return [group for group in groups if group]
 
 
 def scope(source: Source, node: ast.AST) -> list[str]:

@@ -725,3 +725,11 @@ def test_what_is_set_beside_other_state_is_set_too(before: str, line: str) -> No
 def test_a_similar_name_of_the_standard_library_is_tried(imported: str, before: str, after: str) -> None:
     assert any(after in text for text in all_changes(f"{imported}\ndef f(a):\n    return {before}\n"))
     assert not any(after in text for text in all_changes(f"def f(a, {before.partition('.')[0]}):\n    return {before}\n"))
+
+
+def test_a_constant_of_the_module_is_taken_for_one_beside_it() -> None:
+    text = "from x import KEPT, other\nNEXT, PREV = range(2)\nSIZE = 4\n\ndef f(a):\n    return a[NEXT]\n"
+    found = [after.rpartition("return ")[2].strip() for after in all_changes(text)]
+    assert found.index("a[PREV]") < found.index("a[SIZE]")
+    assert "a[KEPT]" in found
+    assert "a[other]" not in found
