@@ -380,7 +380,8 @@ def _is_plain_comparison(node: ast.stmt) -> bool:
     for inner in ast.walk(node):
         match inner:
             case ast.Compare(left=left, comparators=[right]):
-                if re.sub(rf"\b{me}\b", other, ast.unparse(left)) != re.sub(rf"\b{me}\b", other, ast.unparse(right)):
+                mine, theirs = ast.unparse(left), ast.unparse(right)
+                if mine == theirs or re.sub(rf"\b{me}\b", other, mine) != re.sub(rf"\b{me}\b", other, theirs):
                     return False
                 if node.name in ("__eq__", "__ne__") and not all(
                     isinstance(op, ast.Eq | ast.NotEq | ast.Is) for op in inner.ops

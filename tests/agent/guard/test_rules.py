@@ -501,6 +501,7 @@ def test_a_table_or_a_chain_that_was_there_may_be_extended() -> None:
     [
         ("def __eq__(self, other): return True", "agrees"),
         ("def __eq__(self, other): return self.a <= other.a", "agrees"),
+        ("def __eq__(self, other): return other.a == other.a", "agrees"),
         ("def __lt__(self, other): return self.a <= other.a", None),
         ("def __eq__(self, other): return isinstance(other, int) or True", "agrees"),
         ("def __eq__(self, other):\n        if isinstance(other, str): return True\n        return NotImplemented", "agrees"),
