@@ -171,6 +171,7 @@ class _PytestTest:
         # Nobody reads the failure's text, and formatting it costs more than most tests.
         item.repr_failure = lambda excinfo, style=None: "failed"
         self.is_plain = _is_plain(item)
+        self.names = dict(item.dtest.globs) if getattr(item, "dtest", None) is not None else None  # each run clears them
         # Before pytest 7 the setup state had a different structure.
         self.is_repeatable = isinstance(getattr(item.session._setupstate, "stack", None), dict)
         self.arguments: dict[str, Any] | None = None  # those that a run could change, as they were before the first run
@@ -179,6 +180,9 @@ class _PytestTest:
     def __call__(self, nextitem: Any = None) -> bool:
         self.reached = None
         self.listener.reports = []
+        if self.names is not None:
+            home = getattr(sys.modules.get(self.names.get("__name__", "")), "__dict__", {})
+            self.item.dtest.globs.update({name: home.get(name, value) for name, value in self.names.items()})
         self.item.config.hook.pytest_runtest_protocol(item=self.item, nextitem=nextitem)
         return self.listener.have_passed()
 

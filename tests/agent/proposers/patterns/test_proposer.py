@@ -251,6 +251,14 @@ async def test_examples_that_the_command_asks_for_are_searched(heal: Heal, path:
     assert files["m.py"].replace("a - b", "a + b") in afters(proposal)
 
 
+async def test_an_example_can_be_tried_with_every_change(heal: Heal) -> None:
+    """The runner of examples clears their names after each run."""
+    code = 'KINDS = 7\n\ndef f(a, b):\n    """\n    >>> f(2, 3)\n    6\n    >>> KINDS\n    7\n    """\n    return a * a\n'
+    files = {"m.py": code, "test_m.py": "from m import f\n\ndef test_f():\n    assert f(4, 5) == 20\n"}
+    proposal, _ = await heal(files, command="python -m pytest -q --doctest-modules")
+    assert code.replace("a * a", "a * b") in afters(proposal)
+
+
 async def test_a_failing_test_that_the_search_cannot_run_is_left_to_the_verification(heal: Heal) -> None:
     specs = """\
 import pytest
