@@ -11,6 +11,7 @@ from typing import Any
 from ..wire.channel import chain, relative_path
 
 MOST, LONGEST, ITEMS = 6, 240, 8  # values, characters of one, items of a container
+LEAST = 5  # characters below which a part is only hinted at; each level gets a third of those around it
 _LOOPS = frozenset({"FOR_ITER", "GET_ITER"})
 
 
@@ -22,7 +23,10 @@ def of_test(error: BaseException, root: str, is_test: Callable[[str], bool], sho
     frame = _innermost(error, root, is_test)
     if frame is None or (frame.f_code.co_name.startswith("test") and not _loops(frame.f_code)):
         return ""
-    texts = [(name, _text(value, LONGEST)) for name, value in list(frame.f_locals.items()) if name.isidentifier()]
+    try:
+        texts = [(name, _text(value, LONGEST)) for name, value in list(frame.f_locals.items()) if name.isidentifier()]
+    except RuntimeError:  # another thread changes a container
+        return ""
     lines = ["%s = %s" % (name, text) for name, text in texts if text]
     lines = [line for line in lines if line not in shown][:MOST]
     return "\n".join(["\nValues in %s:" % frame.f_code.co_name] + lines) if lines else ""
@@ -45,7 +49,9 @@ def _loops(code: CodeType) -> bool:
 
 
 def _text(value: object, room: int) -> str:
-    """At most about `room` characters; "" unless it is a plain value, or a container of such."""
+    """At most about `room` characters; "" unless it is a plain value, or a container of such. It may contain itself."""
+    if room < LEAST:
+        return "…"
     kind: Any = type(value)  # a subclass has code of its own
     known: Any = value
     if kind in (str, bytes):

@@ -582,6 +582,8 @@ async def test_a_failure_shows_the_inputs_that_its_source_does_not(run_check: Ru
                     self.check("a\\nb", "C", Opaque())
 
             def test_loop():
+                ring = []
+                ring.append(ring)
                 for text, wanted in [("a", "A"), ("b", "C")]:
                     assert text.upper() == wanted
 
@@ -592,5 +594,5 @@ async def test_a_failure_shows_the_inputs_that_its_source_does_not(run_check: Ru
     }
     details = {failure.id.rpartition("::")[2]: failure.details for failure in (await run_check(files)).failures}
     assert details["test_helper"].endswith("Values in check:\ntext = 'a\\nb'\nwanted = 'C'")
-    assert details["test_loop"].endswith("Values in test_loop:\ntext = 'b'\nwanted = 'C'")
+    assert details["test_loop"].endswith("Values in test_loop:\nring = [[[[…]]]]\ntext = 'b'\nwanted = 'C'")
     assert "Values in" not in details["test_plain"]
