@@ -17,6 +17,7 @@ from agent.edits.changes import EditProblem, digest, read_text
 from agent.edits.hunks import merge
 from agent.edits.reversals import touches
 from agent.guard import reversals, rules
+from agent.nodes.unsure import open_to_models
 from agent.report import endings
 from agent.state import Candidates, State, StrategyResult, Work, pack, red_of, unpack
 
@@ -30,6 +31,7 @@ async def guard(state: State, work: Work) -> Candidates:
     """
     context = work.context
     tried = set(state.get("tried", []))
+    unsure_by_search = set(await open_to_models(state, work))
     support = dict(state.get("support", {}))
     changed = await context.recall(Regression, state["regression_ref"]) if state.get("regression_ref") else None
     near: list[str] = []
@@ -43,8 +45,9 @@ async def guard(state: State, work: Work) -> Candidates:
             candidate, ref = whole, await context.keep(whole)
         name = digest(candidate.edits)
         support[name] = support.get(name, 0) + 1
-        if name in tried:
+        if name in tried and not (is_model(candidate.rung) and name in unsure_by_search):
             continue
+        unsure_by_search.discard(name)
         tried.add(name)
         refusal = await refusal_of(candidate, state, work)
         if refusal is None:

@@ -22,6 +22,7 @@ from agent.diagnosis import evidence
 from agent.edits.changes import diff, digest
 from agent.gate.gate import proof_seconds
 from agent.models.values import ModelError
+from agent.nodes.unsure import open_to_models
 from agent.proposer import Proposal, Situation, Strategist
 from agent.report import culprits
 from agent.report.recording import report_cost
@@ -143,6 +144,8 @@ async def situation_of(state: State, work: Work, *, with_change: bool = True) ->
     rungs_left = max(1, len(work.ladder) - state["rung"])
     known, memories = state.get("diagnosis"), state.get("memories_ref")
     earlier = state.get("iterations", [])[-EARLIER:]
+    is_for_model = is_model(work.ladder[state["rung"]].rung) if state["rung"] < len(work.ladder) else False
+    known_to_search = await open_to_models(state, work) if is_for_model else frozenset()
     if (best := state.get("partial")) and best[1] not in earlier:
         earlier = [best[1], *earlier[1:]]
     regression, culprit = (state.get("regression_ref"), state.get("culprit_ref")) if with_change else (None, None)
@@ -160,7 +163,7 @@ async def situation_of(state: State, work: Work, *, with_change: bool = True) ->
         earlier=tuple([await context.recall(Iteration, ref) for ref in earlier]),
         hints=(*work.task.hints, *state.get("guidance", [])),
         memories=await context.recall(tuple[Recollection, ...], memories) if memories else (),
-        tried=frozenset(state.get("tried", [])),
+        tried=frozenset(state.get("tried", [])) - known_to_search,
         iteration=max(1, state.get("iteration", 0)),
         round=max(1, state.get("round", 0)),
         refuted=tuple(state.get("refuted", [])),

@@ -18,7 +18,8 @@ from agent.diagnosis import evidence
 from agent.edits.changes import diff
 from agent.edits.reversals import taken_back
 from agent.guard import rules
-from agent.nodes.weigh import repair_of, unsure_of
+from agent.nodes.unsure import unsure_of
+from agent.nodes.weigh import repair_of
 from agent.report import endings
 from agent.report.endings import Ending
 from agent.report.reflection import log_of

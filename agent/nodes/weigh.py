@@ -22,6 +22,7 @@ from agent.edits.changes import digest
 from agent.gate import confidence
 from agent.guard import reversals, rules
 from agent.nodes.guard import questions_of
+from agent.nodes.unsure import rung_of, unsure_of
 from agent.report.reflection import iteration_of, log_of
 from agent.state import Contest, Objection, State, Work, pack, red_of, spent, unpack
 
@@ -76,7 +77,7 @@ async def repair_of(state: State, work: Work) -> Repair:
         candidate, alternatives, degraded, challenged, failing, reversal=reversal, elsewhere=elsewhere, asked=asked
     )
     value, doubts = sure.value, sure.doubts
-    likelier = [each for each in unsure if each.log.iterations[-1].rung == candidate.rung]
+    likelier = [each for each in unsure if rung_of(each) == candidate.rung]
     if likelier and not is_model(candidate.rung) and value > (most := min(each.confidence for each in likelier)):
         # One search found both and ranked them, and at most one of them is meant.
         value, doubts = most, (*doubts, f"a likelier change passes too: {likelier[0].title}")
@@ -94,11 +95,6 @@ async def repair_of(state: State, work: Work) -> Repair:
         choices=rivals[:MOST_CHOICES],
         signals=sure.signals,
     )
-
-
-async def unsure_of(state: State, work: Work) -> list[Repair]:
-    """The changes that were too unsure, in the order in which they were proven."""
-    return [await work.context.recall(Repair, ref) for ref in state.get("unsure_refs", [])]
 
 
 async def _others(state: State, work: Work, winner: Candidate, unsure: Sequence[Repair]) -> dict[str, str]:

@@ -122,3 +122,20 @@ async def test_other_changes_that_pass_are_named_as_a_choice_unless_they_behave_
     assert isinstance(result, NoRepair)
     first = result.suspects[0]
     assert (first.choices, first.alternatives) == (("prior 0.1",), 1)
+
+
+async def test_a_model_that_finds_what_the_search_was_unsure_of_is_another_witness(bench: Bench) -> None:
+    policy = Policy(min_confidence=1.0, min_model_confidence=0.1)
+    model = Scripted([(RIGHT,), (RIGHT,)], rung="model:m")
+    result = await bench.heal(Scripted([(RIGHT,)]), model, policy=policy)
+    assert isinstance(result, Repair)
+    assert result.log.iterations[-1].rung == "model:m"
+    assert result.edits == RIGHT
+
+
+async def test_what_a_model_was_unsure_of_too_is_not_judged_a_third_time(bench: Bench) -> None:
+    model = Scripted([(RIGHT,), (RIGHT,)], rung="model:m")
+    result = await bench.heal(Scripted([(RIGHT,)]), model, policy=DEMANDING)
+    assert isinstance(result, NoRepair)
+    assert [each.edits for each in result.suspects] == [RIGHT]
+    assert bench.steps().count("prove") == 2
