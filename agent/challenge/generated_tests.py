@@ -28,7 +28,6 @@ from agent.source import syntax
 from agent.state import Work
 from sandbox.base import LimitExceeded
 
-SECONDS = 60.0  # for the model's answer
 PATIENCE = 20.0  # seconds for one run of its tests
 MOST, LONGEST = 8, 16_000  # tests, characters of an answer that are read
 MOST_NAMED = 4  # functions that the prompt names

@@ -122,7 +122,7 @@ async def _written(
             tests, cost = await generated_tests.ask(
                 context.models,
                 brief,
-                seconds=min(generated_tests.SECONDS, work.ledger.seconds_left()),
+                seconds=min(context.models.settings("challenge").timeout, work.ledger.seconds_left() / 3),
                 emit=context.emit,
             )
         except ModelError as error:

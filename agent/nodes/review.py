@@ -19,7 +19,6 @@ from agent.nodes.propose import situation_of
 from agent.prompts import review as reviewing
 from agent.state import Objection, Reviewed, State, Work, fell_back, pack, unpack
 
-SECONDS = 120.0  # for the review
 UNREAD = ("tools",)  # rungs whose changes are not reviewed: those of formatters and lock files explain themselves
 MOST_VARIANTS = 3  # that a review decides on
 REPAIR, VARIANT = "repair", "variant"  # the review's choices
@@ -47,7 +46,8 @@ async def review(state: State, work: Work) -> Reviewed:
     prompt = await reviewing.review(await situation_of(state, work, with_change=False), candidate, asked, shown)
     rung = model_name(candidate.rung)
     try:
-        answer = await models.ask(prompt, seconds=min(SECONDS, work.ledger.seconds_left() / 3), emit=context.emit, rung=rung)
+        seconds = min(models.settings("review", rung).timeout, work.ledger.seconds_left() / 3)
+        answer = await models.ask(prompt, seconds=seconds, emit=context.emit, rung=rung)
     except ModelError as error:
         return await fell_back(work, "review", f"The model gave no review: {error}", error.usage)
     found = read_review(answer.text)
