@@ -30,9 +30,13 @@ from sandbox.base import LimitExceeded
 
 PATIENCE = 20.0  # seconds for one run of its tests
 MOST, LONGEST = 8, 16_000  # tests, characters of an answer that are read
+SAID = 160  # characters of a failure's message
 MOST_NAMED = 4  # functions that the prompt names
 _UNLIKE = ("AssertionError", "Failed: DID NOT RAISE")  # a wrong result; other errors may be the test's fault
 _BLOCK = re.compile(r"^(`{3,})(?:python|py)?[ \t]*\n(.*?)^\1", re.MULTILINE | re.DOTALL)
+
+
+_Ended = tuple[Verdict | None, str, int]  # verdict, message, and the line of the test where it failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +90,12 @@ async def run(work: Work, check: Check, folder: str, tests: Sequence[str], edits
     """Run tests in `folder`, with the change and without. Raises `SandboxError` if the sandbox is lost."""
     with_it, before = await asyncio.gather(*(_run(work, check, folder, tests, changes) for changes in (edits, ())))
     against, odd, green = list[str](), list[str](), 0
-    for source, (now, message), (then, _) in zip(tests, with_it, before, strict=True):
+    for source, (now, message, line), (then, *_) in zip(tests, with_it, before, strict=True):
         if now is Verdict.PASSED:
             green += 1
         elif now is Verdict.FAILED:
-            clause = f"a test from the specification fails: {words.code(_asserted(source), 160)} ({message[:120]})"
+            said = message if len(message) <= SAID else f"{message[: SAID - 1]}…"
+            clause = f"a test from the specification fails: {words.code(_asserted(source, line), 160)} ({said})"
             if then is Verdict.PASSED:
                 against.append(f"{clause}, and it passed before")
             elif is_stated(source, specification):
@@ -100,13 +105,13 @@ async def run(work: Work, check: Check, folder: str, tests: Sequence[str], edits
     return TestFindings(tuple(against), tuple(odd[:1]), green)
 
 
-async def _run(work: Work, check: Check, folder: str, tests: Sequence[str], edits: Edits) -> list[tuple[Verdict | None, str]]:
-    """The verdict and message of each test. Each has its own file, so one that cannot be imported does not hide the others."""
+async def _run(work: Work, check: Check, folder: str, tests: Sequence[str], edits: Edits) -> list[_Ended]:
+    """How each test ended. Each has its own file, so one that cannot be imported does not hide the others."""
     mark = secrets.token_hex(4)  # avoids the repository's own file names
     paths = [f"{folder}test_{mark}_{number}.py" for number in range(len(tests))]
     async with work.task.sandbox.candidate() as workspace:
         if await apply(workspace, edits) is not None:
-            return [(None, "")] * len(tests)
+            return [(None, "", 0)] * len(tests)
         for path, source in zip(paths, tests, strict=True):
             await workspace.write(path, source.encode("utf-8", "replace"))
         argv = [workspace.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths]
@@ -114,22 +119,26 @@ async def _run(work: Work, check: Check, folder: str, tests: Sequence[str], edit
         try:
             done = await work.runner.run(workspace, own, timeout=min(PATIENCE, work.patience(own)))
         except LimitExceeded:
-            return [(None, "")] * len(tests)
+            return [(None, "", 0)] * len(tests)
     verdicts = {id_.partition("::")[0]: verdict for id_, verdict in done.verdicts.items() if "::" in id_}
-    messages = {failure.id.partition("::")[0]: failure.message for failure in done.failures}
-    return [(verdicts.get(path), messages.get(path, "")) for path in paths]
+    failed = {failure.id.partition("::")[0]: failure for failure in done.failures}
+    lines = {path: [frame.line for frame in failure.frames if frame.path == path] for path, failure in failed.items()}
+    messages = {path: failure.message for path, failure in failed.items()}
+    return [(verdicts.get(path), messages.get(path, ""), next(iter(lines.get(path, ())), 0)) for path in paths]
 
 
-def _statements(tree: ast.AST) -> list[str]:
-    """A test's assertions and expected exceptions."""
-    found = []
+def _statements(tree: ast.AST) -> list[tuple[ast.stmt, str]]:
+    """A test's assertions and expected exceptions, with their texts."""
+    found: list[tuple[ast.stmt, str]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert):
-            found.append(ast.unparse(node.test))
+            found.append((node, ast.unparse(node.test)))
         elif isinstance(node, ast.With) and ast.unparse(node.items[0].context_expr).startswith(("pytest.raises(", "raises(")):
-            found.append(" ".join(ast.unparse(node).split()))
+            found.append((node, " ".join(ast.unparse(node).split())))
     return found
 
 
-def _asserted(source: str) -> str:
-    return _statements(syntax.tree(source))[0]
+def _asserted(source: str, line: int) -> str:
+    """The text of the statement at the line where the test failed; without one there, of the first."""
+    found = _statements(syntax.tree(source))
+    return next((text for node, text in found if node.lineno <= line <= (node.end_lineno or node.lineno)), found[0][1])
