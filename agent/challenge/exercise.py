@@ -70,7 +70,8 @@ class NearCall(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CallResult(msgspec.Struct, frozen=True, array_like=True):
-    """The result of a call. `fits`: does it match the return type hint, if known?"""
+    """The result of a call. `text` describes a value so that equal ones have equal texts. `fits`: does it match the return type
+    hint, if known?"""
 
     kind: Literal["value", "raised", "hung", "unsteady", "gone"]
     text: str
@@ -78,6 +79,7 @@ class CallResult(msgspec.Struct, frozen=True, array_like=True):
     mutates: bool
     agrees: bool = False  # it equals values that it should differ from
     refuses: bool = False  # False, or raised by a `raise`
+    shown: str = ""  # the value as Python writes it, perhaps shortened; "" if it is not plain
 
     @property
     def is_decided(self) -> bool:

@@ -104,10 +104,11 @@ def with_variants(found: Challenged, unlike: tuple[str, ...]) -> Challenged:
 
 def _otherwise(call: str, mine: CallResult, other: CallResult) -> str:
     """How a call ends with a variant, and with the change itself."""
-    ends = [f"{'raises' if each.kind == 'raised' else 'gives'} {_code(each.text, 60)}" for each in (other, mine)]
-    if ends[0] == ends[1]:  # they differ further on
+    ends = [f"raises {_code(each.text, 60)}" if each.kind == "raised" else _code(each.shown, 60) for each in (other, mine)]
+    if ends[0] == ends[1] or not all(each.shown or each.kind == "raised" for each in (other, mine)):
         return f"which makes a difference for {call}"
-    return f"with which {call} {ends[0]}, while with this change it {ends[1]}"
+    given = [end if end.startswith("raises ") else f"gives {end}" for end in ends]
+    return f"with which {call} {given[0]}, while with this change it {given[1]}"
 
 
 def _loose(variant: str) -> str:

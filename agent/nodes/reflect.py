@@ -112,6 +112,8 @@ def _advice(verification: Verification, wanted: int) -> str:
         return "The next change must pass the same checks without this fault."
     if words.HUNG in verification.reason:
         return "Something does not end, or takes far too long: bound the loop or recursion, or make it cheaper."
+    if "RecursionError" in verification.reason:
+        return "It calls itself without end: stop at the smallest case, or do without recursion."
     if "MemoryError" in verification.reason or verification.starved:
         return "It needs more memory than there is: bound what it builds, or work piece by piece."
     if mentions_network(verification.reason) or "Connection refused" in verification.reason:

@@ -78,6 +78,8 @@ def _said(asserted: _Asserted, failure: Failure, *, is_raised: bool) -> str:
     subject, wanted = ast.unparse(asserted.subject), ast.unparse(asserted.wanted)
     if failure.message.startswith(words.HUNG):
         return f"{subject} {failure.message}"
+    if failure.message in (words.DIED, words.STARVED):
+        return f"{subject}: {failure.message}"
     compared, result = _COMPARED.search(f"{failure.details}\n{failure.message}"), _RESULT.search(failure.details)
     if is_raised or compared is None:
         raised = "nothing" if "DID NOT RAISE" in failure.message else failure.message

@@ -9,15 +9,19 @@ import dis
 import inspect
 import io
 import os
+import reprlib
 import types
 from typing import Any
 
 from .forks import TimeLimit
-from .inputs import as_text, equals_others, fits
+from .inputs import as_text, equals_others, fits, is_plain
 
 _RAISE = dis.opmap["RAISE_VARARGS"]
 _LIBRARY = os.path.dirname(os.__file__)
 CALL = 0.15  # CPU seconds of one call
+_WRITER = reprlib.Repr()
+_WRITER.maxstring = _WRITER.maxlong = 60
+_WRITER.maxlist = _WRITER.maxtuple = _WRITER.maxset = _WRITER.maxfrozenset = _WRITER.maxdict = 8
 
 
 def function_in(module: types.ModuleType | None, name: str) -> types.FunctionType | None:
@@ -39,7 +43,8 @@ def plain(member: Any) -> Any:
 
 
 def answer_of(function: Any, args: Any, kwargs: Any, limit: TimeLimit, hint: Any = object) -> list[Any]:
-    """The answer to a call, made twice: [kind, text, fits the hint, changes its arguments, equals other values, refuses].
+    """The answer to a call, made twice: [kind, text, fits the hint, changes its arguments, equals other values, refuses, as
+    Python writes it, or "" for what is no plain value].
 
     It refuses if it returns False, or raises by a `raise` or an `assert` outside of libraries, not if what it does fails.
     """
@@ -60,7 +65,8 @@ def _once(function: Any, args: Any, kwargs: Any, limit: TimeLimit, hint: Any) ->
                 if inspect.iscoroutine(value):
                     value = asyncio.run(value)
             fitting = fits(value, hint)
-            return ["value", as_text(value), fitting, as_text([args, kwargs]) != before, equals_others(value), value is False]
+            is_changed, shown = as_text([args, kwargs]) != before, _WRITER.repr(value) if is_plain(value) else ""
+            return ["value", as_text(value), fitting, is_changed, equals_others(value), value is False, shown]
         except (Exception, SystemExit) as error:  # code under test; `limit` would count SystemExit as hung
             return ["raised", type(error).__name__, None, False, False, _is_by_raise(error)]
 

@@ -110,6 +110,8 @@ class Screen:
             self.steps.append((event.step, time.monotonic()))
             self.doing = event.text or self.doing
         self.since, self.test = time.monotonic(), ""
+        if self.status is not None:
+            self.status.update(plain(f"{self.doing} …"))  # not the seconds of a step that has ended
         if isinstance(event, Ended):
             return
         self.say(event.text, "yellow" if isinstance(event, Degraded) else "")

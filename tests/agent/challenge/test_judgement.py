@@ -12,7 +12,7 @@ CALLS = [ObservedCall(0, f"({n})", passing=True, mild=n > 0) for n in range(10)]
 
 
 def answers(*texts: str, kind: str = "value") -> list[CallResult]:
-    return [CallResult(kind, text, None, False) for text in texts]  # type: ignore[arg-type]
+    return [CallResult(kind, text, None, False, shown=text) for text in texts]  # type: ignore[arg-type]
 
 
 def played(base: Variant, winner: Variant, *rivals: Variant) -> Observations:
@@ -164,10 +164,26 @@ def test_a_neighbour_that_passes_and_behaves_otherwise_is_told_with_the_call() -
     assert found.loose == said
 
 
-def test_results_that_look_the_same_where_they_are_cut_are_not_shown() -> None:
-    seen = played(Variant([]), Variant([], answers("x" * 90 + "1")), Variant([], answers("x" * 90 + "2")))
+@pytest.mark.parametrize(
+    ("mine", "other"),
+    [
+        (answers("x" * 90 + "1"), answers("x" * 90 + "2")),
+        ([CallResult("value", '{"object": "A"}', None, False)], [CallResult("value", '{"object": "B"}', None, False)]),
+    ],
+    ids=["the same where they are cut", "not plain"],
+)
+def test_results_that_cannot_be_told_apart_in_a_few_words_are_not_shown(
+    mine: list[CallResult], other: list[CallResult]
+) -> None:
+    seen = played(Variant([]), Variant([], mine), Variant([], other))
     found = with_neighbours(judge(seen, 0), seen, 2, 7, ["`1` becomes `2`"])
     assert found.variants == ("`1` becomes `2`, which makes a difference for `f(0)`",)
+
+
+def test_an_exception_is_a_result_too() -> None:
+    seen = played(Variant([]), Variant([], answers("[True]")), Variant([], answers("KeyError", kind="raised")))
+    (said,) = with_neighbours(judge(seen, 0), seen, 2, 7, ["`1` becomes `2`"]).variants
+    assert said == "`1` becomes `2`, with which `f(0)` raises `KeyError`, while with this change it gives `[True]`"
 
 
 def test_a_neighbour_that_behaves_the_same_is_no_doubt() -> None:

@@ -149,6 +149,7 @@ def test_what_a_call_does_besides_is_told(tmp_path: Path) -> None:
     at = [call[1] for call in told["calls"]].index("([1, 9, 4])")
     answers = [variant["answers"][at] for variant in told["variants"][1:]]
     assert {after: [kind, fits, mutates] for after, (kind, _, fits, mutates, *_) in zip(wanted, answers, strict=True)} == wanted
+    assert answers[0][6] == "9", "as Python writes it"
 
 
 def test_near_calls_are_made_with_the_base_and_the_winner_and_a_refusal_is_told(tmp_path: Path) -> None:

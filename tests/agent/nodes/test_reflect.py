@@ -116,3 +116,10 @@ async def test_the_change_that_fixed_most_is_shown_until_the_end(tmp_path: Path)
     assert "1 of 2 failing results now pass. Keep this part" in redact(first), "nothing in it looks like a secret"
     shown = [["else 2" in each.diff for each in now.earlier] for now in model.seen]
     assert shown == [[], [True], [True, False], [True, False]]
+
+
+async def test_a_recursion_without_end_is_named_as_such(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    await bench.heal(Scripted([(change("a - b", "add(a, b)"),)], rung="model:m"))
+    (told,) = bench.of(events.Reflected)
+    assert told.lesson.endswith("It calls itself without end: stop at the smallest case, or do without recursion.")

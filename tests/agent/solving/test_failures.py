@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.contract.verdicts import Failure, Frame, VerdictId
+from agent.contract.words import STARVED
 from agent.solving import failures
 
 CODE = {"solution.py": '"""Sums."""\n\n\ndef total(numbers):\n    return sum(numbers) // len(numbers)\n'}
@@ -64,6 +65,7 @@ def failed(id_: str, line: int, message: str, details: str = "", raised_at: int 
             "total('') gave '0', expected \"<class 'int'>\"",
         ),
         (failed("test_examples.py::test_example_1", 0, "did not finish in 15 s"), "total([1, 2]) did not finish in 15 s"),
+        (failed("test_examples.py::test_example_1", 0, STARVED), f"total([1, 2]): {STARVED}"),
         (
             failed(
                 "test_given.py::test_sums[numbers0-3]",

@@ -62,3 +62,12 @@ async def test_on_a_terminal_the_status_line_counts(monkeypatch: pytest.MonkeyPa
     said = await shown(monkeypatch, terminal=True)
     assert "Running `tests`, 0 s …" in said
     assert "still running" not in said
+
+
+async def test_on_a_terminal_the_status_line_follows_quick_steps() -> None:
+    written = io.StringIO()
+    screen = Screen(Console(file=written, force_terminal=True, width=200), time.monotonic())
+    async with screen.working("Writing"):
+        await screen.emit(StepStarted(step="weigh", text="Weighing how sure the patch is"))
+        await asyncio.sleep(0.3)
+    assert "Weighing how sure the patch is …" in written.getvalue()
