@@ -22,7 +22,7 @@ from agent.contract.events import Degraded, Emit
 from agent.contract.memory import Memory
 from agent.contract.proposal import rung_kind
 from agent.contract.task import Task
-from agent.contract.verdicts import Check, CheckRun, Failure, Oracle
+from agent.contract.verdicts import Check, CheckRun, Failure, Oracle, VerdictId
 from agent.diagnosis.evidence import is_similar
 from agent.proposer import BackgroundSearch, Proposer
 
@@ -75,6 +75,7 @@ class Work:
     runner: Runner
     ledger: Ledger
     background: BackgroundSearch = field(default_factory=BackgroundSearch)
+    rejecting: dict[str, frozenset[VerdictId]] = field(default_factory=dict)  # by check: tests that earlier changes broke
 
     def patience(self, check: Check) -> float:
         """Seconds for one run of a check: its own limit, within the attempt's remaining time."""

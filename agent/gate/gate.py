@@ -32,17 +32,14 @@ BRIEF = 5.0  # seconds; runs can be parallel if the base's run took no longer
 GREENS = 3  # runs in which the target must pass if the checks are brief; otherwise two
 START = 2.0  # seconds that a check takes to start, approximately
 _EVALUATIONS = (": compile", ": exec")  # how marks of text that is run as code end
+MOST_REJECTING = 20  # tests that earlier changes broke, which are run with the target
 HANG, LONGER = 5.0, 5  # a run counts as hanging after these seconds, or this many times a passing run's
 
 
 async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification:
     """Does everything pass with the change? The evidence lacks the run without it. Raises `SandboxError`."""
-    if not is_brief(base):
-        target = await _runs(work, oracle, edits, target_only=True)
-        if isinstance(target, Verification):
-            return target
-        if (failed := _still_red(oracle, base, target)) is not None:
-            return failed
+    if not is_brief(base) and (failed := await _soon_red(work, oracle, base, edits)) is not None:
+        return failed
     whole = await _runs(work, oracle, edits, target_only=False)
     judged = _judged(work.task.policy, oracle, base, whole, edits)
     if isinstance(whole, Verification) or not any((doubtful := possibly_flaky(oracle, whole, judged.newly_red)).values()):
@@ -51,9 +48,38 @@ async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Veri
     # that the other tests do not cause it.
     again = await _runs(work, replace(oracle, must_turn=doubtful), edits, target_only=True)
     if isinstance(again, Verification) or any(not doubtful[name] <= run.green for name, run in again.items()):
+        for name, ids in doubtful.items():
+            known = work.rejecting.get(name, frozenset())
+            work.rejecting[name] = known | frozenset(sorted(ids - known)[: max(0, MOST_REJECTING - len(known))])
         return judged
     once_more = _judged(work.task.policy, oracle, base, await _runs(work, oracle, edits, target_only=False), edits)
     return replace(once_more, flaky=judged.newly_red) if once_more.passed else judged
+
+
+async def _soon_red(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification | None:
+    """The verdict of a quick run, if it rejects the change: of the target, and of the tests that earlier changes broke."""
+    known = {check.name: work.rejecting.get(check.name, frozenset()) & oracle.must_stay[check.name] for check in oracle.checks}
+    wider = {name: ids | known[name] if ids else ids for name, ids in oracle.must_turn.items()}
+    first = await _runs(work, replace(oracle, must_turn=wider), edits, target_only=True)
+    if isinstance(first, Verification):
+        return first
+    if (failed := _still_red(oracle, base, first)) is not None:
+        return failed
+    red = {name: known[name] & run.red for name, run in first.items()}
+    if not any(red.values()):
+        return None
+    # Once more, as a flaky test must not reject a change.
+    doubtful = {name: red.get(name, frozenset()) for name in wider}
+    again = await _runs(work, replace(oracle, must_turn=doubtful), edits, target_only=True)
+    if isinstance(again, Verification):
+        return again
+    spoilt = tuple(sorted(id_ for name, run in again.items() for id_ in red[name] & run.red))
+    return _breaking(oracle, again, spoilt) if spoilt else None
+
+
+def _breaking(oracle: Oracle, runs: Runs, spoilt: tuple[VerdictId, ...]) -> Verification:
+    noun, why = words.noun(oracle.checks), _messages(runs, spoilt)
+    return Verification(False, f"it fixes the failing {noun}s but breaks {named(spoilt)}{why}", newly_red=spoilt)
 
 
 def _judged(policy: Policy, oracle: Oracle, base: Runs, whole: Runs | Verification, edits: Edits) -> Verification:
@@ -68,8 +94,7 @@ def _judged(policy: Policy, oracle: Oracle, base: Runs, whole: Runs | Verificati
         why = f"{ALL_BUT_EXIT} {exits.exit_code}: {last_line(exits.output)}"
         return Verification(False, why, newly_red=spoilt)
     if spoilt:
-        noun, why = words.noun(oracle.checks), _messages(whole, spoilt)
-        return Verification(False, f"it fixes the failing {noun}s but breaks {named(spoilt)}{why}", newly_red=spoilt)
+        return _breaking(oracle, whole, spoilt)
     if (found := _tampering(policy, base, whole, edits)) is not None:
         return found
     return Verification(

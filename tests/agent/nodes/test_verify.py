@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.contract import events
 from agent.contract.outcome import NoRepair, Repair
-from agent.contract.proposal import FileChange
-from tests.agent.workbench import CALC, RIGHT, SAMPLE, Bench, Scripted
+from agent.contract.proposal import Edits, FileChange
+from agent.contract.verdicts import Oracle
+from agent.gate import gate
+from agent.state import Work
+from tests.agent.workbench import CALC, RIGHT, SAMPLE, Bench, Scripted, change
 
 NOW_AND_THEN = """\
 from pathlib import Path
@@ -61,3 +65,27 @@ async def test_a_test_that_is_red_only_beside_others_is_broken_all_the_same(tmp_
     )
     assert isinstance(result, NoRepair)
     assert not bench.of(events.Verified)[0].passed
+
+
+async def test_what_earlier_changes_broke_is_run_before_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests of a slow suite that rejected one change reject the next ones in seconds."""
+    monkeypatch.setattr(gate, "BRIEF", 0.0)
+    runs: list[bool] = []
+    plain = gate._runs
+
+    async def counted(work: Work, oracle: Oracle, edits: Edits, **options: Any) -> Any:
+        if edits:
+            runs.append(options["target_only"])
+        return await plain(work, oracle, edits, **options)
+
+    monkeypatch.setattr(gate, "_runs", counted)
+    tests = (
+        "from calc import add\n\ndef test_add():\n    assert add(2, 3) == 5\n\ndef test_none():\n    assert add(4, 0) == 4\n"
+    )
+    wrong = [change("a - b", after) for after in ("a * b - 1", "b + 2", "5")]
+    bench = Bench(tmp_path)
+    result = await bench.heal(Scripted([(each,) for each in wrong]), files={**SAMPLE, "test_calc.py": tests})
+    assert isinstance(result, NoRepair)
+    assert all("but breaks `test_calc.py::test_none`" in each.result for each in result.log.iterations)
+    assert len(result.log.iterations) == 3
+    assert runs.count(False) == 1, "the whole suite ran with the first change alone"
