@@ -112,11 +112,10 @@ def _caller(name: str, node: Function, *, is_whole: bool) -> str:
 
 
 def _bare(node: Function, document: str | None) -> Function:
-    """The function with only this docstring as its body."""
+    """The function with its decorators, which can say how it is called, and only this docstring as its body."""
     bare = syntax.tree(ast.unparse(node)).body[0]
     assert isinstance(bare, Function)
     bare.body = [ast.Expr(ast.Constant(document))] if document else [ast.Expr(ast.Constant(...))]
-    bare.decorator_list = []
     return ast.fix_missing_locations(bare)
 
 

@@ -83,7 +83,7 @@ def test_without_a_docstring_or_a_comment_there_is_none() -> None:
 
 def test_comments_above_a_function_and_at_its_top_are_a_specification() -> None:
     above = told_of("# Gives back\n# what came in.\n@cached\ndef f(x):\n    y = 1  # a secret of it\n    return x\n")
-    assert "# Gives back\n# what came in.\ndef f(x):" in above
+    assert "# Gives back\n# what came in.\n@cached\ndef f(x):" in above, "a decorator says how it is called"
     assert "secret" not in above
     assert "# what came in is given back" in told_of("def f(x):\n    # what came in is given back\n    return x\n")
 
