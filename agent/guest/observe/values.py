@@ -4,7 +4,10 @@ case, and in a loop over cases. Only plain values, so that no code of the reposi
 from __future__ import annotations
 
 import dis
-from collections.abc import Callable
+import inspect
+import itertools
+import re
+from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
@@ -20,16 +23,26 @@ def of_test(error: BaseException, root: str, is_test: Callable[[str], bool], sho
 
     "" if the source of the frame shows all that is there.
     """
-    frame = _innermost(error, root, is_test)
-    if frame is None or (frame.f_code.co_name.startswith("test") and not _loops(frame.f_code)):
-        return ""
     try:
-        texts = [(name, _text(value, LONGEST)) for name, value in list(frame.f_locals.items()) if name.isidentifier()]
-    except RuntimeError:  # another thread changes a container
+        frame = _innermost(error, root, is_test)
+        if frame is None or (frame.f_code.co_name.startswith("test") and not _loops(frame.f_code)):
+            return ""
+        lines = list(itertools.islice(_lines(frame, shown), MOST))
+        return "\n".join(["\nValues in %s:" % frame.f_code.co_name] + lines) if lines else ""
+    except Exception:  # memory, or another thread that changes a container: it must not end the run
         return ""
-    lines = ["%s = %s" % (name, text) for name, text in texts if text]
-    lines = [line for line in lines if line not in shown][:MOST]
-    return "\n".join(["\nValues in %s:" % frame.f_code.co_name] + lines) if lines else ""
+
+
+def _lines(frame: FrameType, shown: str) -> Iterator[str]:
+    """The names of a function's own. A class body or a module can have any mapping for its names."""
+    if not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        return
+    known = frame.f_locals
+    for name in frame.f_code.co_varnames + frame.f_code.co_cellvars:
+        text = _text(known[name], LONGEST) if name in known and name.isidentifier() else ""
+        line = "%s = %s" % (name, text)
+        if text and not re.search("(?m)(?:^|, )" + re.escape(line) + "(?:$|, )", shown):
+            yield line
 
 
 def _innermost(error: BaseException, root: str, is_test: Callable[[str], bool]) -> FrameType | None:
@@ -57,11 +70,12 @@ def _text(value: object, room: int) -> str:
     if kind in (str, bytes):
         return repr(known if len(known) <= room else known[:room]) + ("…" if len(known) > room else "")
     if kind in (int, float, bool, complex, type(None)):
-        return repr(known)[:room] if kind is not int or known.bit_length() < 4 * room else ""
+        text = repr(known) if kind is not int or known.bit_length() < 4 * room else ""
+        return text if 0 < len(text) <= room else "…"
     if kind in (list, tuple, set, frozenset):
-        parts = [_text(each, room // 3) for each in list(known)[:ITEMS]]
+        parts = [_text(each, room // 3) for each in itertools.islice(known, ITEMS)]
     elif kind is dict:
-        pairs = [(_text(key, room // 3), _text(each, room // 3)) for key, each in list(known.items())[:ITEMS]]
+        pairs = [(_text(key, room // 3), _text(each, room // 3)) for key, each in itertools.islice(known.items(), ITEMS)]
         parts = ["%s: %s" % pair if all(pair) else "" for pair in pairs]
     else:
         return ""

@@ -100,7 +100,9 @@ def _with_pytest(root: str, args: Sequence[str], wanted: set[str], serve: Serve)
             prefix = collector.prefix_of(str(session.config.rootdir), root)
             listener = _Listener()
             session.config.pluginmanager.register(listener, "selfheal-listener")
-            tests: dict[str, Any] = {identity(prefix + item.nodeid): _PytestTest(item, listener) for item in session.items}
+            # A doctest of a module can have the id of a function in it, which is what is meant.
+            items = sorted(session.items, key=lambda item: hasattr(item, "function"))
+            tests: dict[str, Any] = {identity(prefix + item.nodeid): _PytestTest(item, listener) for item in items}
             for name in wanted - set(tests):
                 if name in {identity(prefix + nodeid) for nodeid in self.broken}:
                     tests[name] = CollectedFile(False, ())
@@ -113,7 +115,9 @@ def _with_pytest(root: str, args: Sequence[str], wanted: set[str], serve: Serve)
     # Asserts are not rewritten: nobody reads their messages here, and building them costs more than most tests.
     options = "-q -p no:cacheprovider -p no:randomly --capture=no --assert=plain --tb=no --continue-on-collection-errors"
     loop = Loop()
-    code = pytest.main(options.split() + _finding_examples(wanted) + list(args), plugins=[loop])
+    # With a folder among the arguments, all of its modules would be imported.
+    finding = [] if any(map(os.path.isdir, args)) else _finding_examples(wanted)
+    code = pytest.main(options.split() + finding + list(args), plugins=[loop])
     if not loop.served:
         raise NotCollected("pytest exited with code %s before it ran any test" % int(code))
 
@@ -121,19 +125,20 @@ def _with_pytest(root: str, args: Sequence[str], wanted: set[str], serve: Serve)
 def _finding_examples(ids: Iterable[str]) -> list[str]:
     """The options with which pytest finds the doctests among these ids: "a.py::a.f" of a module, "a.rst::a.rst" of a text."""
     parts = [(name.split("::")[0], name.rpartition("::")[2]) for name in ids if "::" in name]
-    texts = {os.path.basename(path) for path, _ in parts if not path.endswith(".py")}
+    texts = {test for path, test in parts if not path.endswith(".py") and test == os.path.basename(path)}
     options = ["--doctest-glob=" + name for name in sorted(texts)]
     return options + (["--doctest-modules"] if any(_is_of_module(path, test) for path, test in parts) else [])
 
 
 def _is_of_module(path: str, test: str) -> bool:
-    """Whether a test has the name of the module, or of something in it, as doctests have."""
+    """Whether a test has the dotted name of a module that holds no tests, or of something in it, as doctests have."""
     module = path[: -len(".py")].replace("/", ".") if path.endswith(".py") else ""
     if module.endswith(".__init__"):
         module = module[: -len(".__init__")]
     parts = module.split(".")
     tails = [".".join(parts[at:]) for at in range(len(parts))]
-    return any(tail and (test + ".").startswith(tail + ".") for tail in tails)
+    is_named_so = any(tail and (test + ".").startswith(tail + ".") for tail in tails)
+    return is_named_so and not parts[-1].startswith("test") and not parts[-1].endswith(("_test", "_tests"))
 
 
 class _Listener:

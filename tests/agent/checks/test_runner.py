@@ -590,9 +590,37 @@ async def test_a_failure_shows_the_inputs_that_its_source_does_not(run_check: Ru
             def test_plain():
                 text = "a"
                 assert text.upper() == "C"
+
+            def test_class_body():
+                class Names:
+                    def __getitem__(self, name):
+                        raise KeyError(name)
+
+                    def __setitem__(self, name, value):
+                        pass
+
+                class Meta(type):
+                    @classmethod
+                    def __prepare__(cls, *args):
+                        return Names()
+
+                class A(metaclass=Meta):
+                    for n in [1]:
+                        raise ValueError("in a class body")
+
+            def test_numbers():
+                max_n = 10
+                n = 1
+                huge = 7 ** 900
+                for part in [[[0.12345678901234567]]]:
+                    assert n == max_n
         """)
     }
     details = {failure.id.rpartition("::")[2]: failure.details for failure in (await run_check(files)).failures}
     assert details["test_helper"].endswith("Values in check:\ntext = 'a\\nb'\nwanted = 'C'")
     assert details["test_loop"].endswith("Values in test_loop:\nring = [[[[…]]]]\ntext = 'b'\nwanted = 'C'")
     assert "Values in" not in details["test_plain"]
+    assert "Values in" not in details["test_class_body"]
+    assert details["test_numbers"].endswith(
+        "Values in test_numbers:\nmax_n = 10\nn = 1\nhuge = …\npart = [[0.12345678901234566]]"
+    )
