@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Serve = Callable[[Dict[str, Any]], None]  # test id -> test
 
+USAGE = 4  # pytest's exit code for arguments that it cannot use
 COPIED = (list, dict, set, bytearray, tuple)  # types of arguments that a test could change for its next run
 
 
@@ -114,10 +115,15 @@ def _with_pytest(root: str, args: Sequence[str], wanted: set[str], serve: Serve)
 
     # Asserts are not rewritten: nobody reads their messages here, and building them costs more than most tests.
     options = "-q -p no:cacheprovider -p no:randomly --capture=no --assert=plain --tb=no --continue-on-collection-errors"
-    loop = Loop()
     # With a folder among the arguments, all of its modules would be imported.
     finding = [] if any(map(os.path.isdir, args)) else _finding_examples(wanted)
+    loop = Loop()
     code = pytest.main(options.split() + finding + list(args), plugins=[loop])
+    modules = [arg for arg in args if arg.endswith(".py")]
+    if int(code) == USAGE and not loop.served and 0 < len(modules) < len(args):
+        # What collects the other files may need an option of the command.
+        loop = Loop()
+        code = pytest.main(options.split() + finding + modules, plugins=[loop])
     if not loop.served:
         raise NotCollected("pytest exited with code %s before it ran any test" % int(code))
 
