@@ -17,7 +17,7 @@ from agent.edits.changes import EditProblem, digest, read_text
 from agent.edits.hunks import merge
 from agent.edits.reversals import touches
 from agent.guard import reversals, rules
-from agent.nodes.unsure import open_to_models
+from agent.nodes.unsure import found_by_search
 from agent.report import endings
 from agent.state import Candidates, State, StrategyResult, Work, pack, red_of, unpack
 
@@ -31,7 +31,7 @@ async def guard(state: State, work: Work) -> Candidates:
     """
     context = work.context
     tried = set(state.get("tried", []))
-    unsure_by_search = set(await open_to_models(state, work))
+    unsure_by_search = {digest(each.edits) for each in await found_by_search(state, work)}
     support = dict(state.get("support", {}))
     changed = await context.recall(Regression, state["regression_ref"]) if state.get("regression_ref") else None
     near: list[str] = []

@@ -22,7 +22,7 @@ from agent.diagnosis import evidence
 from agent.edits.changes import diff, digest
 from agent.gate.gate import proof_seconds
 from agent.models.values import ModelError
-from agent.nodes.unsure import open_to_models
+from agent.nodes.unsure import found_by_search
 from agent.proposer import Proposal, Situation, Strategist
 from agent.report import culprits
 from agent.report.recording import report_cost
@@ -145,9 +145,11 @@ async def situation_of(state: State, work: Work, *, with_change: bool = True) ->
     known, memories = state.get("diagnosis"), state.get("memories_ref")
     earlier = state.get("iterations", [])[-EARLIER:]
     is_for_model = is_model(work.ladder[state["rung"]].rung) if state["rung"] < len(work.ladder) else False
-    known_to_search = await open_to_models(state, work) if is_for_model else frozenset()
+    unshown = await found_by_search(state, work) if is_for_model else []
+    titles = tuple(each.title[:160] for each in unshown)
     if (best := state.get("partial")) and best[1] not in earlier:
         earlier = [best[1], *earlier[1:]]
+    tries = [await context.recall(Iteration, ref) for ref in earlier]
     regression, culprit = (state.get("regression_ref"), state.get("culprit_ref")) if with_change else (None, None)
     return Situation(
         sandbox=work.task.sandbox,
@@ -159,11 +161,11 @@ async def situation_of(state: State, work: Work, *, with_change: bool = True) ->
         emit=context.emit,
         seconds=max(1.0, (work.ledger.seconds_left() - proof_seconds({run.check: run for run in base})) / rungs_left),
         diagnosis=unpack(Diagnosis, known) if known else None,
-        lessons=tuple(state.get("lessons", [])),
-        earlier=tuple([await context.recall(Iteration, ref) for ref in earlier]),
+        lessons=tuple(each for each in state.get("lessons", []) if not (titles and each.startswith(titles))),
+        earlier=tuple([each for each in tries if not (titles and each.title.startswith(titles))]),
         hints=(*work.task.hints, *state.get("guidance", [])),
         memories=await context.recall(tuple[Recollection, ...], memories) if memories else (),
-        tried=frozenset(state.get("tried", [])) - known_to_search,
+        tried=frozenset(state.get("tried", [])) - {digest(each.edits) for each in unshown},
         iteration=max(1, state.get("iteration", 0)),
         round=max(1, state.get("round", 0)),
         refuted=tuple(state.get("refuted", [])),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.contract.outcome import Repair
+from agent.contract.outcome import Iteration, Repair
 from agent.contract.proposal import is_model
 from agent.edits.changes import digest
 from agent.state import State, Work
@@ -18,6 +18,9 @@ def rung_of(repair: Repair) -> str:
     return repair.log.iterations[-1].rung
 
 
-async def open_to_models(state: State, work: Work) -> frozenset[str]:
-    """The digests of those that only a search found. A model that finds one too is another witness, and repeats nothing."""
-    return frozenset(digest(each.edits) for each in await unsure_of(state, work) if not is_model(rung_of(each)))
+async def found_by_search(state: State, work: Work) -> list[Repair]:
+    """Those that only a search found. A model is not shown them: one that finds the same is another witness."""
+    iterations = [await work.context.recall(Iteration, ref) for ref in state.get("iterations", [])]
+    by_models = {each.diff for each in iterations if is_model(each.rung)}
+    found = [each for each in await unsure_of(state, work) if not is_model(rung_of(each))]
+    return [each for each in found if each.log.iterations[-1].diff not in by_models]

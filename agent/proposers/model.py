@@ -16,7 +16,7 @@ from agent.contract.outcome import ALL_BUT_EXIT, WEIGHED
 from agent.contract.proposal import Candidate, Edits
 from agent.diagnosis.evidence import BY_VERDICTS, UNSURE, is_similar
 from agent.edits.answers import Block, Change, WholeFunction, clean_path, parse
-from agent.edits.changes import EditProblem, digest, read_text
+from agent.edits.changes import EditProblem, diff, digest, read_text
 from agent.edits.placement import resolve
 from agent.models.router import Models
 from agent.models.values import Answer, ModelError, Prompt, Truncated
@@ -100,7 +100,8 @@ class ModelProposer:
         is_same = digest(edits) in situation.tried
         again = "the model repeated an earlier change" if is_same else ""
         # It was told that the tests pass, and stands by the change: nothing more is to be had by asking.
-        stands_by = is_same and bool(situation.earlier) and situation.earlier[-1].result.startswith((WEIGHED, ALL_BUT_EXIT))
+        last = situation.earlier[-1] if is_same and situation.earlier else None
+        stands_by = last is not None and last.result.startswith((WEIGHED, ALL_BUT_EXIT)) and last.diff == diff(edits)
         return Proposal((candidate,), tried=1, plausible=0, usage=exchange.usage, note=again, exhausted=stands_by)
 
 

@@ -131,6 +131,9 @@ async def test_a_model_that_finds_what_the_search_was_unsure_of_is_another_witne
     assert isinstance(result, Repair)
     assert result.log.iterations[-1].rung == "model:m"
     assert result.edits == RIGHT
+    (seen,) = model.seen
+    assert not seen.earlier, "it is no witness if it is shown the change"
+    assert not seen.lessons
 
 
 async def test_what_a_model_was_unsure_of_too_is_not_judged_a_third_time(bench: Bench) -> None:
