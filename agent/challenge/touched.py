@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from agent.contract.proposal import Edits, FileChange
@@ -43,11 +43,9 @@ def touched(candidates: Iterable[Edits]) -> Touched:
         before, after = _functions(change, change.before), _functions(change, change.after)
         same = _dumps(after)  # overloads share one name
         values = _changed_values(change) if before else set()
-        changed = [
-            f for f, node in before.items()
-            if f.name in same and (ast.dump(node) not in same[f.name] or names_of(node) & values)
-        ]  # fmt: skip
-        changed = [f for f in changed if not f.name.endswith("__hash__")]  # the number itself means nothing
+        kept = {f: node for f, node in before.items() if f.name in same and not f.name.endswith("__hash__")}  # a mere number
+        changed = [f for f, node in kept.items() if ast.dump(node) not in same[f.name]]
+        changed += [f for f, node in kept.items() if f not in changed and _read(node) & values]
         if changed and change.before is not None:
             texts[change.path] = change.before
             functions.update(dict.fromkeys(changed))
@@ -58,17 +56,30 @@ def touched(candidates: Iterable[Edits]) -> Touched:
 
 def _changed_values(change: FileChange) -> set[str]:
     """Names at module level and in classes that get another value: the functions that read them answer differently."""
-    before, after = (dict(_values(tree)) if (tree := parse(text or "")) else {} for text in (change.before, change.after))
-    return {name for name, dump in before.items() if after.get(name, dump) != dump}
+    before, after = (_values(tree) if (tree := parse(text or "")) else {} for text in (change.before, change.after))
+    return {name for name, dumps in before.items() if after.get(name, dumps) != dumps}
 
 
-def _values(tree: ast.Module | ast.ClassDef) -> Iterator[tuple[str, str]]:
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            yield from _values(node)
-        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+def _values(tree: ast.Module) -> dict[str, list[str]]:
+    """The assignments to each name, outside of functions."""
+    found: dict[str, list[str]] = {}
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from ((each.id, ast.dump(node)) for each in targets if isinstance(each, ast.Name))
+            stored = [each for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+            for each in stored:
+                found.setdefault(each.id, []).append(ast.dump(node))
+        elif not isinstance(node, Function):
+            waiting += reversed(list(ast.iter_child_nodes(node)))
+    return found
+
+
+def _read(node: Function) -> frozenset[str]:
+    """The names and attributes in a function, without its own names."""
+    stored = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)}
+    return names_of(node) - stored - {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
 
 
 def functions_of(path: str, text: str) -> dict[FunctionRef, Function]:

@@ -353,7 +353,7 @@ def all_but_the_exit(ending: Ending, changes: int, result: str) -> Ending:
     return replace(
         ending,
         reason=f"{ending.reason} {words.counted(changes, 'change')} {makes} the failing tests pass, but {why}.",
-        next_step="Look at the last of these changes in the log, and at what the command does after its tests.",
+        next_step=f"Look at the last of these changes, and at what the command does after its tests. {ending.next_step}",
     )
 
 

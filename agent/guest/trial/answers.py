@@ -65,12 +65,20 @@ def _once(function: Any, args: Any, kwargs: Any, limit: TimeLimit, hint: Any) ->
                 if inspect.iscoroutine(value):
                     value = asyncio.run(value)
             fitting = fits(value, hint)
-            is_changed, shown = as_text([args, kwargs]) != before, _WRITER.repr(value) if is_plain(value) else ""
-            return ["value", as_text(value), fitting, is_changed, equals_others(value), value is False, shown]
+            is_changed = as_text([args, kwargs]) != before
+            return ["value", as_text(value), fitting, is_changed, equals_others(value), value is False, _shown(value)]
         except (Exception, SystemExit) as error:  # code under test; `limit` would count SystemExit as hung
             return ["raised", type(error).__name__, None, False, False, _is_by_raise(error)]
 
     return limit.run(run, CALL, 4 * CALL) or ["hung", "", None, False, False, False]
+
+
+def _shown(value: Any) -> str:
+    """The value as Python writes it, shortened; "" if it is no plain one, or too large a number."""
+    try:
+        return _WRITER.repr(value) if is_plain(value) else ""
+    except ValueError:
+        return ""
 
 
 def _is_by_raise(error: BaseException) -> bool:

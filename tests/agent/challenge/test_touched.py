@@ -78,12 +78,40 @@ class Price:
 
 def plain(x):
     return x
+
+
+if RATES:
+    LOW, HIGH = 1, 2
+
+
+def high():
+    return HIGH
+
+
+def own(HIGH):
+    LOW = 3
+    return HIGH + LOW
 """
 
 
 @pytest.mark.parametrize(
     ("before", "after", "found"),
-    [("1}", "3}", ["Price.of"]), ("least = 2", "least = 3", ["Price.of"]), ("RATES =", "import os\nRATES =", [])],
+    [
+        ("1}", "3}", ["Price.of"]),
+        ("least = 2", "least = 3", ["Price.of"]),
+        ("RATES =", "import os\nRATES =", []),
+        ("LOW, HIGH = 1, 2", "LOW, HIGH = 1, 3", ["high"]),
+        ("LOW, HIGH = 1, 2", "LOW, HIGH = 1, 3\n    LOW += 1", ["high"]),
+    ],
 )
 def test_a_changed_constant_touches_what_reads_it(before: str, after: str, found: list[str]) -> None:
     assert names(touched([(FileChange("a.py", CONSTANTS, CONSTANTS.replace(before, after)),)]).functions) == found
+
+
+def test_functions_with_code_of_their_own_come_before_those_that_read_a_constant() -> None:
+    readers = "".join(f"def reader_{n}():\n    return LIMIT\n\n\n" for n in range(20))
+    before = f"LIMIT = 1\n\n\n{readers}def target():\n    return 1\n"
+    after = before.replace("LIMIT = 1", "LIMIT = 2").replace("return 1\n", "return 2\n")
+    found = names(touched([(FileChange("a.py", before, after),)]).functions)
+    assert found[0] == "target"
+    assert len(found) == 12
