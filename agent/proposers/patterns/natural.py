@@ -161,7 +161,7 @@ def _in_comparison(one: ast.expr, op: ast.cmpop, other: ast.expr) -> Iterator[st
         yield "an order of two objects"  # `a.value == b.value` asks whether they are alike
     if isinstance(one, ast.Constant) and isinstance(other, ast.Constant):
         yield "always the same"
-    elif ast.dump(one) == ast.dump(other) and not (isinstance(op, ast.Eq | ast.NotEq) and isinstance(one, ast.Name)):
+    elif ast.dump(one) == ast.dump(other) and not (isinstance(op, ast.NotEq) and isinstance(one, ast.Name)):
         # `x != x` asks for NaN.
         yield "an operand with itself"
     if _is_shift(other, SHIFTS.get(type(op))) or _is_shift(one, SHIFTS_LEFT.get(type(op))):

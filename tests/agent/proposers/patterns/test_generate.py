@@ -166,6 +166,7 @@ def test_each_family_lists_its_change(before: str, after: str) -> None:
         ("return a >= 0", "return str(a) >= str(0)"),
         ("return a.value == b.value", "return a.value <= b.value"),
         ("return a.value == b.value", "return b.value == b.value"),
+        ("if a == 'b':\n        return c", "if a == a:\n        return c"),
         ("if len(a) > 0:\n        return b", "if len(a) >= 0:\n        return b"),
         ("a.append(',')", "','"),
         ("if a < 0:\n        return c", "if a < (-1):\n        return c"),
