@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import copy
 import inspect
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import Parameter
 
 from agent.solving.home import bound_in, spelled, taken, unbound_in
 from agent.source import syntax
 
-_UNCLEAR = ("(", "<")  # in what a value shows of itself: it may equal a literal
+_UNCLEAR = re.compile(r"[(<]|\b(?:inf|nan)\b")  # in what a value shows of itself: it may equal a literal
 _CLOSE, _TINY = 2e-6, 2e-12  # twice what pytest.approx allows
 
 
@@ -30,6 +32,7 @@ class Demand:
     value: object = None
     shown: str = ""
     where: str = ""  # the test
+    case: int = 0  # of the test's parameters
 
     def __str__(self) -> str:
         result = f"raises `{self.error}`" if self.error else f"gives `{(self.shown or repr(self.value))[:200]}`"
@@ -40,15 +43,24 @@ def demanded(call: ast.Call, want: str, error: str = "") -> Demand:
     """The demand of an example with this result."""
     try:
         return Demand(call, error, None if error else syntax.literal(want))
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return Demand(call, shown=" ".join(want.split()))
 
 
 def contradiction(demands: Iterable[Demand], signature: str = "") -> tuple[Demand, Demand] | None:
-    """The first demand with an earlier one that it contradicts. With a signature, arguments are compared by parameter."""
+    """The first demand with an earlier one that it contradicts. With a signature, arguments are compared by parameter.
+
+    A call that one test makes again may give something else: what it calls may have a state.
+    """
     known, parameters = dict[object, Demand](), parameters_of(signature) if signature else None
+    made = set[object]()
     for each in demands:
-        first = known.setdefault(_key(each.call, parameters), each)
+        key = _key(each.call, parameters)
+        if each.where:
+            if (again := (each.where, each.case, key)) in made:
+                continue
+            made.add(again)
+        first = known.setdefault(key, each)
         if not _agree(first, each):
             return first, each
     return None
@@ -108,14 +120,15 @@ def _agree(one: Demand, other: Demand) -> bool:
         return bool(one.error and other.error) and (issubclass(first, second) or issubclass(second, first))
     if one.shown or other.shown:
         return one.shown == other.shown or (
-            not (one.shown and other.shown) and any(c in one.shown + other.shown for c in _UNCLEAR)
+            not (one.shown and other.shown) and _UNCLEAR.search(one.shown + other.shown) is not None
         )
-    if isinstance(one.value, float | int) and isinstance(other.value, float | int):
-        return one.value == other.value or (
-            isinstance(one.value + other.value, float)
-            and math.isclose(one.value, other.value, rel_tol=_CLOSE, abs_tol=_TINY)
-        )  # fmt: skip
-    return one.value == other.value
+    if one.value == other.value:
+        return True
+    match one.value, other.value:
+        case (float() as number, float() | int() as near) | (int() as number, float() as near):
+            with contextlib.suppress(OverflowError):  # such an integer is far from all floats
+                return math.isclose(number, near, rel_tol=_CLOSE, abs_tol=_TINY)
+    return False
 
 
 def demands_of(tests: str, module: str, name: str) -> Iterator[Demand]:
@@ -140,14 +153,14 @@ def demands_of(tests: str, module: str, name: str) -> Iterator[Demand]:
         return
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test")}
     for function in functions.values():
-        for case in _cases(function):
+        for number, case in enumerate(_cases(function)):
             for statement in function.body:
                 if _is_text(statement):
                     continue
-                demand = _demand(_filled(statement, case), names, name, function.name)
+                demand = _demand(_filled(statement, case), names, name)
                 if demand is None:
                     break
-                yield demand
+                yield replace(demand, where=function.name, case=number)
 
 
 def _is_text(node: ast.stmt) -> bool:
@@ -162,10 +175,12 @@ def _cases(function: ast.FunctionDef) -> Iterator[Mapping[str, ast.expr]]:
             yield {}
         case [ast.Call(func=ast.Attribute(attr="parametrize"), args=[given, ast.List() | ast.Tuple() as values], keywords=[])]:
             try:
-                told = syntax.literal(ast.unparse(given))
-            except (ValueError, SyntaxError):
+                told = ast.literal_eval(given)
+            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
                 return
-            named = [each.strip() for each in told.split(",")] if isinstance(told, str) else list(told)
+            named = [each.strip() for each in told.split(",")] if isinstance(told, str) else told
+            if not (isinstance(named, list | tuple) and all(isinstance(each, str) for each in named)):
+                return
             for value in values.elts:
                 parts = value.elts if len(named) > 1 and isinstance(value, ast.List | ast.Tuple) else [value]
                 if sorted(named) == sorted(names) and len(parts) == len(named):
@@ -180,8 +195,8 @@ def _filled(statement: ast.stmt, case: Mapping[str, ast.expr]) -> ast.stmt:
     return Values().visit(copy.deepcopy(statement)) if case else statement
 
 
-def _demand(statement: ast.stmt, names: set[str], name: str, test: str) -> Demand | None:
-    """What a statement demands of the function; None if that is not plain."""
+def _demand(statement: ast.stmt, names: set[str], name: str) -> Demand | None:
+    """What a statement demands of the function; None if that is not plain, or without arguments, as of a counter."""
     match statement:
         case ast.Assert(test=ast.Compare(left=ast.Call() as call, ops=[ast.Eq() | ast.Is()], comparators=[value])):
             error = ""
@@ -194,11 +209,11 @@ def _demand(statement: ast.stmt, names: set[str], name: str, test: str) -> Deman
             value = ast.Constant(None)
         case _:
             return None
-    if spelled(call.func) not in names:
+    if spelled(call.func) not in names or not (call.args or call.keywords):
         return None
     try:
         for each in (*call.args, *(keyword.value for keyword in call.keywords), value):
             result = ast.literal_eval(each)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
-    return Demand(ast.Call(ast.Name(name, ast.Load()), call.args, call.keywords), error, result, where=test)
+    return Demand(ast.Call(ast.Name(name, ast.Load()), call.args, call.keywords), error, result)

@@ -97,7 +97,7 @@ def _checked(example: Example) -> str:
         return f"with pytest.raises({example.error}):\n    {source}"
     try:
         value = syntax.literal(want)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return f"assert _printed(lambda: {source}) == {' '.join(want.split())!r}"
     source = f"({source})" if not isinstance(syntax.expression(source).body, ast.Call) else source
     if isinstance(value, float):

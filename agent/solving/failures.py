@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from agent.contract import words
 from agent.contract.verdicts import Failure, Frame
 from agent.solving.code import Files, Function
 from agent.source import syntax
+from agent.source.outline import parse
 
 LONGEST = 500  # characters
 _COMPARED = re.compile(r"^(?:E +|AssertionError: )assert (?P<values>.+)$", re.MULTILINE)  # pytest's words: "assert 3 == 2"
@@ -45,8 +46,13 @@ def line(failure: Failure, test: str, files: Files) -> str:
 
 def assertion(test: str) -> str:
     """The first assertion of a test; "" if it has none."""
-    found = next(_assertions(syntax.tree(test)), None)
+    found = next(_assertions(_tree(test)), None)
     return " ".join(ast.unparse(found.test if isinstance(found, ast.Assert) else found).split()) if found else ""
+
+
+def _tree(text: str) -> ast.Module:
+    """Empty if the text is not Python."""
+    return parse(text) or ast.Module([], [])
 
 
 def _assertions(tree: ast.AST) -> Iterator[ast.Assert | ast.With]:
@@ -55,9 +61,11 @@ def _assertions(tree: ast.AST) -> Iterator[ast.Assert | ast.With]:
 
 def _asserted(test: str, path: str, name: str, failure: Failure) -> _Asserted | None:
     """What failed, if it is a comparison or an expected exception. A test that hung has no line: its only assertion."""
-    bare = name.partition("[")[0].rpartition("::")[2]
-    functions = [node for node in ast.walk(syntax.tree(test)) if isinstance(node, Function) and node.name == bare]
-    nodes = [node for function in functions[:1] for node in _assertions(function)]
+    scopes: Sequence[ast.AST] = [_tree(test)]
+    for part in name.partition("[")[0].split("::"):  # its classes, and itself
+        inner = (node for scope in scopes for node in ast.walk(scope) if isinstance(node, Function | ast.ClassDef))
+        scopes = [node for node in inner if node.name == part][:1]
+    nodes = [node for scope in scopes for node in _assertions(scope)]
     if (at := next((each.line for each in reversed(failure.frames) if each.path == path), None)) is not None:
         nodes = [node for node in nodes if node.lineno <= at <= (node.end_lineno or at)][-1:]
     match nodes:
@@ -114,7 +122,7 @@ def _values(compared: str) -> tuple[str, str]:
     for gave, expected in sides:
         try:
             syntax.literal(gave)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             continue
         return gave, expected
     return sides[0] if sides else (compared, "")
@@ -124,7 +132,7 @@ def _beginning(asserted: _Asserted, files: Files) -> Frame | None:
     """Where the function begins that is called."""
     names = {node.id for node in ast.walk(asserted.subject) if isinstance(node, ast.Name)}
     for path, text in files.items():
-        for node in syntax.tree(text).body:
+        for node in _tree(text).body:
             if isinstance(node, Function) and node.name in names:
                 return Frame(path, node.lineno)
     return None

@@ -84,7 +84,7 @@ def solve(
         typer.Option(
             "--profile",
             help="fast: no design, one greedy answer, two rounds; copy: print the code alone; save: write to a new folder in "
-            "outputs/.",
+            "outputs/, or to that of --out.",
         ),
     ] = None,
     show_command: Annotated[
@@ -122,6 +122,8 @@ def solve(
         wrong_use(str(error))
     own = {name for name in ctx.params if (source := ctx.get_parameter_source(name)) and source.name != "DEFAULT"}
     preset = {name: value for name, value in PROFILES.get(profile or "", {}).items() if name not in own}
+    if "out" in own:
+        preset.pop("new_folder", None)  # a folder that the user names is used as it is
     chosen = {**ctx.params, **preset}
     if show_command:
         given = {name: value for name, value in chosen.items() if name in own or name in preset}

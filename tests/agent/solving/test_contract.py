@@ -76,6 +76,12 @@ def test_each_drafted_example_stands_alone_with_the_statements_that_prepare_it()
     assert sorted(contract_files(specify("x"), draft, confirmed=True)) == ["test_examples.py"]
 
 
+def test_a_result_without_a_value_is_compared_as_it_is_shown() -> None:
+    draft = Draft({"solution.py": "def f(x): ..."}, "solution.py", "f", "def f(x)", ())
+    (test,) = contract_files(specify("x", doctests=">>> f(1)\n{[]: 1}\n"), draft, confirmed=False).values()
+    assert "assert _printed(lambda: f(1)) == '{[]: 1}'" in test
+
+
 def test_tests_get_the_import_that_they_lack() -> None:
     assert with_import("def test_a():\n    assert add(1, 2) == 3", "calc.sums", "add").startswith("from calc.sums import add\n")
     known = "from solution import add\n\ndef test_a():\n    assert add(1, 2) == 3"

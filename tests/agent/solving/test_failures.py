@@ -116,3 +116,21 @@ def test_what_is_no_call_or_no_comparison_is_told_as_it_is() -> None:
 def test_the_first_assertion_of_a_test_is_its_claim() -> None:
     assert failures.assertion(GIVEN) == "total(numbers) == want"
     assert failures.assertion("def test_a():\n    total([1])\n") == ""
+
+
+def test_what_is_not_python_is_no_reason_to_stop() -> None:
+    wrong = failed("test_given.py::test_many", 7, "AssertionError: assert 1 == 20")
+    said = "test_many: total([1] * 20) gave 1, expected 20 (solution.py, line 4)"
+    assert failures.line(wrong, GIVEN, {"README.md": "# It's a sum\n", "cut.py": "def total(:\n", **CODE}) == said
+    assert failures.line(wrong, "def test_many(:\n", CODE) == "test_many: AssertionError: assert 1 == 20"
+    assert failures.assertion("def test_many(:\n") == ""
+
+
+def test_a_method_is_not_taken_for_a_function_or_another_class_of_its_name() -> None:
+    classes = "".join(f"class Test{at}:\n    def test_a(self):\n        assert total([{at}]) == 9\n\n" for at in (1, 2))
+    test = f"{classes}class Test3(Test2): ...\n\ndef test_a():\n    assert total([0]) == 9\n"
+    for name, subject in (("Test1::test_a", "total([1])"), ("Test2::test_a[x::y]", "total([2])"), ("test_a", "total([0])")):
+        hung = failed(f"test_given.py::{name}", 0, "did not finish in 15 s")
+        assert failures.line(hung, test, CODE) == f"{name}: {subject} did not finish in 15 s (solution.py, line 4)"
+    inherited = failed("test_given.py::Test3::test_a", 0, "did not finish in 15 s")
+    assert failures.line(inherited, test, CODE) == "Test3::test_a: did not finish in 15 s"

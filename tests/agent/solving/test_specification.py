@@ -103,10 +103,18 @@ def test_two_demands_that_contradict_each_other_are_both_named(given: dict[str, 
         "from solution import f\ndef test_f():\n    assert f(*[1]) == 3",
         "from solution import f\nf.cache = {}\nf.use(3)\ndef test_f():\n    assert f(1) == 3",
         "from solution import f\ndef helper():\n    assert f(1) == 3\ndef test_f():\n    assert f(1) == 2",
+        "from solution import f\ndef test_f():\n    assert f(1) == 2\n    assert f(x=1) == 3",
+        "from solution import f\ndef test_f():\n    assert f(2) is True\n    assert f(2) is False",
+        "from solution import f\ndef test_f():\n    assert f() == 1\n    assert f() == 2",
+        "from solution import f\ndef test_f():\n    assert f() == 1\n    assert f(1) == 3",
+        *(
+            f"{IMPORTED}@pytest.mark.parametrize({names}, [1, 2])\ndef test_f(a):\n    assert f(a) == 3"
+            for names in ("5", "None", "('a', 1)", "{'a': 1}", "{[]: 1}")
+        ),
     ],
 )
 def test_tests_that_may_agree_with_the_examples_are_kept(tests: str) -> None:
-    assert specify("Count.", name="f", doctests=">>> f(1)\n2", tests=tests).tests == tests
+    assert specify("Count.", signature="f(x=0)", doctests=">>> f(1)\n2", tests=tests).tests == tests
 
 
 def test_results_that_one_value_may_have_agree() -> None:
@@ -117,6 +125,31 @@ def test_results_that_one_value_may_have_agree() -> None:
     specify(
         "Keys.", name="f", doctests=">>> f(1)\nTraceback (most recent call last):\nfoo.OwnError: 1", tests=IMPORTED + raising
     )
+
+
+@pytest.mark.parametrize(
+    ("shown", "demanded"),
+    [
+        ("[1, ...]", "[1, 2]"),
+        ("'ab...'", "'abc'"),
+        ("inf", "1e999"),
+        ("-inf", "-1e999"),
+        ("[nan, 1]", "[1e999, 1]"),
+    ],
+)
+def test_what_a_text_shows_may_be_unclear(shown: str, demanded: str) -> None:
+    specify("Keys.", doctests=f">>> f(1)  # doctest: +ELLIPSIS\n{shown}\n>>> f(1) == {demanded}\n")
+    tests = f"from solution import f\n\ndef test_f():\n    assert f(1) == {demanded}"
+    specify("Keys.", doctests=f">>> f(1)  # doctest: +ELLIPSIS\n{shown}\n", tests=tests)
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [("1.0", "1" * 311), ("1" * 311, "1.0"), ("1", "information"), ("{[]: 1}", "2")],
+)
+def test_values_that_cannot_be_computed_with_contradict_all_the_same(first: str, other: str) -> None:
+    with pytest.raises(BadSpecification, match="two examples contradict"):
+        specify("Count.", doctests=f">>> f(1)\n{first}\n>>> f(1)\n{other}\n")
 
 
 def test_a_signature_is_kept_in_one_form() -> None:

@@ -104,6 +104,20 @@ def test_the_command_can_be_shown_with_its_profile_spelled_out(tmp_path: Path) -
     assert solve(tmp_path, *shown[2:], "--show-command")[1] == out, "the command stands for itself"
 
 
+@pytest.mark.parametrize(
+    ("own", "spelled"),
+    [
+        ([], "--yes --out outputs --new-folder"),
+        (["--out", "here"], "--yes --out here"),
+        (["--out", "here", "--new-folder"], "--yes --out here --new-folder"),
+        (["--new-folder"], "--yes --out outputs --new-folder"),
+    ],
+)
+def test_a_profile_makes_no_folder_in_one_that_the_user_names(own: list[str], spelled: str, tmp_path: Path) -> None:
+    _, out, err = solve(tmp_path, "Add.", "--profile", "save", *own, "--show-command")
+    assert out == f"selfheal solve Add. {spelled}\n", err
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "own",
@@ -141,7 +155,7 @@ def test_the_command_that_is_shown_does_what_the_command_does(own: list[str], tm
             shutil.rmtree((tmp_path / path).parent)
     assert runs[0] == runs[1], shown
     made = "here" if "--out" in own else "outputs"
-    is_new = "save" in own or "--new-folder" in own
+    is_new = ("save" in own and "--out" not in own) or "--new-folder" in own
     assert runs[0][1] == ([f"{made}/TIME"] if is_new else [made] if "--out" in own else [])
 
 
