@@ -20,7 +20,7 @@ from agent.guard import EVALUATED, Finding
 from agent.guard.exits import exit_findings, exit_lines
 from agent.guard.hardcoded import hardcoded_findings
 from agent.guard.lines import line_findings
-from agent.guard.questions import functions, helper_findings, is_unwritten, question_findings, typing_findings
+from agent.guard.questions import functions, helper_findings, is_unwritten, question_findings, reads_files, typing_findings
 from agent.guard.runner_access import TEST_TOOLS, Names, access_findings
 from agent.source import syntax
 
@@ -101,6 +101,7 @@ def code_findings(
         return
     before = before or ast.Module(body=[], type_ignores=[])
     had_names, names = Names(before), Names(after)
+    reads = asked and reads_files(before, had_names)
     if asked:
         yield from helper_findings(path, before)
         yield from typing_findings(path, before, after, had_names, names) if is_typed else ()
@@ -113,7 +114,7 @@ def code_findings(
     if not asked:
         return
     yield from hardcoded_findings(path, before, after, failing)
-    yield from question_findings(path, before, after, had_names, names, failing)
+    yield from question_findings(path, before, after, had_names, names, failing, reads=reads)
 
 
 def parsed(text: str | None) -> ast.Module | None:

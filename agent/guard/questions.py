@@ -14,13 +14,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from agent.contract.proposal import FileChange
+from agent.contract import words
+from agent.contract.proposal import Edits, FileChange
 from agent.guard import Finding
 from agent.guard.branches import is_literal
 from agent.guard.hardcoded import stated_in
 from agent.guard.runner_access import Names, folded, last
 from agent.source.languages import LANGUAGES
-from agent.source.outline import Function
+from agent.source.outline import Function, parse
 from agent.source.test_files import is_prose
 
 _BROAD = frozenset({"Exception", "BaseException", "AssertionError", "ExceptionGroup", "BaseExceptionGroup"})
@@ -30,8 +31,10 @@ _COMPARING = frozenset({
     "__float__", "__bool__", "__getattr__", "__getattribute__", "__class__", "__hash__",
     "__instancecheck__", "__subclasscheck__", "__class_getitem__", "__array__",
 })  # fmt: skip
-# They compute a value of their own: one that a class had before is ordinary code.
+# They compute a value of their own: one that a class had before is ordinary code, as long as it still depends on all that it
+# depended on, and nothing is cut off.
 _COMPUTING = frozenset({"__sub__", "__rsub__", "__abs__", "__round__", "__float__", "__hash__"})
+_CUTTING = ("min", "max", "round", "int", "bool", "abs")  # calls that make different values the same
 _VALUES = frozenset({
     "int", "float", "str", "bytes", "bool", "complex", "list", "tuple", "dict", "set", "frozenset", "Decimal", "UserString",
     "UserList", "UserDict",
@@ -58,10 +61,14 @@ _WARNINGS = re.compile(
     r"warnings\.(?:simplefilter|filterwarnings|catch_warnings|showwarning)|logging\.disable|logging\.captureWarnings"
 )
 _SERIOUS = ("warning", "warn", "error", "exception", "critical", "fatal")  # methods of loggers
-_STARTING = ("run", "gather", "create_task", "ensure_future", "start_soon", "run_until_complete", "wait")  # of coroutines
+# Methods, and functions, that take a coroutine.
+_STARTING = ("create_task", "ensure_future", "start_soon", "run_until_complete", "run_coroutine_threadsafe")
+_RUNNING = ("asyncio.run", "asyncio.gather", "asyncio.wait", "asyncio.wait_for", "anyio.run", "trio.run")
 _WAITING = ("wait", "wait_for", "join", "sleep")
 _TELLING = ("handlers", "hasHandlers", "isatty", "fileno")  # attributes of objects that tell about the surroundings
-_READING = ("open", "read_text", "read_bytes", "listdir", "scandir", "iterdir", "glob", "rglob", "walk")
+_READING = ("read_text", "read_bytes", "listdir", "scandir", "iterdir", "rglob")
+_LISTING = ("os.walk", "glob.glob", "glob.iglob")
+_WRITING = re.compile(r"[bt]*[wax][bt]*")  # modes of `open`
 _ENVIRONMENT_KEYS = re.compile(r"^(CI|GITHUB_ACTIONS|GITLAB_CI|TRAVIS|CONTINUOUS_INTEGRATION|TOX_ENV_NAME)$")
 _ANY = ("typing.Any", "typing_extensions.Any", "builtins.object", "_typeshed.Incomplete")
 _ESCAPES = ("cast", "no_type_check", "no_type_check_decorator", "TYPE_CHECKING", "overload", "TypeGuard", "TypeIs")
@@ -85,9 +92,12 @@ def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]
 
 
 def question_findings(
-    path: str, before: ast.Module, after: ast.Module, had_names: Names, names: Names, tests: str
+    path: str, before: ast.Module, after: ast.Module, had_names: Names, names: Names, tests: str, *, reads: bool
 ) -> Iterator[Finding]:
-    """What the patch adds or takes away that a person has to look at. `tests`: what fails, and the texts of the test files."""
+    """What the patch adds or takes away that a person has to look at.
+
+    `tests`: what fails, and the texts of the test files; `reads`: the whole file read files before.
+    """
     yield from _swallowing(path, before, after, names)
     yield from _agreeing(path, before, after)
     yield from _less(path, before, after)
@@ -105,18 +115,23 @@ def question_findings(
         ("warnings", "change which warnings or log messages are shown", lambda name: bool(_WARNINGS.fullmatch(name))),
     ):
         for name in filter(of, new):
-            yield rule, f"{path} would {what}: `{name}`"
+            yield rule, f"{path} would {what}: {words.code(name)}"
     for name in Counter(_waits(after)) - Counter(_waits(before)):
         yield "chance", f"{path} would make a result depend on time or chance, or wait: `{name}`"
     for text in Counter(_strings(after)) - Counter(_strings(before)):
         yield "environment", f"{path} would depend on whether CI runs it: `{text}`"
-    if sum(map(_reads_files, ast.walk(after))) > sum(map(_reads_files, ast.walk(before))):
+    if not reads and reads_files(after, names):
         yield "environment", f"{path} would read files where it read none"
     for name in sorted(set(_looked_up(after)) - set(_looked_up(before))):
         if re.search(rf"\b{re.escape(name)}\b", tests):
-            yield "environment", f"{path} would ask whether an object has `{name}`, which the tests name"
-    if "was never awaited" in tests and sum(map(_awaits, ast.walk(after))) <= sum(map(_awaits, ast.walk(before))):
-        yield "warnings", f"{path} would still not await what was never awaited"
+            yield "environment", f"{path} would ask whether an object has {words.code(name)}, which the tests name"
+
+
+def await_findings(edits: Edits, failing: str) -> Iterator[Finding]:
+    """Whether a change leaves unawaited what a failure says was never awaited; an await in any of its files counts."""
+    code = [edit for edit in edits if edit.path.endswith(".py")]
+    if code and "was never awaited" in failing and sum(_awaits(e.after) for e in code) <= sum(_awaits(e.before) for e in code):
+        yield "warnings", "it would still not await what was never awaited"
 
 
 def _names(stated: str, function: str) -> bool:
@@ -239,19 +254,37 @@ def _waits(tree: ast.Module) -> Iterator[str]:
                 yield f"….{last(node.func)}"
 
 
-def _reads_files(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and last(node.func) in _READING
+def reads_files(tree: ast.Module, names: Names) -> bool:
+    return any(isinstance(node, ast.Call) and _reads(node, names) for node in ast.walk(tree))
+
+
+def _reads(node: ast.Call, names: Names) -> bool:
+    called, name, is_method = last(node.func), names.of(node.func), isinstance(node.func, ast.Attribute)
+    if called != "open":
+        return called in _READING or name in _LISTING or (called == "glob" and is_method)
+    place = 0 if is_method and not name else 1  # a path's own method has no path before the mode
+    modes = [*node.args[place : place + 1], *(word.value for word in node.keywords if word.arg == "mode")]
+    return not any(_WRITING.fullmatch(folded(mode) or "") for mode in modes)
 
 
 def _looked_up(tree: ast.Module) -> Iterator[str]:
     """Attributes that an object may have or not."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and last(node.func) in ("getattr", "hasattr") and len(node.args) > 1:
-            yield folded(node.args[1]) or "?"
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and last(node.func) in ("getattr", "hasattr"))
+    names = (folded(call.args[1]) or "" for call in calls if len(call.args) > 1)
+    return filter(str.isidentifier, names)  # the others are computed
 
 
-def _awaits(node: ast.AST) -> bool:
-    return isinstance(node, ast.Await) or (isinstance(node, ast.Call) and last(node.func) in _STARTING)
+def _awaits(text: str | None) -> int:
+    """How often code awaits something, or hands it to an event loop; 0 if it cannot be analyzed."""
+    if (tree := parse(text or "")) is None:
+        return 0
+    names, nodes = Names(tree), list(ast.walk(tree))
+    called = [node.func for node in nodes if isinstance(node, ast.Call)]
+    try:
+        started = sum(last(func) in _STARTING or names.of(func) in _RUNNING for func in called)
+    except RecursionError:
+        return 0
+    return started + sum(isinstance(node, ast.Await) for node in nodes)
 
 
 def _strings(tree: ast.Module) -> Iterator[str]:
@@ -352,7 +385,7 @@ def _agreeing(path: str, before: ast.Module, after: ast.Module) -> Iterator[Find
         old = {ast.dump(each) for each in known.body} if known is not None else set()
         new = [each for each in node.body if ast.dump(each) not in old and not _is_plain_comparison(each)]
         names = {name for each in new for name in _bound(each)}
-        names -= _COMPUTING & {name for each in (known.body if known is not None else ()) for name in _bound(each)}
+        names -= _computed_as_before(known, node) if known is not None else set()
         if own := sorted(names & _COMPARING):
             yield "agrees", f"`{node.name}.{own[0]}` in {path} would decide itself what it equals"
         if any(map(_is_left_out_of_comparisons, new)):
@@ -360,6 +393,45 @@ def _agreeing(path: str, before: ast.Module, after: ast.Module) -> Iterator[Find
         bases = {last(base) for base in node.bases}
         if known is None and bases & _VALUES:
             yield "agrees", f"`{node.name}` in {path} would take the place of an ordinary value"
+
+
+def _computed_as_before(before: ast.ClassDef, after: ast.ClassDef) -> set[str]:
+    """The computing methods of both whose results depend on all that they depended on before."""
+    had, has = (
+        {each.name: each for each in node.body if isinstance(each, ast.FunctionDef) and each.name in _COMPUTING}
+        for node in (before, after)
+    )
+    both = had.keys() & has.keys()
+    return {name for name in both if _inputs(had[name]) <= _inputs(has[name]) and _cuts(has[name]) <= _cuts(had[name])}
+
+
+def _inputs(node: ast.FunctionDef) -> set[tuple[str, str]]:
+    """The parameters and the attributes that it reads."""
+    parameters = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+    reads = [each for each in ast.walk(node) if isinstance(each, ast.Name | ast.Attribute) and isinstance(each.ctx, ast.Load)]
+    attributes = {(last(each.value), each.attr) for each in reads if isinstance(each, ast.Attribute)}
+    return attributes | {("", each.id) for each in reads if isinstance(each, ast.Name) and each.id in parameters}
+
+
+def _cuts(node: ast.FunctionDef) -> Counter[tuple[str, str]]:
+    """What can make different results the same: literals in place of a result or in arithmetic that is more than a sum or a
+    quotient, and calls."""
+    found: Counter[tuple[str, str]] = Counter()
+    for inner in ast.walk(node):
+        match inner:
+            case ast.Call(func=func) if last(func) in _CUTTING:
+                found["call", last(func)] += 1
+                continue
+            case ast.BinOp(left=left, op=op, right=right) if not isinstance(op, ast.Add | ast.Sub | ast.Div):
+                kind, values = type(op).__name__, [left, right]
+            case ast.AugAssign(op=op, value=value) if not isinstance(op, ast.Add | ast.Sub | ast.Div):
+                kind, values = type(op).__name__, [value]
+            case ast.Return(value=ast.expr() as value):
+                kind, values = "return", [value]
+            case _:
+                continue
+        found.update((kind, ast.unparse(value)) for value in values if is_literal(value))
+    return found
 
 
 def _is_left_out_of_comparisons(node: ast.stmt) -> bool:
@@ -377,15 +449,16 @@ def _is_plain_comparison(node: ast.stmt) -> bool:
     if not isinstance(node, ast.FunctionDef) or len(node.args.args) != 2:
         return isinstance(node, ast.FunctionDef) and node.name == "__hash__"
     me, other = (argument.arg for argument in node.args.args)
+    leaving = {id(inner) for test in _tests_of_leaving(node) for inner in ast.walk(test)}
     for inner in ast.walk(node):
         match inner:
             case ast.Compare(left=left, comparators=[right]):
                 mine, theirs = ast.unparse(left), ast.unparse(right)
                 if mine == theirs or re.sub(rf"\b{me}\b", other, mine) != re.sub(rf"\b{me}\b", other, theirs):
                     return False
-                if node.name in ("__eq__", "__ne__") and not all(
-                    isinstance(op, ast.Eq | ast.NotEq | ast.Is) for op in inner.ops
-                ):
+                may_differ = node.name == "__ne__" or id(inner) in leaving
+                same = ast.Eq | ast.Is | ast.NotEq | ast.IsNot if may_differ else ast.Eq | ast.Is
+                if node.name in ("__eq__", "__ne__") and not all(isinstance(op, same) for op in inner.ops):
                     return False
             case ast.Call(func=ast.Name(id="isinstance"), args=[_, kind]):
                 if last(kind) in _VALUES or last(kind) == "object":
@@ -397,6 +470,14 @@ def _is_plain_comparison(node: ast.stmt) -> bool:
             case ast.Call() | ast.BinOp() | ast.Compare() | ast.Constant(value=True):
                 return False
     return True
+
+
+def _tests_of_leaving(node: ast.FunctionDef) -> Iterator[ast.expr]:
+    """The conditions under which it answers at once that it is not equal, or leaves the answer to the other object."""
+    for inner in ast.walk(node):
+        match inner:
+            case ast.If(test=test, body=[ast.Return(value=ast.Name(id="NotImplemented") | ast.Constant(value=False))]):
+                yield test
 
 
 def _bound(node: ast.stmt) -> Iterator[str]:

@@ -32,7 +32,7 @@ from agent.guard import EVALUATED, Finding
 from agent.guard.deciding_files import deciding_file_findings
 from agent.guard.exits import exiting_may_pass, reports_only_an_exit_code, verdicts_are_printed
 from agent.guard.python import adds_only_comments, changes_only_requirements, code_findings, same_tree
-from agent.guard.questions import file_findings, functions
+from agent.guard.questions import await_findings, file_findings, functions
 from agent.guard.requirements import lists_requirements, new_names, requirement_findings
 from agent.guard.reversals import REVERSAL
 from agent.source.ini import read_ini
@@ -54,6 +54,8 @@ _SECURITY = re.compile(
     r"\b(?:S[1-7]\d\d|B[1-7]\d\d:|G[1-7]\d\d:|security/[\w-]+|no-unsanitized/\w+|no-eval|no-implied-eval)(?![\w-])"
 )
 _MAY_BE_NONE = frozenset({"None", "Optional", "Any", "object"})
+# Files without a suffix that only people read, and the mark that a package has type annotations.
+_NO_DATA = frozenset({"readme", "license", "licence", "copying", "notice", "authors", "changelog", "py.typed"})
 _MOST_ASKED = 4  # questions about one change
 
 
@@ -127,7 +129,7 @@ def questions(candidate: Candidate, oracle: Oracle, failing: str = "", tests: st
         return ()
     code = "\n".join(added(candidate.edits))
     files = (each for edit in candidate.edits for each in file_findings(edit, tests, code))
-    found = [*files, *_code_findings(candidate.edits, oracle, f"{failing}\n{tests}")]
+    found = [*files, *_code_findings(candidate.edits, oracle, failing, tests)]
     if candidate.edits and all(map(adds_only_comments, candidate.edits)):
         found.append(("types", "only comments change, which tools read and the program does not"))
     if candidate.edits and all(map(_is_data, candidate.edits)):
@@ -143,7 +145,7 @@ def _is_data(edit: FileChange) -> bool:
     """Whether an existing file is neither code nor prose, and names no dependencies."""
     name = PurePosixPath(edit.path).name.casefold()
     is_known = edit.path.endswith(tuple(LANGUAGES)) or is_prose(edit.path) or name in _MANIFESTS or _matches(edit.path, LOCKS)
-    return edit.before is not None and not is_known and not lists_requirements(edit.path)
+    return edit.before is not None and not is_known and name not in _NO_DATA and not lists_requirements(edit.path)
 
 
 def _is_refused(rule: str, policy: Policy) -> bool:
@@ -158,16 +160,19 @@ def _checks_code(oracle: Oracle) -> bool:
     return any(check.reader == "findings" or _LINTERS.search(check.command) for check in failing)
 
 
-def _code_findings(edits: Edits, oracle: Oracle, failing: str, *, asked: bool = True) -> Iterator[Finding]:
+def _code_findings(edits: Edits, oracle: Oracle, failing: str, tests: str = "", *, asked: bool = True) -> Iterator[Finding]:
+    known = f"{failing}\n{tests}"
     no_exits, no_verdicts = exiting_may_pass(oracle), verdicts_are_printed(oracle)
     is_typed = _checks_code(oracle)
     for edit in edits:
         if is_test(edit.path):
             continue
         try:
-            yield from code_findings(edit, failing, no_exits=no_exits, no_verdicts=no_verdicts, is_typed=is_typed, asked=asked)
+            yield from code_findings(edit, known, no_exits=no_exits, no_verdicts=no_verdicts, is_typed=is_typed, asked=asked)
         except (RecursionError, MemoryError):
             yield _UNREADABLE, f"{edit.path} is nested too deeply to analyze"
+    if asked:
+        yield from await_findings(edits, failing)
 
 
 def doubts(candidate: Candidate, oracle: Oracle) -> tuple[str, ...]:

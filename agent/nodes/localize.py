@@ -14,7 +14,6 @@ from agent.state import Baseline, State, Work, fell_back
 from sandbox.base import DeadlinePassed, LimitExceeded
 
 LONGEST = 30.0  # seconds for locating the fault
-HANG, LONGER = 5.0, 5  # the same if a check hung, or this many times those until it hung: the trace hangs there too
 
 
 async def localize(state: State, work: Work) -> Baseline:
@@ -23,8 +22,7 @@ async def localize(state: State, work: Work) -> Baseline:
     oracle = await context.recall(Oracle, state["oracle_ref"])
     red = await context.recall(tuple[CheckRun, ...], state["base_ref"])
     update: Baseline = {}
-    hung = [max(HANG, LONGER * (run.seconds - run.hung)) for run in red if run.hung]
-    seconds = min(LONGEST, work.ledger.seconds_left() / 4, *hung)
+    seconds = min(LONGEST, work.ledger.seconds_left() / 4)
     try:
         suspects = await suspects_of(work.task.sandbox, work.runner, oracle, red, emit=context.emit, seconds=seconds)
     except (LimitExceeded, DeadlinePassed) as error:

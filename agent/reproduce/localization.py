@@ -25,6 +25,7 @@ from agent.source.test_files import is_test
 from sandbox.base import Sandbox
 
 RED, GREEN = 20, 60  # most failing and passing tests that are traced
+HANG, LONGER = 5.0, 5  # most seconds for a check that hung, or this many times those until it hung: its trace hangs too
 SPANS = 150
 TRACEBACK = 0.75  # minimum suspiciousness of the innermost frame of a failing test
 UNTRACED = 0.4  # suspiciousness of a changed line that no traced test runs, such as a constant
@@ -57,7 +58,9 @@ async def localize(
         lines: list[tuple[str, int, int, int, str]] = []
         failing = 0
         if check in traceable:
-            trace = await _trace(sandbox, runner, check, oracle, run, seconds / len(traceable))
+            limit = seconds / len(traceable)
+            limit = min(limit, max(HANG, LONGER * (run.seconds - run.hung))) if run.hung else limit
+            trace = await _trace(sandbox, runner, check, oracle, run, limit)
             lines, failing = trace.lines, sum(1 for passed in trace.tests.values() if not passed)
             if not lines and any("::" in i or check.reader != "pytest" for i in oracle.must_turn[check.name]):
                 why = trace.unavailable or "no line of the repository was traced in a failing test"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
-import sys
+import importlib
 from collections.abc import Iterator
 from dataclasses import replace
+from types import ModuleType
 from typing import TypeGuard
 
 from agent.proposers.patterns.operators import is_idle
@@ -17,6 +18,16 @@ MAX_NAMES, MAX_CONSTANTS = 14, 6
 AWAITED = 0.8  # prior of a variable that was assigned and is not read anywhere
 QUESTIONS = frozenset({"hasattr", "isinstance", "issubclass", "callable", "any", "all", "startswith", "endswith", "isdigit"})
 MAX_EXPRESSIONS = 10
+# Modules of the standard library whose names may be confused. Importing some others does something.
+LIBRARY = frozenset({
+    "array", "ast", "asyncio", "base64", "binascii", "bisect", "bz2", "calendar", "cmath", "codecs", "collections", "colorsys",
+    "contextlib", "copy", "csv", "datetime", "decimal", "difflib", "fnmatch", "fractions", "functools", "glob", "gzip",
+    "hashlib", "heapq", "hmac", "html", "io", "ipaddress", "itertools", "json", "keyword", "locale", "logging", "lzma",
+    "math", "mimetypes", "numbers", "operator", "os", "os.path", "pickle", "posixpath", "pprint", "queue", "quopri", "random",
+    "re", "secrets", "shlex", "shutil", "signal", "socket", "ssl", "stat", "statistics", "string", "struct", "subprocess",
+    "sys", "tempfile", "textwrap", "threading", "time", "tokenize", "types", "typing", "unicodedata", "urllib.parse", "uuid",
+    "warnings", "zlib",
+})  # fmt: skip
 MOST_SIBLINGS, SIBLING = 4, 0.5  # names of a module that are taken for each other: how many, and their likeness
 ALIKE = 0.6  # likeness of names that are taken for each other, although they are of different kinds
 FORMS = (  # in which a forgotten argument might be used
@@ -173,15 +184,16 @@ def attributes(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 def _of_the_library(source: Source, owner: str, name: str) -> set[str]:
     """What a module of the standard library has of the same kind and with a similar name: `compress` for `decompress`.
 
-    Only modules that this process has loaded anyway: importing some others does something.
+    Not its submodules: which of them it has depends on what this process has loaded.
     """
     modules = source.once(_imported, source.tree)
     path = modules.get(owner, owner if owner.partition(".")[0] in modules else "")
-    module = sys.modules.get(path) if path.partition(".")[0] in sys.stdlib_module_names else None
+    module = importlib.import_module(path) if path in LIBRARY else None
     own = getattr(module, name, None)
-    others = [each for each in dir(module) if not each.startswith("_") and each != name] if own is not None else []
-    near = difflib.get_close_matches(name, others, MOST_SIBLINGS, SIBLING)
-    return {each for each in near if isinstance(getattr(module, each), type(own))}
+    if own is None or isinstance(own, ModuleType):
+        return set()
+    others = [each for each in dir(module) if not each.startswith("_") and isinstance(getattr(module, each), type(own))]
+    return set(difflib.get_close_matches(name, [each for each in others if each != name], MOST_SIBLINGS, SIBLING))
 
 
 def _imported(source: Source, tree: ast.Module) -> dict[str, str]:

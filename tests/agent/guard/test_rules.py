@@ -517,6 +517,17 @@ def test_a_table_or_a_chain_that_was_there_may_be_extended() -> None:
         ("def __eq__(self, other): return type(other) is type(self)", None),
         ("def __eq__(self, other): return isinstance(other, P)", None),
         ("def __eq__(self, other): return isinstance(other, P) and self.x == other.x", None),
+        (
+            "def __eq__(self, o):\n        if type(self) is not type(o): return NotImplemented\n        return self.x == o.x",
+            None,
+        ),
+        ("def __eq__(self, o):\n        if type(self) != type(o): return False\n        return self.x == o.x", None),
+        ("def __eq__(self, o):\n        if self.y != o.y: return False\n        return self.x == o.x", None),
+        ("def __eq__(self, other): return self.x != other.x", "agrees"),
+        ("def __eq__(self, other): return type(self) is not type(other)", "agrees"),
+        ("def __eq__(self, other):\n        if self.x != other.x: return self.y == other.y\n        return False", "agrees"),
+        ("def __ne__(self, other): return self.x != other.x", None),
+        ("def __ne__(self, other): return type(self) is not type(other) or self.x != other.x", None),
         ("def __lt__(self, other): return True", "agrees"),
         ("def __exit__(self, *error): self.close()", None),
         ("def __bool__(self): return True", "agrees"),
@@ -532,6 +543,38 @@ def test_arithmetic_that_a_class_had_before_is_ordinary_code() -> None:
     there = code("def size", before).after or ""
     assert rule(FileChange("pkg/a.py", there, there.replace(before, own))) is None
     assert rule(code("def size", own)) == "agrees"
+
+
+DIFFERENCE = "def __sub__(self, o): return P(self.x - o.x)"
+
+
+@pytest.mark.parametrize(
+    ("had", "has", "refused_by"),
+    [
+        (DIFFERENCE, "def __sub__(self, o): return P(self.x * 0)", "agrees"),
+        (DIFFERENCE, "def __sub__(self, o): return P((self.x - o.x) * 0)", "agrees"),
+        (DIFFERENCE, "def __sub__(self, o):\n        d = self.x - o.x\n        d *= 0\n        return P(d)", "agrees"),
+        (DIFFERENCE, "def __sub__(self, o): return P(self.x - self.x if o else 0)", "agrees"),
+        (DIFFERENCE, "def __sub__(self, o): return P((self.x - o.x) // 1000)", "agrees"),
+        (DIFFERENCE, "def __sub__(self, o): return P((self.x - o.x) >> 40)", "agrees"),
+        (DIFFERENCE, "def __sub__(self, o): return P(max(self.x - o.x, self.low))", "agrees"),
+        (DIFFERENCE, "def __sub__(self, o):\n        d = self.x - o.x\n        return 0", "agrees"),
+        (DIFFERENCE, "__sub__ = zero", "agrees"),
+        (DIFFERENCE, "def __sub__(self, o): return P(self.x - o.x + 1)", None),
+        (
+            DIFFERENCE,
+            "def __sub__(self, o):\n        if o is None: return NotImplemented\n        return P(self.x - o.x)",
+            None,
+        ),
+        ("def __sub__(self, o): return 12 * self.y - o.y", "def __sub__(self, o): return 12 * (self.y - o.y)", None),
+        ("def __abs__(self): return P(-self.x)", "def __abs__(self): return P(self.x * 0)", "agrees"),
+        ("def __float__(self): return self.x / 10", "def __float__(self): return min(self.x / 10, 1.0)", "agrees"),
+        ("def __float__(self): return self.x / 10", "def __float__(self): return self.x / 100", None),
+    ],
+)
+def test_arithmetic_that_would_compute_less_than_before_is_asked_about(had: str, has: str, refused_by: str | None) -> None:
+    edit = FileChange("pkg/a.py", f"class P:\n    {had}\n", f"class P:\n    {has}\n")
+    assert rule(edit) == refused_by
 
 
 @pytest.mark.parametrize(
@@ -787,6 +830,10 @@ def test_a_change_of_comments_alone_is_asked_about(before: str, after: str, is_a
         ("accuracy.ini", True),
         ("pkg/a.py", False),
         ("README.md", False),
+        ("README", False),
+        ("LICENSE", False),
+        ("pkg/py.typed", False),
+        ("pkg/words", True),
         ("requirements.txt", False),
         ("pyproject.toml", False),
         ("poetry.lock", False),
@@ -887,7 +934,7 @@ TESTS_TEXT = """
 class Recorder:
     sent = ()
 
-RuntimeWarning: coroutine 'save' was never awaited
+url = "/items?page=1" + "x{}y"
 """
 FUNCTION = "def f(a):\n    return g(a)\n"
 
@@ -902,15 +949,57 @@ FUNCTION = "def f(a):\n    return g(a)\n"
         ("def f(a):\n    return g(open(a))\n", "would read files where it read none"),
         ("def f(a):\n    return g(getattr(a, 'sent', ()))\n", "would ask whether an object has `sent`, which the tests name"),
         ("def f(a):\n    return g(getattr(a, 'other', ()))\n", ""),
-        ("def f(a):\n    return g(a).close()\n", "would still not await what was never awaited"),
-        ("import asyncio\n\ndef f(a):\n    return asyncio.run(g(a))\n", ""),
+        ("def f(a):\n    return g(getattr(a, name, 1))\n", ""),
+        ("def f(a):\n    return g(getattr(a, f'{name}', 1))\n", ""),
+        ("import ast\n\ndef f(a):\n    return g(ast.walk(a))\n", ""),
+        ("import os\n\ndef f(a):\n    return g(os.walk(a))\n", "would read files where it read none"),
+        ("from os import walk\n\ndef f(a):\n    return g(walk(a))\n", "would read files where it read none"),
+        ("from glob import glob\n\ndef f(a):\n    return g(glob(a))\n", "would read files where it read none"),
+        ("def f(a):\n    return g(a.rglob('*'))\n", "would read files where it read none"),
+        ("def f(a):\n    return g(open(a, 'w'))\n", ""),
+        ("def f(a):\n    return g(open(a, mode='ab'))\n", ""),
+        ("def f(a):\n    return g(a.open('w'))\n", ""),
+        ("def f(a):\n    return g(open(a, 'r+'))\n", "would read files where it read none"),
+        ("def f(a):\n    return g(open('w'))\n", "would read files where it read none"),
+        ("import platform\n\ndef f(a):\n    return getattr(platform, 'a`b')\n", "surroundings: `platform.a'b`"),
     ],
 )
 def test_what_the_change_itself_shows_is_asked_about(after: str, asked: str) -> None:
     change = Candidate("model:m", (FileChange("pkg/a.py", FUNCTION, after),), "a change")
-    tests = TESTS_TEXT if "await" in asked or "asyncio" in after else TESTS_TEXT.partition("Runtime")[0]
-    found = [clause for _, clause in questions(change, PLAIN, "", tests)]
+    found = [clause for _, clause in questions(change, PLAIN, "", TESTS_TEXT)]
     assert [asked in clause for clause in found] == [True] * bool(asked)
+
+
+def test_a_file_that_read_files_before_may_read_others() -> None:
+    before = f"def h(a):\n    return a.read_text()\n\n\n{FUNCTION}"
+    change = Candidate("model:m", (FileChange("pkg/a.py", before, before.replace("g(a)", "g(open(a))")),), "a change")
+    assert questions(change, PLAIN) == ()
+
+
+NEVER_AWAITED = "RuntimeWarning: coroutine 'save' was never awaited"
+STILL_NOT = ("warnings", "it would still not await what was never awaited")
+
+
+@pytest.mark.parametrize(
+    ("after", "is_asked"),
+    [
+        (("def f(a):\n    return g(a).close()\n",), True),
+        (("import subprocess\n\ndef f(a):\n    return subprocess.run(g(a))\n",), True),
+        (("def f(a):\n    return g(a).wait()\n",), True),
+        (("import asyncio\n\ndef f(a):\n    return asyncio.run(g(a))\n",), False),
+        (("from asyncio import run\n\ndef f(a):\n    return run(g(a))\n",), False),
+        (("def f(a):\n    return loop.run_until_complete(g(a))\n",), False),
+        (("def f(a):\n    return g(a, 1)\n", "async def f(a):\n    return await g(a)\n"), False),
+        (("def f(a):\n    return g(a, 1)\n", "def f(a):\n    return g(a, 2)\n"), True),
+    ],
+)
+def test_what_was_never_awaited_and_still_is_not_is_asked_about(after: tuple[str, ...], is_asked: bool) -> None:
+    edits = tuple(FileChange(f"pkg/{at}.py", FUNCTION, text) for at, text in enumerate(after))
+    change = Candidate("model:m", edits, "a change")
+    assert (STILL_NOT in questions(change, PLAIN, NEVER_AWAITED)) is is_asked
+    assert STILL_NOT not in questions(change, PLAIN, "", NEVER_AWAITED), "only a test's text says so"
+    refused = refusal(change, Policy(refuses=("warnings",)), PLAIN, NEVER_AWAITED)
+    assert (refused is not None) is is_asked
 
 
 @pytest.mark.parametrize(

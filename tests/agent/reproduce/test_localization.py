@@ -1,14 +1,15 @@
 # ruff: noqa: E501 - sources of tiny repositories
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agent.checks.runner import Runner
+from agent.checks.runner import GuestReply, Runner
 from agent.contract.events import AnyEvent, Degraded
 from agent.contract.verdicts import Check, CheckRun, Failure, Frame, Oracle, Verdict, VerdictId
 from agent.reproduce.localization import localize
-from sandbox.base import Sandbox
+from sandbox.base import Sandbox, Workspace
 from tests.agent.stage import situation
 from tests.agent.workbench import sandbox_with
 
@@ -47,3 +48,34 @@ async def test_without_a_trace_the_tracebacks_decide_and_it_is_said(sandbox: San
     suspects = await localize(sandbox, Runner(sandbox), oracle, (run,), emit=emit)
     assert [(s.path, s.first_line) for s in suspects] == [("pkg/m.py", 7), ("pkg/m.py", 2)]
     assert [type(e) for e in events] == [Degraded]
+
+
+class Timed(Runner):
+    """Remembers how long each check's trace may take."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        super().__init__(sandbox)
+        self.limits: dict[str, float] = {}
+
+    async def ask(
+        self, workspace: Workspace, guest_command: str, stdin: bytes, seconds: float, *, check: Check | None = None
+    ) -> GuestReply:
+        assert check is not None
+        self.limits[check.name] = seconds
+        return await super().ask(workspace, guest_command, stdin, seconds, check=check)
+
+
+async def test_a_check_that_hung_takes_no_time_from_the_others(sandbox: Sandbox) -> None:
+    red, runner = VerdictId("tests/test_m.py::test_bad"), Timed(sandbox)
+    failed = CheckRun("", "finished", {red: Verdict.FAILED}, (Failure(red, "assert 0 == 2"),), 22.0)
+    runs = [
+        replace(failed, check=name, hung=hung) for name, hung in {"hung": 21.5, "slow": 20.0, "other": 0.0, "last": 0.0}.items()
+    ]
+    checks = tuple(Check(run.check, "python -m pytest -q", "pytest") for run in runs)
+    oracle = Oracle(checks, {run.check: frozenset({red}) for run in runs}, {run.check: frozenset() for run in runs})
+
+    async def emit(event: AnyEvent) -> None:
+        assert not isinstance(event, Degraded), event
+
+    await localize(sandbox, runner, oracle, tuple(runs), emit=emit, seconds=60.0)
+    assert runner.limits == {"hung": 5.0, "slow": 10.0, "other": 15.0, "last": 15.0}

@@ -30,10 +30,12 @@ _VALUED = (
 )  # fmt: skip
 _OPTIONAL_VALUE = ("-p", "--parallel", "-s", "--skip-missing-interpreters")
 _SITE = "$(python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
-# The folder of an installed package or module: the checkout's own, where it is installed in place.
+# The folder of an installed package or module: the checkout's own, where it is installed in place. A folder of the current
+# folder is no package because of its name: `-c` would find it by the first entry of the path, "".
 _INSTALLED = (
-    '$(python -c \'import importlib.util as u, os; s = u.find_spec("{}"); '
-    "print(os.path.dirname(next(iter(s.submodule_search_locations or ()), s.origin)))')"
+    "$(python -c 'import importlib.util as u, os, sys, sysconfig as c; sys.path[:] = filter(None, sys.path); "
+    's = u.find_spec("{}"); '
+    'print(os.path.dirname(s and next(iter(s.submodule_search_locations or ()), s.origin) or "") or c.get_path("purelib"))\')'
 )
 _RUNS = ("run", "r", "run-parallel", "p", "legacy", "le")
 _EXECUTES = ("exec", "e")  # `tox exec -e x -- command`

@@ -20,6 +20,10 @@ from agent.proposers.patterns.generate import changes
         ("AssertionError: Lists differ", "E   - ['A']\nE   + ['a']\nE   ?   ^", LETTERS),
         ("AssertionError: assert 1 == 2", "", ()),
         ("KeyError: 'b '", "", ()),
+        ("AssertionError: assert <A> == <A>", "", ()),
+        ("AssertionError: Lists differ", "E   - ['a']\nE   + ['a']", ()),
+        ("?", "", ()),
+        (f"AssertionError: assert '{'b' * 2_000} ' == 'b'", "", ()),
     ],
 )
 def test_a_difference_of_spaces_or_letters_is_read(message: str, details: str, lost: tuple[str, ...]) -> None:

@@ -1,5 +1,7 @@
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -727,6 +729,22 @@ def test_what_is_set_beside_other_state_is_set_too(before: str, line: str) -> No
 def test_a_similar_name_of_the_standard_library_is_tried(imported: str, before: str, after: str) -> None:
     assert any(after in text for text in all_changes(f"{imported}\ndef f(a):\n    return {before}\n"))
     assert not any(after in text for text in all_changes(f"def f(a, {before.partition('.')[0]}):\n    return {before}\n"))
+
+
+def test_what_this_process_has_loaded_does_not_change_what_is_tried() -> None:
+    # Processes of their own, because other tests load modules.
+    program = (
+        "import ast\n"
+        "from agent.proposers.patterns.names import attributes\n"
+        "from agent.proposers.patterns.source import Source\n"
+        "source = Source.read('m.py', 'import colorsys\\ncolorsys.rgb_to_hsv')\n"
+        "print([each.text for node in ast.walk(source.tree) for each in attributes(source, node)])\n"
+    )
+    first, second = (
+        subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
+        for text in (program, f"import colorsys\n{program}")
+    )
+    assert first == second == "['rgb_to_hls', 'rgb_to_yiq']\n"
 
 
 def test_a_constant_of_the_module_is_taken_for_one_beside_it() -> None:

@@ -2,6 +2,7 @@ import os
 import shlex
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,19 @@ def test_the_installed_package_is_tested_where_it_is_imported_from(tmp_path: Pat
     env = {"PATH": path, "PYTHONPATH": str(tmp_path)}
     said = subprocess.run(["bash", "-ec", command], cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
     assert said.stdout.split() == ["--doctest-modules", f"{tmp_path}/shop/a.py", "tests"]
+
+
+def test_a_package_that_is_not_installed_is_looked_for_where_packages_are(tmp_path: Path) -> None:
+    """Not in the current folder, whose `checks` are no installed package, nor in the root of the file system."""
+    paths = " ".join(f"{{envsitepackagesdir}}/{path}" for path in ("checks", "gone/a.py", "sys"))
+    text = f"[tox]\n[testenv]\ncommands = echo {paths}\n"
+    command = run("tox -e py", {"tox.ini": text, "pyproject.toml": PYPROJECT}).command
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "checks/__init__.py").touch()
+    env = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    said = subprocess.run(["bash", "-ec", command], cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+    where = sysconfig.get_path("purelib")
+    assert said.stdout.split() == [f"{where}/checks", f"{where}/gone/a.py", f"{where}/sys"]
 
 
 def test_several_environments_are_run_one_after_the_other_each_with_its_own_variables() -> None:
