@@ -239,7 +239,7 @@ def test_a_run_in_mlflow_has_a_nested_run_for_each_task(measured: Path) -> None:
     assert parents[0].data.params["model"] == "scripted:script.jsonl"
     tasks = {run.data.params["task"]: run for run in runs if "mlflow.parentRunId" in run.data.tags}
     assert len(tasks) == 6
-    assert tasks["T/0"].data.metrics["retries"] == 1
+    assert tasks["T/0"].data.metrics["retries"] == 0, "the search found the slip, so the model was not asked again"
     assert tasks["T/0"].data.tags["status"] == "healed"
     assert {"code", "log.json"} <= {each.path for each in client.list_artifacts(tasks["T/0"].info.run_id)}
 
