@@ -35,7 +35,6 @@ MOST_NAMED = 4  # functions that the prompt names
 _UNLIKE = ("AssertionError", "Failed: DID NOT RAISE")  # a wrong result; other errors may be the test's fault
 _BLOCK = re.compile(r"^(`{3,})(?:python|py)?[ \t]*\n(.*?)^\1", re.MULTILINE | re.DOTALL)
 
-
 _Ended = tuple[Verdict | None, str, int]  # verdict, message, and the line of the test where it failed
 
 
@@ -121,10 +120,12 @@ async def _run(work: Work, check: Check, folder: str, tests: Sequence[str], edit
         except LimitExceeded:
             return [(None, "", 0)] * len(tests)
     verdicts = {id_.partition("::")[0]: verdict for id_, verdict in done.verdicts.items() if "::" in id_}
-    failed = {failure.id.partition("::")[0]: failure for failure in done.failures}
-    lines = {path: [frame.line for frame in failure.frames if frame.path == path] for path, failure in failed.items()}
-    messages = {path: failure.message for path, failure in failed.items()}
-    return [(verdicts.get(path), messages.get(path, ""), next(iter(lines.get(path, ())), 0)) for path in paths]
+    ended: dict[str, _Ended] = {path: (verdicts.get(path), "", 0) for path in paths}
+    for failure in done.failures:
+        path = failure.id.partition("::")[0]
+        line = next((frame.line for frame in failure.frames if frame.path == path), 0)
+        ended[path] = (verdicts.get(path), failure.message, line)
+    return [ended[path] for path in paths]
 
 
 def _statements(tree: ast.AST) -> list[tuple[ast.stmt, str]]:

@@ -104,11 +104,17 @@ def with_variants(found: Challenged, unlike: tuple[str, ...]) -> Challenged:
 
 def _otherwise(call: str, mine: CallResult, other: CallResult) -> str:
     """How a call ends with a variant, and with the change itself."""
-    ends = [f"raises {_code(each.text, 60)}" if each.kind == "raised" else _code(each.shown, 60) for each in (other, mine)]
-    if ends[0] == ends[1] or not all(each.shown or each.kind == "raised" for each in (other, mine)):
+    ours, theirs = _end(mine), _end(other)
+    if not (ours and theirs) or ours == theirs:  # it cannot be told in a few words
         return f"which makes a difference for {call}"
-    given = [end if end.startswith("raises ") else f"gives {end}" for end in ends]
-    return f"with which {call} {given[0]}, while with this change it {given[1]}"
+    return f"with which {call} {theirs}, while with this change it {ours}"
+
+
+def _end(result: CallResult) -> str:
+    """A clause without a subject; "" for a value that is not plain."""
+    if result.kind == "raised":
+        return f"raises {_code(result.text, 60)}"
+    return f"gives {_code(result.shown, 60)}" if result.shown else ""
 
 
 def _loose(variant: str) -> str:

@@ -22,9 +22,10 @@ async def localize(state: State, work: Work) -> Baseline:
     oracle = await context.recall(Oracle, state["oracle_ref"])
     red = await context.recall(tuple[CheckRun, ...], state["base_ref"])
     update: Baseline = {}
-    seconds = min(LONGEST, work.ledger.seconds_left() / 4)
     try:
-        suspects = await suspects_of(work.task.sandbox, work.runner, oracle, red, emit=context.emit, seconds=seconds)
+        suspects = await suspects_of(
+            work.task.sandbox, work.runner, oracle, red, emit=context.emit, seconds=min(LONGEST, work.ledger.seconds_left() / 4)
+        )
     except (LimitExceeded, DeadlinePassed) as error:
         suspects = ()
         update = await fell_back(work, "localize", f"The fault was not located: {error}.")

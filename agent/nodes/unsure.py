@@ -20,7 +20,9 @@ def rung_of(repair: Repair) -> str:
 
 async def found_by_search(state: State, work: Work) -> list[Repair]:
     """Those that only a search found. A model is not shown them: one that finds the same is another witness."""
+    found = [each for each in await unsure_of(state, work) if not is_model(rung_of(each))]
+    if not found:
+        return []
     iterations = [await work.context.recall(Iteration, ref) for ref in state.get("iterations", [])]
     by_models = {each.diff for each in iterations if is_model(each.rung)}
-    found = [each for each in await unsure_of(state, work) if not is_model(rung_of(each))]
     return [each for each in found if each.log.iterations[-1].diff not in by_models]

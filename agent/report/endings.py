@@ -11,7 +11,7 @@ from agent.checks.oracle import Round
 from agent.contract import words
 from agent.contract.budget import RungCost, Usage
 from agent.contract.last_good import Culprit, LastGood
-from agent.contract.outcome import Chance, Flakiness, Outcome, Repair
+from agent.contract.outcome import ALL_BUT_EXIT, Chance, Flakiness, Outcome, Repair
 from agent.contract.proposal import Span
 from agent.contract.verdicts import CheckRun, Failure, VerdictId
 from agent.contract.words import named
@@ -348,7 +348,7 @@ def gave_up(
 
 def all_but_the_exit(ending: Ending, changes: int, result: str) -> Ending:
     """`ending`, where so many changes made the failing tests pass and the command failed all the same; the last result."""
-    why = result.removeprefix("its tests pass, but ").rstrip(".")
+    why = f"the command still exits with{result.removeprefix(ALL_BUT_EXIT)}".rstrip(".")
     makes = "makes" if changes == 1 else "make"
     return replace(
         ending,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
-from ..wire.channel import chain, relative_path
+from ..wire.channel import chain, traced
 
 MOST, LONGEST, ITEMS = 6, 240, 8  # values, characters of one, items of a container
 LEAST = 5  # characters below which a part is only hinted at; each level gets a third of those around it
@@ -46,15 +46,12 @@ def _lines(frame: FrameType, shown: str) -> Iterator[str]:
 
 
 def _innermost(error: BaseException, root: str, is_test: Callable[[str], bool]) -> FrameType | None:
-    found = None
-    for link in chain(error)[::-1]:
-        trace = link.__traceback__
-        while trace is not None:
-            path = relative_path(trace.tb_frame.f_code.co_filename, root)
-            if path and is_test(path):
-                found = trace.tb_frame
-            trace = trace.tb_next
-    return found
+    """That of the exception itself comes before those of its causes."""
+    for link in chain(error):
+        frames = [trace.tb_frame for path, trace in traced(link, root) if is_test(path)]
+        if frames:
+            return frames[-1]
+    return None
 
 
 def _loops(code: CodeType) -> bool:

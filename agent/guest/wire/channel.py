@@ -10,6 +10,8 @@ import json
 import os
 import socket
 import threading
+from collections.abc import Iterator
+from types import TracebackType
 from typing import Any
 
 from ..text import clean, one_line
@@ -121,18 +123,24 @@ def frames_of(error: BaseException, root: str) -> list[list[Any]]:
     """[path, line, function] of the lines inside `root`, outermost first; those of the root cause come last."""
     found: list[list[Any]] = []
     for link in chain(error):
-        trace = link.__traceback__
-        while trace is not None:
+        for path, trace in traced(link, root):
             code = trace.tb_frame.f_code
-            path = relative_path(code.co_filename, root)
-            if path:
-                found.append([path, trace.tb_lineno or code.co_firstlineno, code.co_name])
-            trace = trace.tb_next
+            found.append([path, trace.tb_lineno or code.co_firstlineno, code.co_name])
         if isinstance(link, SyntaxError) and isinstance(link.filename, str) and isinstance(link.lineno, int):
-            path = relative_path(link.filename, root)
-            if path:
-                found.append([path, link.lineno, ""])
+            named = relative_path(link.filename, root)
+            if named:
+                found.append([named, link.lineno, ""])
     return found[-FRAMES_LIMIT:]
+
+
+def traced(error: BaseException, root: str) -> Iterator[tuple[str, TracebackType]]:
+    """The part inside `root` of this exception's own traceback, outermost first, each with its path."""
+    trace = error.__traceback__
+    while trace is not None:
+        path = relative_path(trace.tb_frame.f_code.co_filename, root)
+        if path:
+            yield path, trace
+        trace = trace.tb_next
 
 
 def relative_path(path: str, root: str) -> str | None:

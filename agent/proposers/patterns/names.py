@@ -199,9 +199,8 @@ def _of_the_library(source: Source, owner: str, name: str) -> set[str]:
 def _imported(source: Source, tree: ast.Module) -> dict[str, str]:
     """The names under which modules are imported as a whole, with the modules' names."""
     found = [alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-    return {
-        each.asname or each.name.partition(".")[0]: each.name if each.asname else each.name.partition(".")[0] for each in found
-    }
+    tops = ((each, each.name.partition(".")[0]) for each in found)
+    return {each.asname or top: each.name if each.asname else top for each, top in tops}
 
 
 def _attributes(source: Source, around: ast.AST) -> dict[str, set[str]]:
