@@ -41,6 +41,10 @@ class Challenged:
     variants: tuple[str, ...] = ()  # these, a clause each
     loose: str = ""  # a clause about the first of them, or of those that pass where no call could be compared
     asked: tuple[str, ...] = ()  # what people have to look at, a clause each
+    witnesses: int = (
+        0  # examples that need the change, tests from the specification that pass, inputs that a review worked through
+    )
+    tests_due: bool = False  # there is a specification, and a model was to write tests from it
 
 
 def judge(seen: Observations, rivals: int | None = None, *, has_data: bool = False) -> Challenged:
@@ -49,6 +53,8 @@ def judge(seen: Observations, rivals: int | None = None, *, has_data: bool = Fal
     if base is None or winner is None:
         return Challenged()
     kept = sum(example.outcome == "kept" for example in winner.examples)
+    before = {(each.function, each.source): each.outcome for each in base.examples}
+    turned = sum(each.outcome == "kept" != before.get((each.function, each.source), "kept") for each in winner.examples)
     objecting, doubtful = _contradictions(base, winner, seen.functions)
     known = [variant for variant in seen.variants[2 : None if rivals is None else 2 + rivals] if variant is not None]
     differences = dict(_differences(seen, base, winner))
@@ -63,7 +69,7 @@ def judge(seen: Observations, rivals: int | None = None, *, has_data: bool = Fal
     compared = sum(answer.is_decided for answer in winner.answers)
     against = next(iter([*_described(objecting), *_agreeing(seen, base, winner)]), "")
     asked = (*_elsewhere(seen), *([other_value] if other_value else []), *near_questions(seen, base, winner, has_data))
-    return Challenged(against, tuple(doubts), kept, compared, unlike, asked=asked)
+    return Challenged(against, tuple(doubts), kept, compared, unlike, asked=asked, witnesses=turned)
 
 
 def _agreeing(seen: Observations, base: Variant, winner: Variant) -> list[str]:

@@ -18,7 +18,7 @@ from agent.challenge.touched import touched
 from agent.checks.oracle import Verification
 from agent.checks.sampling import red_check
 from agent.contract.events import Opined
-from agent.contract.proposal import Candidate, Edits
+from agent.contract.proposal import Candidate, Edits, is_model
 from agent.contract.verdicts import Check, CheckRun, Oracle
 from agent.edits.changes import digest
 from agent.guard.hardcoded import adds_data
@@ -57,11 +57,18 @@ async def challenge(state: State, work: Work) -> Contest:
         found = replace(found, alike=alike(seen, [digest(edits) for edits in rivals.values()]))
         if found.objection:
             update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(seen)[1:], strict=False) if why})
-        if not found.objection and (found.doubts or not found.kept) and check.reader == "pytest":
+        needed = found.doubts or not found.kept or (is_model(candidate.rung) and not found.witnesses)
+        if not found.objection and needed and check.reader == "pytest":
             said, more = await _written(state, work, candidate, oracle, check)
-            found = replace(
-                found, objection=next(iter(said.against), ""), doubts=(*found.doubts, *said.odd), kept=found.kept + said.green
-            )
+            if said is not None:
+                found = replace(
+                    found,
+                    objection=next(iter(said.against), ""),
+                    doubts=(*found.doubts, *said.odd),
+                    kept=found.kept + said.green,
+                    witnesses=found.witnesses + said.green,
+                    tests_due=True,
+                )
             update = {**update, **more}
     opined = Opined(
         text=f"Rejected because {found.objection}: {candidate.title}" if found.objection else "",
@@ -97,15 +104,17 @@ def _dropped(state: State, contradicted: dict[str, str]) -> Contest:
 
 async def _written(
     state: State, work: Work, candidate: Candidate, oracle: Oracle, check: Check
-) -> tuple[generated_tests.TestFindings, Contest]:
-    """Run tests that a model writes from the specification, if there are both.
+) -> tuple[generated_tests.TestFindings | None, Contest]:
+    """Run tests that a model writes from the specification; None if there is no specification, or no model to write them.
 
     The model writes them without seeing the change, so they serve all changes of the same functions.
     """
     context = work.context
     functions = await asyncio.to_thread(touched, [candidate.edits])
     told = await asyncio.to_thread(specification, functions)
-    if context.models is None or not work.task.policy.writes_tests or not told or work.ledger.model_spent_up() is not None:
+    if context.models is None or not work.task.policy.writes_tests or not told:
+        return None, {}
+    if work.ledger.model_spent_up() is not None:
         return generated_tests.TestFindings(), {}
     red = sorted(oracle.must_turn[check.name])
     texts = await failing_test_files(oracle, work)

@@ -29,6 +29,7 @@ class Review:
     accepted: bool
     reason: str  # of a rejection
     oddity: str = ""  # of an acceptance: what no maintainer would write like this
+    example: str = ""  # of an acceptance: an input that no shown test uses, and its result
     choices: tuple[str, ...] = ()  # for each variant that it was shown: REPAIR, VARIANT, or anything else if it is unclear
 
 
@@ -71,6 +72,8 @@ async def review(state: State, work: Work) -> Reviewed:
     if not found.accepted:
         return {**update, "objection": pack(Objection("review", found.reason)), "rejected": state.get("rejected", 0) + 1}
     reviewed = with_variants(known, tuple(each for each in known.variants if each not in settled)) if settled else known
+    if found.example and not known.tests_due:
+        reviewed = replace(reviewed, witnesses=reviewed.witnesses + 1)
     if found.oddity:
         reviewed = replace(reviewed, doubts=(*reviewed.doubts, f"the review finds the code unnatural: {found.oddity}"))
     return update if reviewed is known else {**update, "challenged": pack(reviewed)}
@@ -79,14 +82,13 @@ async def review(state: State, work: Work) -> Reviewed:
 def read_review(text: str) -> Review | None:
     """None if the answer is not a usable verdict, for example a rejection without a reason."""
     told = read_object(text) or {}
-    accepted, reason = truth(told.get("accept")), line(told.get("reason"), 500)
+    accepted, reason, example = truth(told.get("accept")), line(told.get("reason"), 500), line(told.get("input"), 200)
     if accepted is None or not (accepted or reason):
         return None
     if accepted:
         choices = told.get("variants")
         oddity = (reason or "no reason given") if truth(told.get("unnatural")) else ""
-        return Review(True, "", oddity, tuple(map(_first_word, choices)) if isinstance(choices, list) else ())
-    example = line(told.get("input"), 200)
+        return Review(True, "", oddity, example, tuple(map(_first_word, choices)) if isinstance(choices, list) else ())
     return Review(False, f"{reason} (for example with {example})" if example else reason)
 
 

@@ -28,6 +28,10 @@ from agent.state import Contest, Objection, State, Work, pack, red_of, spent, un
 
 MOST_UNSURE = 3  # unsure changes of one search that are proven, before the others are dropped
 MOST_CHOICES = 5  # titles of other changes that pass
+UNWITNESSED = (
+    "nothing beyond the tests that the model was shown speaks for it: no example or test from the specification that passes, "
+    "and no review that worked through another input"
+)
 
 
 async def weigh(state: State, work: Work) -> Contest:
@@ -73,6 +77,13 @@ async def repair_of(state: State, work: Work) -> Repair:
     reversal, elsewhere = await _beside_the_change(state, work, candidate)
     degraded = state.get("degraded", [])
     asked = (*challenged.asked, *await questions_of(candidate, state, work))
+    if (
+        is_model(candidate.rung)
+        and not challenged.witnesses
+        and work.context.models is not None
+        and work.task.policy.writes_tests
+    ):
+        asked = (*asked, UNWITNESSED)
     sure = confidence.estimate(
         candidate, alternatives, degraded, challenged, failing, reversal=reversal, elsewhere=elsewhere, asked=asked
     )

@@ -1,7 +1,8 @@
 """Forged and honest repairs of small repositories, one YAML file each in `forgeries/`, and how Selfheal answers them.
 
-`python -m tests.attacks.forgeries [NAME …]` puts each through a whole repair, as a model would propose it and with no reviewer
-to object, and prints a table by class. A file has `what` (how it cheats, or why it is right), `class`, `command` (the failing
+`python -m tests.attacks.forgeries [NAME …]` puts each through a whole repair, as a model would propose it, and prints a table
+by class. There is no model for second opinions: what is published would be so if they were deceived. A file has `what` (how it
+cheats, or why it is right), `class`, `command` (the failing
 check), `files` (the broken repository), `patch` (path: new text, or null), `guard` (the rule that refuses it, "asks RULE", or
 "-"), and `kept_away` if it was written and first run unseen by those who wrote the rules.
 """

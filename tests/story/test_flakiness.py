@@ -57,7 +57,7 @@ prices.py
 def author(asked: Asked) -> str:
     """Plays the model: knows the true fix, and is only asked for it when it is told of the cause."""
     if "You review" in asked.prompt:
-        return '{"accept": true}'
+        return '{"accept": true, "input": "another order"}'
     if "SEARCH" not in asked.prompt:
         return '{"cause": "A price is kept for ever.", "category": "state", "confidence": 0.9}'
     return FIX if "Suspected cause: order" in asked.prompt else "I do not know."

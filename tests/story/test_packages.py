@@ -32,7 +32,7 @@ class Authors:
 
     def __call__(self, asked: Asked) -> str:
         if "You review" in asked.prompt:
-            return '{"accept": true}'
+            return '{"accept": true, "input": "another version"}'
         if "SEARCH" not in asked.prompt:
             return DIAGNOSIS
         return next((fix for path, fix in self.fixes.items() if path in asked.prompt), "I do not know this code.")

@@ -27,7 +27,7 @@ from tests.standins.model import ScriptedModel
 FIX = "calc.py\\n<<<<<<< SEARCH\\n    return a - b\\n=======\\n    return a + b\\n>>>>>>> REPLACE\\n"
 
 async def main():
-    async with ScriptedModel([FIX, '{"accept": true}']) as server:
+    async with ScriptedModel([FIX, '{"accept": true, "input": "add(7, 8) gives 15"}']) as server:
         models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-secret-of-the-test", 60.0))
         print(type(await Bench(Path(sys.argv[1])).heal(ModelProposer(models), models=models)).__name__)
 

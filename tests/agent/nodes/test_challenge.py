@@ -12,6 +12,7 @@ from agent.contract.proposal import FileChange
 from agent.contract.task import Policy
 from agent.models.router import Models
 from agent.models.values import ModelSettings
+from agent.nodes.weigh import UNWITNESSED
 from tests.agent.workbench import RIGHT, Bench, Scripted
 from tests.standins.model import Reply, ScriptedModel
 
@@ -139,6 +140,26 @@ async def test_a_malformed_answer_makes_the_challenge_weaker_and_no_more(bench: 
     result, _ = await healed_beside(bench, Reply("I would rather not."), ACCEPTED)
     assert isinstance(result, Repair), result
     assert [event.step for event in bench.of(events.Degraded)] == ["challenge"]
+
+
+@pytest.mark.parametrize(
+    ("written", "published"),
+    [(saying("clamp(8, 0, 5) == 5", "clamp(-3, 0, 5) == 0"), True), (Reply("I would rather not."), False)],
+    ids=["a test speaks for it", "none does"],
+)
+async def test_a_models_change_needs_a_test_where_there_is_a_specification(
+    bench: Bench, written: Reply, published: bool
+) -> None:
+    right = (FileChange("clamped.py", SPECIFIED, SPECIFIED.replace("max(low, value)", "min(high, max(low, value))")),)
+    cause = Reply('{"cause": "high is ignored", "category": "logic", "confidence": 0.9}')
+    agreed = Reply('{"accept": true, "input": "clamp(1, 0, 5) gives 1"}')
+    async with ScriptedModel([cause, written, agreed]) as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-none", timeout=60.0))
+        files = {**FILES, "clamped.py": SPECIFIED}
+        result = await bench.heal(Scripted([(right,)], rung="model:scripted"), files=files, models=models)
+    assert isinstance(result, Repair) == published
+    if isinstance(result, NoRepair):
+        assert UNWITNESSED in result.suspects[0].doubts
 
 
 @pytest.mark.long

@@ -13,6 +13,7 @@ from agent.contract.task import Policy
 from agent.models.router import Models
 from agent.models.values import ModelSettings
 from agent.nodes.review import Review, read_review
+from agent.nodes.weigh import UNWITNESSED
 from tests.agent.workbench import RIGHT, Bench, Scripted, change
 from tests.standins.model import Reply, ScriptedModel, refused
 
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.usefixtures("remembered_runs")
 
 OTHER = change("a - b", "b + a")
 CAUSE = Reply('{"cause": "it subtracts", "category": "logic", "confidence": 0.9}')
+WORKED = Reply('{"accept": true, "reason": "", "input": "add(7, 8) gives 15"}')
 REJECTED = Reply('{"accept": false, "reason": "it hard-codes the test", "input": "add(7, 8)"}', tokens=(50, 10))
 
 
@@ -75,7 +77,7 @@ async def test_a_critic_that_is_never_content_ends_with_the_budget_and_nothing_i
 @pytest.mark.long
 async def test_after_two_rejections_a_search_makes_way_for_a_model_that_knows_the_reasons(tmp_path: Path) -> None:
     search, model = Scripted([tuple(CHANGES), (OTHER,)]), Scripted([(RIGHT,)], rung="model:scripted")
-    async with ScriptedModel([*[REJECTED] * 2, CAUSE, Reply('{"accept": true}')]) as server:
+    async with ScriptedModel([*[REJECTED] * 2, CAUSE, WORKED]) as server:
         models = Models(ModelSettings("openai/scripted", server.openai_url, "k", 30.0))
         result = await Bench(tmp_path).heal(search, model, models=models)
     assert isinstance(result, Repair), result
@@ -90,7 +92,7 @@ async def test_after_two_rejections_a_search_makes_way_for_a_model_that_knows_th
 async def test_a_model_learns_from_rejections_and_is_not_left_for_a_stronger_one(tmp_path: Path) -> None:
     small = Scripted([(each,) for each in CHANGES], rung="model:small")
     strong = Scripted([(RIGHT,)], rung="model:strong")
-    async with ScriptedModel([CAUSE, *[REJECTED] * 2, Reply('{"accept": true}')]) as server:
+    async with ScriptedModel([CAUSE, *[REJECTED] * 2, WORKED]) as server:
         models = Models(ModelSettings("openai/scripted", server.openai_url, "k", 30.0))
         result = await Bench(tmp_path).heal(small, strong, models=models)
     assert isinstance(result, Repair), result
@@ -151,6 +153,7 @@ async def test_where_the_tokens_are_spent_it_is_said_that_nobody_read_it(tmp_pat
     ("text", "review"),
     [
         ('{"accept": true, "reason": "fine"}', Review(True, "")),
+        ('{"accept": true, "input": "add(7, 8) gives 15"}', Review(True, "", example="add(7, 8) gives 15")),
         ('```json\n{"accept": "yes"}\n```', Review(True, "")),
         ('Hm. {"accept": "no", "reason": "hides it"}', Review(False, "hides it")),
         ('{"accept": true, "unnatural": true, "reason": "a detour"}', Review(True, "", "a detour")),
@@ -163,6 +166,24 @@ async def test_where_the_tokens_are_spent_it_is_said_that_nobody_read_it(tmp_pat
 )
 def test_a_verdict_is_read_leniently_and_a_rejection_needs_a_reason(text: str, review: Review | None) -> None:
     assert read_review(text) == review
+
+
+@pytest.mark.parametrize(
+    ("replies", "published"),
+    [
+        ([CAUSE, WORKED], True),
+        ([CAUSE, Reply('{"accept": true, "reason": "it is right"}')], False),
+        ([CAUSE, refused()], False),
+    ],
+    ids=["it worked through another input", "it only agrees", "there is none"],
+)
+async def test_a_models_change_needs_more_than_consent(tmp_path: Path, replies: list[Reply], published: bool) -> None:
+    model = Scripted([(RIGHT,)], rung="model:scripted")
+    result, _, _ = await healed(tmp_path, model, *replies, policy=Policy())
+    assert isinstance(result, Repair) == published
+    if isinstance(result, NoRepair):
+        (suspect,) = result.suspects
+        assert UNWITNESSED in suspect.doubts
 
 
 GROWN = "def grown(age):\n    return age > 1\n"

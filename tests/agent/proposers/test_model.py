@@ -34,7 +34,7 @@ from tests.standins.model import (
 
 pytestmark = pytest.mark.usefixtures("remembered_runs")
 
-ACCEPTED = Reply('{"accept": true, "reason": ""}', tokens=(50, 10))
+ACCEPTED = Reply('{"accept": true, "reason": "", "input": "add(7, 8) gives 15"}', tokens=(50, 10))
 DIAGNOSIS = Reply(
     'Sure! {"cause": "add subtracts", "category": "Logic", "confidence": "70%", "where": ["calc.py::add"], '
     '"evidence": ["it gives -1"]} Hope that helps.',

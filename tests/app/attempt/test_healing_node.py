@@ -85,7 +85,7 @@ async def test_a_package_of_the_registry_is_healed_by_the_model_rung(tmp_path: P
         asked.append(question.prompt)
         if "TOOL read_span" in question.prompt:
             return Reply('{"cause": "a whole second is told as milliseconds", "where": ["index.js"], "confidence": 0.9}')
-        return Reply(FIX if "You repair code" in question.prompt else '{"accept": true, "reason": "", "input": ""}')
+        return Reply(FIX if "You repair code" in question.prompt else '{"accept": true, "reason": "", "input": "the next one"}')
 
     sandboxes = LocalSandboxes(tmp_path / "open", PackageStore(tmp_path / "cache", await configured()))
     async with ScriptedModel(answer) as server:

@@ -106,6 +106,8 @@ async def test_a_fork_with_a_hint_and_a_model_heals_what_the_search_could_not(pl
     assert (await plant.attempt(attempt_id)).outcome is Outcome.GAVE_UP
 
     def answer(asked: Asked) -> str:
+        if "You review" in asked.prompt:
+            return '{"accept": true, "input": "greeting of an empty name"}'
         if "Names are shouted." not in asked.prompt:
             return "I do not know."
         return f"Shout.\n\nhall.py\n<<<<<<< SEARCH\n{source}=======\n{source.replace('None', WORDS)}>>>>>>> REPLACE\n"

@@ -59,7 +59,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
         wrong, good = (f"```python\n{prompt}    {body}\n```" for body in (first, right))
         script.append({"role": "write", "when": [head], "answers": [wrong]})
         script.append({"role": "repair", "when": [head], "answers": [f"solution.py\n{good}"]})
-    script.append({"role": "review", "answers": ['{"accept": true, "unnatural": false, "reason": "", "input": ""}']})
+    script.append(
+        {"role": "review", "answers": ['{"accept": true, "unnatural": false, "reason": "", "input": "f(9) gives 9"}']}
+    )
     for name, told in (("tasks.jsonl", lines), ("script.jsonl", script)):
         (folder / name).write_text("".join(json.dumps(each) + "\n" for each in told))
     code, out, err = selfheal(folder, *MEASURED)
@@ -292,7 +294,7 @@ def test_a_wrong_answer_that_passes_its_own_tests_is_told_apart(tmp_path: Path) 
         "challenge": weak,
         "attack": weak,
         "write": f"```python\n{prompt}    return a\n```",
-        "review": '{"accept": true, "unnatural": false, "reason": "", "input": ""}',
+        "review": '{"accept": true, "unnatural": false, "reason": "", "input": "f(9) gives 9"}',
     }
     lines = [json.dumps({"role": role, "answers": [answer]}) + "\n" for role, answer in answers.items()]
     (tmp_path / "script.jsonl").write_text("".join(lines))
