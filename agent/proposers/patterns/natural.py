@@ -119,6 +119,10 @@ def _in_node(node: ast.AST) -> Iterator[str]:
                 yield "always zero"
         case ast.AugAssign(op=op, value=value) if _is_number(value, NEUTRAL.get(type(op))):
             yield "no effect"
+        case ast.Subscript(slice=ast.BinOp(left=ast.Name(id=name), op=ast.Add() | ast.Sub(), right=ast.Constant())) if (
+            name.isupper()
+        ):
+            yield "a place beside one that has a name"
         case ast.BoolOp(values=values):
             if len({ast.dump(value) for value in values}) < len(values):
                 yield "an operand with itself"

@@ -189,6 +189,7 @@ def test_each_family_lists_its_change(before: str, after: str) -> None:
         ("return a < b", "return a + 1 <= b"),
         ("return a + b == c", "return b + b == c"),
         ("return c[: a - 1]", "return c[: (-a) - 1]"),
+        ("a[NEXT] = b", "a[NEXT - 1] = b"),
         ("return a + b", "return a + -b"),
         (
             "if a:\n        for b in a:\n            g(b)\n        return c",
