@@ -37,7 +37,7 @@ from agent.guard.requirements import lists_requirements, new_names, requirement_
 from agent.guard.reversals import REVERSAL
 from agent.source.ini import read_ini
 from agent.source.languages import LANGUAGES
-from agent.source.outline import parse
+from agent.source.outline import Module, changed, parse
 from agent.source.protected import BUILD_SETTINGS, CI_FILES, INSTRUCTIONS, LINT_SETTINGS, LOCKS, START_UP, TEST_SETTINGS
 from agent.source.test_files import is_prose, is_snapshot, is_test
 
@@ -184,6 +184,8 @@ def doubts(candidate: Candidate, oracle: Oracle) -> tuple[str, ...]:
         weak.append(
             f"it expects that `{names[0]}` may be None, which the annotation excludes: the None may come from elsewhere"
         )
+    if candidate.rung == "patterns" and sum(map(_functions_changed, candidate.edits)) > 1:
+        weak.append("it changes two functions at once, and among thousands of such pairs some pass by chance")
     return (*weak, *(f"it adds `{name}` as a new dependency" for name in new_names(candidate.edits)))
 
 
@@ -193,6 +195,10 @@ def _trees(edit: FileChange) -> tuple[ast.Module, ast.Module] | None:
         return None
     before, after = parse(edit.before), parse(edit.after)
     return (before, after) if before is not None and after is not None else None
+
+
+def _functions_changed(edit: FileChange) -> int:
+    return len(changed(Module(edit.path, edit.before or ""), Module(edit.path, edit.after or "")))
 
 
 def _takes_a_call_away(edit: FileChange) -> bool:

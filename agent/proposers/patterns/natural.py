@@ -113,8 +113,8 @@ def _in_node(node: ast.AST) -> Iterator[str]:
                 yield "an operand with itself"
             elif isinstance(op, ast.Add) and isinstance(left, ast.Name) and ast.dump(left) == ast.dump(right):
                 yield "an operand with itself"  # `2 * a`
-            elif isinstance(op, ast.Add | ast.Sub) and (_is_negated(left) or _is_negated(right)):
-                yield "a negated operand"  # `(-a) + b` is `b - a`
+            elif isinstance(op, ast.Add | ast.Sub) and (_is_negated(left) or _is_negated(right) or _is_negative(right)):
+                yield "a negated operand"  # `(-a) + b` is `b - a`, and `a - -1` is `a + 1`
             elif isinstance(op, ast.Mult) and (_is_number(left, 0) or _is_number(right, 0)):
                 yield "always zero"
         case ast.AugAssign(op=op, value=value) if _is_number(value, NEUTRAL.get(type(op))):

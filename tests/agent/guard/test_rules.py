@@ -895,6 +895,21 @@ def test_a_search_that_only_takes_a_call_away_is_doubted(rung: str, before: str,
     assert bool(found) is doubted
 
 
+TWO = "def one(a):\n    return a + 1\n\n\ndef two(a):\n    return one(a) - 1\n"
+
+
+@pytest.mark.parametrize(
+    ("rung", "after", "doubted"),
+    [
+        ("patterns", TWO.replace("1", "2"), True),
+        ("patterns", TWO.replace("+ 1", "- 1"), False),
+        ("model:m", TWO.replace("1", "2"), False),
+    ],
+)
+def test_a_search_that_changes_two_functions_is_doubted(rung: str, after: str, doubted: bool) -> None:
+    assert bool(doubts(Candidate(rung, (FileChange("x.py", TWO, after),), "y"), PLAIN)) is doubted
+
+
 @pytest.mark.parametrize(
     ("rung", "annotation", "after", "doubted"),
     [

@@ -191,6 +191,7 @@ def test_each_family_lists_its_change(before: str, after: str) -> None:
         ("return c[: a - 1]", "return c[: (-a) - 1]"),
         ("a[NEXT] = b", "a[NEXT - 1] = b"),
         ("return a + b", "return a + -b"),
+        ("return len(a) - 1", "return len(a) - -1"),
         (
             "if a:\n        for b in a:\n            g(b)\n        return c",
             "if a:\n        for b in a:\n            g(b)\n            break\n        return c",
