@@ -187,6 +187,17 @@ def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         yield Rewrite(close, close, ", " + more, f"`{before[:60]}` gets `{more}`", 0.3)
 
 
+def chained(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """Two calls in the other order: `text.strip().lower()` → `text.lower().strip()`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Attribute(value=owner)) as inner)):
+            start, middle, end = (source.span(each)[1] for each in (owner, inner, node))
+            first, second = source.text[start:middle], source.text[middle:end]
+            if first != second:
+                title = f"the calls `{first.strip()[:30]}` and `{second.strip()[:30]}` are swapped"
+                yield Rewrite(start, end, second + first, title, 0.5)
+
+
 def paired(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """A function that takes several values is called with one: `max(a)` → `max(best, x)`, `max(a, x)`."""
     match node:

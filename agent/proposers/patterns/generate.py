@@ -53,6 +53,7 @@ PATTERNS: tuple[Pattern, ...] = (
     calls.families,
     calls.renamed,
     calls.arguments,
+    calls.chained,
     calls.paired,
     ordering.keys,
     ordering.in_order,
