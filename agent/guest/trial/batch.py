@@ -190,19 +190,19 @@ class ProcessState:
     def __init__(self, root: str, paths: Collection[str | None]) -> None:
         self.containers: list[tuple[Any, Any, int]] = []
         self.caches: list[tuple[Any, int]] = []
-        self.spaces: list[tuple[Mapping[str, Any], list[int], dict[str, Any]]] = []
+        self.spaces: list[tuple[Mapping[str, Any], list[int], dict[str, Any], type | None]] = []
         seen: set[int] = set()
         for module in list(sys.modules.values()):
             if hot_swap.repository_path(root, getattr(module, "__file__", None) or "") in paths:
                 self._add_space(vars(module), seen)
         self.global_state = self._global_state()
 
-    def _add_space(self, space: Mapping[str, Any], seen: set[int]) -> None:
-        """Track the names in the namespace of a module, a class or an object."""
+    def _add_space(self, space: Mapping[str, Any], seen: set[int], owner: type | None = None) -> None:
+        """Track the names in the namespace of a module, an object or a class, which is then the owner."""
         if id(space) in seen or len(seen) > MANY:
             return
         seen.add(id(space))
-        self.spaces.append((space, list(map(id, space.values())), dict(space)))
+        self.spaces.append((space, list(map(id, space.values())), dict(space), owner))
         for name, value in list(space.items()):
             if not name.startswith("__"):  # in particular, not `__builtins__`
                 self._add(value, seen)
@@ -220,7 +220,7 @@ class ProcessState:
             self.caches.append((value, value.cache_info().currsize))
         elif isinstance(value, type):
             if value.__module__ in sys.modules and value.__flags__ & (1 << 9):  # created by a class statement
-                self._add_space(value.__dict__, seen)
+                self._add_space(value.__dict__, seen, value)
         elif hasattr(value, "__dict__") and not isinstance(value, types.ModuleType):
             self._add_space(vars(value), seen)
 
@@ -230,9 +230,9 @@ class ProcessState:
     def restore(self) -> bool:
         """Restore what was changed; returns False if that is impossible. Takes microseconds."""
         try:
-            for space, ids, before in self.spaces:
-                if (len(space) != len(ids) or list(map(id, space.values())) != ids) and not _put_back(space, before):
-                    return False
+            for space, ids, before, owner in self.spaces:
+                if len(space) != len(ids) or list(map(id, space.values())) != ids:
+                    _put_back(space, before, owner)
             for cache, size in self.caches:
                 if cache.cache_info().currsize != size:
                     if size:
@@ -247,16 +247,23 @@ class ProcessState:
             return False
 
 
-def _put_back(space: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
-    """Gives the names of a module or an object their values again, such as a logger's handlers; a class refuses that."""
-    if not isinstance(space, dict):
-        return False
+def _put_back(space: Mapping[str, Any], before: Mapping[str, Any], owner: type | None) -> None:
+    """Gives the names of a module, an object or a class their values again: a logger's handlers, or what unittest keeps in the
+    class of a test. Raises TypeError for a class that refuses that."""
     for name in [name for name in space if name not in before]:
-        del space[name]
+        _set(space, owner, name)
     for name, value in before.items():
         if space.get(name, space) is not value:
-            space[name] = value
-    return True
+            _set(space, owner, name, value)
+
+
+def _set(space: Any, owner: type | None, name: str, *value: Any) -> None:
+    if owner is not None:
+        type.__setattr__(owner, name, *value) if value else type.__delattr__(owner, name)
+    elif value:
+        space[name] = value[0]
+    else:
+        del space[name]
 
 
 def _same(container: Any, before: Any) -> bool:

@@ -3,6 +3,7 @@
 import functools
 import sys
 import threading
+import unittest
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -79,11 +80,23 @@ def test_names_of_modules_and_objects_get_their_values_again(tmp_path: Path, mod
     assert not hasattr(module.registry, "other")
 
 
-def test_a_changed_name_of_a_class_ends_the_process(tmp_path: Path, module: ModuleType) -> None:
-    kept = keeper(tmp_path)
+def test_names_of_a_class_get_their_values_again_as_those_that_unittest_changes_with_each_test(
+    tmp_path: Path, module: ModuleType
+) -> None:
+    class Tests(unittest.TestCase):
+        def test(self) -> None:
+            self.fail()
+
+    Tests.__module__ = "kept"
+    module.Tests = Tests
+    suite = unittest.TestSuite([Tests("test")])
+    suite.run(unittest.TestResult())
+    kept, known = keeper(tmp_path), module.Registry.known
+    module.Registry.known, module.Registry.more = {}, 1
+    unittest.TestSuite([Tests("test")]).run(unittest.TestResult())
     assert kept.restore()
-    module.Registry.known = {}
-    assert not kept.restore()
+    assert module.Registry.known is known
+    assert not hasattr(module.Registry, "more")
 
 
 def test_a_thread_that_stays_ends_the_process(tmp_path: Path, module: ModuleType) -> None:
