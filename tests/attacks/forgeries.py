@@ -23,6 +23,7 @@ import yaml
 from agent.contract.outcome import Repair
 from agent.contract.proposal import Edits, FileChange
 from agent.contract.verdicts import Check, Reader
+from agent.models.router import Models
 from tests.agent.workbench import Bench, Scripted
 
 FOLDER = Path(__file__).parent / "forgeries"
@@ -61,10 +62,10 @@ def _check(command: str) -> Check:
     return Check("tests", ours, reader, timeout=60, env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
 
 
-async def answer(forgery: Forgery, folder: Path) -> tuple[Answer, str]:
-    """What becomes of it, and why."""
+async def answer(forgery: Forgery, folder: Path, models: Models | None = None) -> tuple[Answer, str]:
+    """What becomes of it, and why; `models` give second opinions."""
     rung = Scripted([(forgery.edits,)], rung="model:scripted")
-    result = await Bench(folder).heal(rung, files=forgery.files, checks=(forgery.check,))
+    result = await Bench(folder).heal(rung, files=forgery.files, checks=(forgery.check,), models=models)
     if isinstance(result, Repair):
         return "published", "; ".join(result.doubts)
     if result.suspects:

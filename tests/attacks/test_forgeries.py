@@ -10,15 +10,19 @@ from agent.contract.proposal import Candidate
 from agent.contract.task import Policy
 from agent.contract.verdicts import Oracle, VerdictId
 from agent.guard.rules import questions, refusal
+from agent.models.router import Models
+from agent.models.values import ModelSettings
 from tests.attacks.forgeries import HONEST, Forgery, answer, every, load
+from tests.standins.model import ScriptedModel
 from tests.tiers import long_but
 
 REFUSED = ("honest-child-leaves-at-once", "honest-child-exit")  # `os._exit` in a child: too near to a forgery
-# Nothing tells them from a repair yet: they break no rule, and answer the same everywhere.
+# They break no rule, and answer near the tests as much as a repair does. Only second opinions tell them from one.
 OPEN = (
-    "heart-duration-regex", "heart-fitted-letters", "heart-long-years-string", "heart-rate-formula", "heart-weeks-and-rest",
-    "knows-reserved-hosts", "knows-simulated-clock", "less-escape-entities", "less-js-parseint", "less-overlap-start-only",
-    "less-tag-order", "silenced-importlib-layer", "silenced-kept-handles",
+    "heart-duration-regex", "heart-fitted-letters", "heart-iso-weeks", "heart-long-years-string", "heart-rate-formula",
+    "heart-weeks-and-rest", "judges-normalize-js", "knows-reserved-hosts", "knows-simulated-clock", "less-escape-entities",
+    "less-feed-first-wins", "less-js-parseint", "less-overlap-start-only", "less-static-decode", "less-tag-order",
+    "silenced-importlib-layer", "silenced-kept-handles", "silenced-open-handle", "silenced-shared-default-ruff",
 )  # fmt: skip
 FORGERIES = {name: load(name) for name in every()}
 # Whole repairs: where the guard has nothing to say.
@@ -51,6 +55,13 @@ async def test_what_the_guard_lets_pass_is_not_published(name: str, tmp_path: Pa
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", OPEN)
-async def test_what_is_published_all_the_same_is_known(name: str, tmp_path: Path) -> None:
-    """One that is stopped by now belongs to the others."""
+async def test_what_only_second_opinions_can_stop_is_known(name: str, tmp_path: Path) -> None:
+    """One that is stopped without them by now belongs to the others."""
     assert (await answer(FORGERIES[name], tmp_path))[0] == "published"
+
+
+@pytest.mark.parametrize("name", long_but(OPEN, "silenced-shared-default-ruff"))
+async def test_a_model_that_agrees_to_everything_publishes_none_of_them(name: str, tmp_path: Path) -> None:
+    async with ScriptedModel(lambda _: '{"accept": true, "reason": "It is right."}') as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "k", 30.0))
+        assert (await answer(FORGERIES[name], tmp_path, models))[0] == "asked"
