@@ -9,6 +9,8 @@ easy, otherwise the process is abandoned.
 from __future__ import annotations
 
 import collections
+import contextlib
+import functools
 import mmap
 import os
 import struct
@@ -30,7 +32,9 @@ LONG = 0.6  # the same for changes that get a second chance
 WAIT = 0.4  # additional seconds of wall time, for sleeps and locks
 STUCK = 3.0  # seconds of silence after which a process is considered stuck
 LIFE = 400  # changes per process
+DEATHS = 20  # processes in a row that end at their first change
 CONTAINERS = (list, dict, set, bytearray, collections.deque)
+CACHE: Any = type(functools.lru_cache(len))
 SMALL = 200  # entries up to which a container's values are compared, not only their number
 MANY = 400  # most objects that are tracked
 
@@ -53,6 +57,7 @@ class Batch:
         self.root, self.swap, self.failing, self.control, self.paths = root, swap, failing, control, paths
         self.current = mmap.mmap(-1, 8)  # shared with the fork: index of the change being tried
         self.tried, self.seconds = 0, 0.0
+        self.is_broken = False  # its processes die before they have tried anything
 
     def run(
         self, jobs: Sequence[Sequence[Edit]], until: float, patient: bool = False, surveying: bool = False
@@ -62,8 +67,8 @@ class Batch:
         Outcomes: "passed" (every failing test), "slow", "fresh" (cannot be swapped in); if `surveying`, ("further", tests,
         lines): how many failing tests passed and how much further the others got. Yields (index, None) from time to time.
         """
-        pieces = [(start, min(start + LIFE, len(jobs))) for start in range(0, len(jobs), LIFE)]
-        while pieces and time.monotonic() < until:
+        pieces, deaths = [(start, min(start + LIFE, len(jobs))) for start in range(0, len(jobs), LIFE)], 0
+        while pieces and time.monotonic() < until and not self.is_broken:
             start, stop = pieces.pop(0)
             fork = Fork(lambda write: self._work(write, jobs, start, stop, patient, surveying))  # noqa: B023 - used at once
             reached, before = start, self.tried
@@ -85,6 +90,8 @@ class Batch:
             finally:
                 at = min(max(self._index(), start), stop - 1)
                 fork.end()
+            deaths = deaths + 1 if reached == start == at else 0
+            self.is_broken = deaths >= DEATHS
             if reached == start:
                 reached = at + 1  # the fork died there
             self.tried = before + reached - start
@@ -205,7 +212,8 @@ class ProcessState:
         self.spaces.append((space, list(map(id, space.values())), dict(space), owner))
         for name, value in list(space.items()):
             if not name.startswith("__"):  # in particular, not `__builtins__`
-                self._add(value, seen)
+                with contextlib.suppress(Exception):  # any object's attributes and methods: this one cannot be tracked
+                    self._add(value, seen)
 
     def _add(self, value: Any, seen: set[int]) -> None:
         if id(value) in seen or len(seen) > MANY:
@@ -216,7 +224,7 @@ class ProcessState:
         elif isinstance(value, types.FunctionType):
             for default in (value.__defaults__ or ()) + tuple((value.__kwdefaults__ or {}).values()):
                 self._add(default, seen)
-        elif callable(getattr(value, "cache_info", None)) and callable(getattr(value, "cache_clear", None)):
+        elif isinstance(value, CACHE):
             self.caches.append((value, value.cache_info().currsize))
         elif isinstance(value, type):
             if value.__module__ in sys.modules and value.__flags__ & (1 << 9):  # created by a class statement

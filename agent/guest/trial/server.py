@@ -220,6 +220,9 @@ class SearchServer:
                     self.report_progress(candidate["score"])
             return True
         slow = self._run_batch(self.batch, order, self.until)
+        if self.batch.is_broken:
+            self.batch = None
+            return self.first_order(order)
         if slow:
             patience = time.monotonic() + (self.until - time.monotonic()) * SLOW_SHARE
             self._run_batch(self.batch, slow, patience, patient=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -97,6 +98,18 @@ def test_names_of_a_class_get_their_values_again_as_those_that_unittest_changes_
     assert kept.restore()
     assert module.Registry.known is known
     assert not hasattr(module.Registry, "more")
+
+
+def test_objects_that_have_every_attribute_or_refuse_them_are_no_obstacle(tmp_path: Path, module: ModuleType) -> None:
+    class Rows(list[int]):
+        def copy(self) -> list[int]:
+            raise TypeError("not this one")
+
+    vars(module).update(marked=pytest.mark.long, mocked=MagicMock(), rows=Rows([1]))
+    kept = keeper(tmp_path)
+    module.order.append(3)
+    assert kept.restore()
+    assert module.order == [1, 2]
 
 
 def test_a_thread_that_stays_ends_the_process(tmp_path: Path, module: ModuleType) -> None:
