@@ -120,7 +120,8 @@ def _select(config: Config, options: CommandOptions, context: ShellContext) -> t
     listed_names = config.known() if everything or factors else config.env_list() or ["py"]
     if factors:
         return [name for name in listed_names if factors <= set(name.split("-"))][:_ENVIRONMENTS], []
-    if not everything and (toxenv := context.env.get("TOXENV")):
+    # tox 4 reads each of its options from a variable, too: `-e` from TOX_ENV.
+    if not everything and (toxenv := context.env.get("TOX_ENV") or context.env.get("TOXENV")):
         return names(toxenv)[:_ENVIRONMENTS], []
     if not everything and context.python and (mapped := _mapped(config, listed_names, context)) is not None:
         return mapped[:_ENVIRONMENTS], []

@@ -114,6 +114,7 @@ def test_several_environments_are_run_one_after_the_other_each_with_its_own_vari
         ("3.10", {}, ["pytest tests"]),
         ("3.11", {}, ["pytest tests", "ruff check ."]),
         ("3.11", {"TOXENV": "lint"}, ["ruff check ."]),
+        ("3.11", {"TOX_ENV": "lint"}, ["ruff check ."]),
     ],
 )
 def test_without_names_the_python_or_the_variable_decides(python: str, env: dict[str, str], commands: list[str]) -> None:
