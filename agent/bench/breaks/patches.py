@@ -18,7 +18,7 @@ from agent.bench.breaks.code import read
 from agent.bench.breaks.figures import figures
 from agent.bench.breaks.judge import Judge
 from agent.bench.breaks.operators import Break, same_program
-from agent.bench.breaks.posing import Posed, is_product
+from agent.bench.breaks.posing import Posed
 from agent.bench.lab import BadInput, Benchmark, Labs, NotPosed, Specimen, Trial, listed, text_of
 from agent.bench.packages import DoesNotApply, applied
 from agent.bench.suites import verdicts
@@ -27,6 +27,7 @@ from agent.contract.proposal import FileChange
 from agent.contract.verdicts import Verdict
 from agent.edits.changes import changed_ranges
 from agent.source.archive import Files
+from agent.source.test_files import is_test
 
 BY_A_PERSON = "by a person"
 
@@ -69,7 +70,8 @@ async def _trial(root: Path, bug: _Bug, configuration: Configuration, labs: Labs
 
 def _broken(whole: Files, bug: _Bug) -> Break:
     """Raises `NotPosed`."""
-    texts = {path: text for path, file in whole.items() if is_product(path) and (text := text_of(file)) is not None}
+    code = {path: file for path, file in whole.items() if path.endswith(".py") and not is_test(path)}
+    texts = {path: text for path, file in code.items() if (text := text_of(file)) is not None}
     try:
         [(path, after)] = applied(bug.patch, texts).items()
     except (DoesNotApply, KeyError) as error:

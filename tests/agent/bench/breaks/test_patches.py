@@ -50,6 +50,7 @@ def checkout(tmp_path: Path) -> Path:
     root = tmp_path / "shop"
     root.mkdir()
     (root / "shop.py").write_text(CODE)
+    (root / "version.py").write_text(CODE)  # code like any other for people, and none for a program that breaks code
     (root / "test_shop.py").write_text(TESTS)
     git(root, "init", "-q")
     git(root, "add", "-A")
@@ -87,6 +88,10 @@ async def test_the_engine_gets_the_broken_commit_and_the_judge_knows_the_right_o
     [
         (LOST.replace("-        result +=", "-        result -="), "does not apply"),
         (LOST.replace("+        result = price", "+        result += price  # so"), "must change the program"),
+        (
+            LOST.replace("+        result = price", "+        result += price  # so").replace("shop", "version"),
+            "must change the program",
+        ),
         (LOST.replace("shop.py", "test_shop.py"), "does not apply"),
         ("", "exactly one file"),
     ],
