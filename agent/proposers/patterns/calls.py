@@ -177,6 +177,10 @@ def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             for j, other in enumerate(node.args[i + 1 :], i + 1):
                 title = f"the arguments `{texts[i][:30]}` and `{texts[j][:30]}` of `{before[:40]}` are swapped"
                 yield from source.exchanged(one, other, title, 0.75)
+        for one, other in ((a, k.value) for a in node.args[:1] for k in node.keywords if k.arg is None):  # `dict(a, **b)`
+            yield from source.exchanged(
+                one, other, f"`{source.segment(one)[:30]}` and `{source.segment(other)[:30]}` are swapped", 0.5
+            )
         spans = [source.span(a) for a in node.args]
         for i, (a, b) in enumerate(spans if len(spans) > 1 else ()):
             start, end = (a, spans[i + 1][0]) if i + 1 < len(spans) else (spans[i - 1][1], b)

@@ -150,6 +150,7 @@ def all_changes(text: str, path: str = "m.py") -> list[str]:
         ("return a[b + 2][c]", "return a[c][b + 2]"),
         ("return a[b][c - 1]", "return a[b - 1][c]"),
         ("return a.f(b).g(c)", "return a.g(c).f(b)"),
+        ("return dict(a, **b)", "return dict(b, **a)"),
         ("if b < a[c + 1]:\n        return a", "if a[c] < a[c + 1]:\n        return a"),
         ("while a:\n        a, b = b, a - b", "while b:\n        a, b = a - b, b"),
     ],
