@@ -24,7 +24,7 @@ PASSING_CPU = 2.0  # CPU seconds for passing tests for one change
 WAIT = 1.0  # additional seconds of wall time, for sleeps and locks
 OTHER_TYPE, SAME_TYPE = 0.35, 1.15  # factors for the score of a change that uses a name of another type, or of the same type
 PARTIAL, PARTNERS = 12, 1500  # improving changes that are combined, and how many others each is combined with
-BEST = 1500  # changes that are tried alone before any pairs; the less likely ones come later
+BEST = 1500  # likeliest changes, of which pairs are tried
 LAST = 150  # changes that are verified in forks if batches found nothing
 SLOW_SHARE = 0.3  # of the remaining time, for changes that were too slow at first
 
@@ -184,12 +184,9 @@ class SearchServer:
         gc.freeze()
         order = self.ordered()
         self._prepare_batch()
-        best, rest = order[:BEST], order[BEST:]
-        half = time.monotonic() + (self.until - time.monotonic()) / 2
-        done = self.first_order(best)
+        done = self.first_order(order)
         if not self.plan.get("all_alone"):
-            done = done and self.second_order(best, half if rest else self.until)
-            done = done and self.first_order(rest) and self.last_resort(order)
+            done = done and self.second_order(order[:BEST]) and self.last_resort(order)
         self.report_progress(0.0)
         self.write(["done", done])
 
@@ -244,12 +241,12 @@ class SearchServer:
                 self.report_progress(order[index]["score"])
         return slow
 
-    def second_order(self, order: list[dict[str, Any]], until: float) -> bool:
+    def second_order(self, order: list[dict[str, Any]]) -> bool:
         """If nothing was found before, try pairs in which one change alone makes a failing test pass or get further."""
         if self.batch is None or self.hits:
             return True
         found: list[tuple[int, int, int]] = []
-        survey = time.monotonic() + (until - time.monotonic()) / 2
+        survey = time.monotonic() + (self.until - time.monotonic()) / 2
         for index, outcome in self.batch.run([[c] for c in order], survey, surveying=True):
             if isinstance(outcome, tuple):
                 found.append((-outcome[1], -outcome[2], index))
@@ -260,7 +257,7 @@ class SearchServer:
             others = [c for c in others if c["end"] <= first["start"] or c["start"] >= first["end"]]
             pairs += [(rank // 3, -c["score"], [first, c]) for c in others if c is not first]
         pairs.sort(key=lambda pair: pair[:2])
-        for index, outcome in self.batch.run([pair for _, _, pair in pairs], until):
+        for index, outcome in self.batch.run([pair for _, _, pair in pairs], self.until):
             if outcome == "passed":
                 self.verify(pairs[index][2])
             elif outcome is None:

@@ -26,6 +26,7 @@ CANCELLING = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.BitXor, ast.BitAnd, a
 ASKING = frozenset({"get", "keys", "values", "items", "copy", "lower", "upper", "strip", "lstrip", "rstrip", "split", "rsplit",
                     "startswith", "endswith", "find", "rfind", "index", "count", "join", "replace", "format", "encode",
                     "decode", "title", "partition", "union", "intersection", "difference"})  # fmt: skip
+PARTING = frozenset({"split", "rsplit", "partition", "rpartition"})
 # A comparison with an operand that is shifted by one has another operator instead.
 SHIFTS = {ast.Gt: ast.Sub, ast.GtE: ast.Add, ast.Lt: ast.Add, ast.LtE: ast.Sub}
 SHIFTED = "another operator, written as a shift by one"
@@ -132,7 +133,7 @@ def _in_node(node: ast.AST) -> Iterator[str]:
             operands = [left, *comparators]
             for one, sign, other in zip(operands, ops, comparators, strict=False):
                 yield from _in_comparison(one, sign, other)
-        case ast.If(test=test) | ast.IfExp(test=test) if isinstance(test, ast.Constant):
+        case ast.If(test=test) | ast.IfExp(test=test) if isinstance(test, ast.Constant) or _is_never_empty(test):
             yield "a constant condition"
         case ast.IfExp(body=body, orelse=orelse) if ast.dump(body) == ast.dump(orelse):
             yield "both branches alike"
@@ -198,6 +199,11 @@ def _is_number(node: ast.AST, number: int | None) -> bool:
 
 def _is_negative(node: ast.AST) -> bool:
     return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant)
+
+
+def _is_never_empty(node: ast.AST) -> bool:
+    """The parts of a text: there is at least one."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PARTING and bool(node.args)
 
 
 def _is_negated(node: ast.AST) -> bool:

@@ -180,6 +180,7 @@ def test_each_family_lists_its_change(before: str, after: str) -> None:
         ("if a or b:\n        return c", "if b or b:\n        return c"),
         ("if a in b:\n        return c", "if b in b:\n        return c"),
         ("if a:\n        return c", "if True:\n        return c"),
+        ("return b if a.startswith('^') else c", "return b if a.split('^') else c"),
         ("a += b", "a += 0"),
         ("a.setdefault(b, c)", "a.get(b, c)"),
         ("a.sort()", "a.copy()"),
