@@ -18,12 +18,17 @@ from .. import NAME
 _PYTHON = """#!/bin/sh
 case ":$PYTHONPATH:" in *:{guest}:*) ;; *) PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{guest}; export PYTHONPATH ;; esac
 {pip}if [ -n "$SELFHEAL_GUEST" ]; then
-    count=$# previous=
+    count=$# previous= own=yes
     while [ "$count" -gt 0 ]; do
         argument=$1; shift
         case "$previous:$argument" in
             -m:unittest | -[!-]*m:unittest) argument={unittest} PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{modules} ;;
-            :-I*) argument={isolated}${{argument#-I}} PYTHONPATH={guest} ;;
+        esac
+        case "$own:$argument" in yes:-I*) argument={isolated}${{argument#-I}} PYTHONPATH={guest} ;; esac
+        case "$own:$argument" in
+            yes:-W | yes:-X) own=value ;;
+            value:*) own=yes ;;
+            yes:-c | yes:-m | yes:-[!-]*m | yes:[!-]*) own= ;;
         esac
         set -- "$@" "$argument"; previous=$argument; count=$((count - 1))
     done

@@ -191,7 +191,14 @@ async def test_a_command_that_ends_up_in_pytest_is_observed(run_check: RunCheck)
     assert dict(run.verdicts) == {"tests/test_a.py::test_a": PASSED}, run.output
 
 
-@pytest.mark.parametrize("command", ["python -Im pytest tests", "python3 -I -m coverage run -m pytest tests"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python -Im pytest tests",
+        "python3 -I -m coverage run -m pytest tests",
+        "python3 -Wonce::UserWarning -X dev -Im pytest tests",
+    ],
+)
 async def test_an_isolated_python_is_observed_and_stays_apart_from_where_it_runs(run_check: RunCheck, command: str) -> None:
     files = {
         "here.py": "",
