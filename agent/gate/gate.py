@@ -12,6 +12,7 @@ import asyncio
 import functools
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from agent.checks.oracle import Verification, broken, failures, possibly_flaky, tampering, turned, unexplained, unmoved
 from agent.contract import words
@@ -32,6 +33,7 @@ BRIEF = 5.0  # seconds; runs can be parallel if the base's run took no longer
 GREENS = 3  # runs in which the target must pass if the checks are brief; otherwise two
 START = 2.0  # seconds that a check takes to start, approximately
 _EVALUATIONS = (": compile", ": exec")  # how marks of text that is run as code end
+SOME = 3  # passing tests with which a command is run without the change, to see what it does after them
 MOST_REJECTING = 20  # tests that earlier changes broke, which are run with the target
 HANG, LONGER = 5.0, 5  # a run counts as hanging after these seconds, or this many times a passing run's
 
@@ -42,6 +44,8 @@ async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Veri
         return failed
     whole = await _runs(work, oracle, edits, target_only=False)
     judged = _judged(work.task.policy, oracle, base, whole, edits)
+    if not isinstance(whole, Verification) and judged.reason.startswith(ALL_BUT_EXIT):
+        return _judged(work.task.policy, oracle, base, whole, edits, await _failing_anyway(work, oracle, base, whole))
     if isinstance(whole, Verification) or not any((doubtful := possibly_flaky(oracle, whole, judged.newly_red)).values()):
         return judged
     # A flaky test must not reject a change. Rerunning it alone is cheap and can confirm the failure, but only a full run shows
@@ -82,14 +86,50 @@ def _breaking(oracle: Oracle, runs: Runs, spoilt: tuple[VerdictId, ...]) -> Veri
     return Verification(False, f"it fixes the failing {noun}s but breaks {named(spoilt)}{why}", newly_red=spoilt)
 
 
-def _judged(policy: Policy, oracle: Oracle, base: Runs, whole: Runs | Verification, edits: Edits) -> Verification:
-    """The verdict of a full run."""
+async def _failing_anyway(work: Work, oracle: Oracle, base: Runs, whole: Runs) -> dict[str, str]:
+    """How commands fail behind their tests, by check, if they do so in the same way without the change. Raises `SandboxError`.
+
+    There, only tests that pass are run, as the failing ones end the command, too.
+    """
+    odd = [check for check in oracle.checks if unexplained(whole[check.name])]
+    quick = {
+        check.name: frozenset(sorted(oracle.must_stay[check.name] - {EXIT}, key=lambda id_: took.get(id_, 0.0))[:SOME])
+        for check in odd
+        for took in [base[check.name].durations]
+        if check.runs_tests and not check.needs_company
+    }
+    if len(quick) < len(odd) or not all(quick.values()):
+        return {}
+    alone = await _runs(work, replace(oracle, must_turn={**dict.fromkeys(base, frozenset()), **quick}), (), target_only=True)
+    if isinstance(alone, Verification):
+        return {}
+    told, known = (
+        {name: f"exit code {run.exit_code}: {last_line(run.output)}" for name, run in runs.items()} for runs in (whole, alone)
+    )
+    is_same = all(known[name] == told[name] and unexplained(alone[name]) for name in quick)
+    return {name: told[name] for name in quick} if is_same else {}
+
+
+def _judged(
+    policy: Policy,
+    oracle: Oracle,
+    base: Runs,
+    whole: Runs | Verification,
+    edits: Edits,
+    rest: Mapping[str, str] = MappingProxyType({}),
+) -> Verification:
+    """The verdict of a full run. `rest`: how commands fail behind their tests without the change, too, by check."""
     if isinstance(whole, Verification):
         return whole
     if (failed := _still_red(oracle, base, whole)) is not None:
         return failed
-    spoilt = tuple(id_ for check in oracle.checks for id_ in broken(oracle, check, base[check.name], whole[check.name]))
-    exits = next((run for run in whole.values() if unexplained(run)), None)
+    spoilt = tuple(
+        id_
+        for check in oracle.checks
+        for id_ in broken(oracle, check, base[check.name], whole[check.name])
+        if not (id_ == EXIT and check.name in rest)
+    )
+    exits = next((run for name, run in whole.items() if unexplained(run) and name not in rest), None)
     if exits is not None and not set(spoilt) - {EXIT}:
         why = f"{ALL_BUT_EXIT} {exits.exit_code}: {last_line(exits.output)}"
         return Verification(False, why, newly_red=spoilt)
@@ -98,7 +138,9 @@ def _judged(policy: Policy, oracle: Oracle, base: Runs, whole: Runs | Verificati
     if (found := _tampering(policy, base, whole, edits)) is not None:
         return found
     return Verification(
-        True, "passed", evidence=tuple(_evidence(oracle, c, base[c.name], whole[c.name]) for c in oracle.checks)
+        True,
+        "passed",
+        evidence=tuple(_evidence(oracle, c, base[c.name], whole[c.name], rest.get(c.name, "")) for c in oracle.checks),
     )
 
 
@@ -253,7 +295,7 @@ def _messages(runs: Runs, ids: tuple[VerdictId, ...] | list[VerdictId]) -> str:
     return f" ({told[0].message[:200]})" if told else ""
 
 
-def _evidence(oracle: Oracle, check: Check, base: CheckRun, whole: CheckRun) -> CheckEvidence:
+def _evidence(oracle: Oracle, check: Check, base: CheckRun, whole: CheckRun, rest: str) -> CheckEvidence:
     return CheckEvidence(
         check=check.name,
         command=check.command,
@@ -266,6 +308,7 @@ def _evidence(oracle: Oracle, check: Check, base: CheckRun, whole: CheckRun) -> 
         with_seconds=whole.seconds,
         without_red=0,
         without_seconds=0.0,
+        rest=rest,
     )
 
 
