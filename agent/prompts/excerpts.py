@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from agent.contract.verdicts import Failure
 from agent.diagnosis.evidence import UNSURE
 from agent.prompts.failures import red
-from agent.prompts.passages import LONGEST, Excerpt, Location, Passages, Sources, nearest, widened
+from agent.prompts.passages import LONGEST, Excerpt, Location, Passages, Sources, imports, nearest, widened
 from agent.prompts.ranking import called, similarities, suspects
 from agent.prompts.surroundings import surroundings
 from agent.proposer import Situation
@@ -70,7 +70,7 @@ async def view(situation: Situation, tokens: int) -> View:
         passages.add(place, cut=at < FOREMOST)
     found = await _with_surroundings(passages, sources, max(passages.left, 0) + tokens // AROUND)
     others = _names([place for place in [*sure, *likely] if place.definition and not passages.has(place)])
-    return View(found, frozenset(_names(passages.places)), tuple(others)[:OTHERS])
+    return View(found, frozenset(passages.names), tuple(others)[:OTHERS])
 
 
 async def _leading(situation: Situation, sources: Sources) -> tuple[list[Location], bool]:
@@ -82,10 +82,12 @@ async def _leading(situation: Situation, sources: Sources) -> tuple[list[Locatio
 
 
 async def _with_surroundings(passages: Passages, sources: Sources, left: int) -> list[Excerpt]:
-    """The locations as text, the first of each file followed by what it uses, within `left` tokens."""
+    """The locations as text, the first of each file followed by what it uses, within `left` tokens; first, the imports of the
+    first file."""
     found = passages.excerpts()
     code = [place for place in passages.places if not is_test(place.module.path)]
-    for excerpt in await surroundings(code, passages.lines, sources):
+    block = imports(code[0].module) if code else None
+    for excerpt in [*([block] if block else []), *await surroundings(code, passages.lines, sources)]:
         fits = _cut(excerpt, left)
         if fits.text:
             left -= fits.tokens
@@ -117,13 +119,31 @@ def _cut(excerpt: Excerpt, tokens: int) -> Excerpt:
     return replace(excerpt, text="\n".join(kept))
 
 
-async def at(situation: Situation, places: Sequence[str], tokens: int) -> View:
-    """The code at "path::Class.method", "path::CONSTANT" and "path:line", if it exists and fits."""
+async def at(situation: Situation, places: Sequence[str], tokens: int) -> tuple[View, tuple[str, ...]]:
+    """The code at "path::Class.method", "path::CONSTANT" and "path:line", of a long class first the beginnings of its methods;
+    and a sentence about each of `places` that is not shown."""
     sources = Sources(situation.sandbox.base)
-    passages = Passages(tokens)
-    for place in await _named(tuple(places), "asked for", sources):
-        passages.add(place, cut=True, whole=True)
-    return View(await _with_surroundings(passages, sources, max(passages.left, 0)), frozenset(_names(passages.places)))
+    found = [(name, place) for name in places if (place := await sources.find(name, "asked for")) is not None]
+    found.sort(key=lambda each: each[1].last - each[1].first)  # each has an equal share, and what shorter ones leave
+    block = imports(found[0][1].module) if found else None
+    passages = Passages(tokens - (block.tokens if block else 0))
+    missing = [f"{name} is not shown: there is no such code." for name in places if name not in dict(found)]
+    for waiting, (name, place) in zip(range(len(found), 0, -1), found, strict=True):
+        spare = passages.left - passages.left // waiting
+        passages.left -= spare
+        if not passages.add(_outlined(place), cut=True, whole=True):
+            missing.append(f"{name} is not shown: no room is left.")
+        passages.left += spare
+    left = max(passages.left, 0) + (block.tokens if block else 0)
+    return View(await _with_surroundings(passages, sources, left), frozenset(passages.names)), tuple(missing)
+
+
+def _outlined(place: Location) -> Location:
+    """A class with the beginnings of its methods as the lines that matter most."""
+    if place.definition is None or not place.definition.is_class:
+        return place
+    inside = (each.first for each in place.module.definitions if each.name.startswith(f"{place.name}."))
+    return replace(place, lines=(place.first, *inside))
 
 
 async def failing_tests(situation: Situation, characters: int) -> str:

@@ -37,7 +37,7 @@ async def surroundings(code: Sequence[Location], lines: Mapping[str, set[int]], 
         shown_lines = [
             *dict.fromkeys(_value(*one) + ("" if one[0] is module else f"  # in {one[0].path}") for one in constants),
             *_signatures(module, here, modules, shown),
-            *(line for line in module.imported(_names(here)) if not line.startswith(_OBVIOUS)),
+            *(line for line in module.imported(_names(here)) if module is not code[0].module and not line.startswith(_OBVIOUS)),
         ]
         if shown_lines:
             out.append(Excerpt(module.path, f"What the shown code of {module.path} uses", "\n".join(shown_lines)))

@@ -71,6 +71,35 @@ async def test_a_long_function_that_was_asked_for_is_shown_whole_where_the_model
     assert "are not shown" in part
 
 
+async def test_of_all_code_that_was_asked_for_something_is_shown_or_its_absence_is_said(tmp_path: Path) -> None:
+    filling = "".join(f"    text = text + 'a part that is {n}'\n" for n in range(150))
+    words = "    A line of words.\n" * 100
+    documented = f'def documented(text):\n    """It.\n\n{words}    """\n    return text.strip()\n'
+    code = f"import re\nfrom typing import (\n    Any,\n)\n\n\n{documented}\n\ndef long(text):\n{filling}    return text\n"
+    names = ("documented", "long", "small", "nowhere")
+    async with sandbox_with(tmp_path, {**FILES, "pkg/long.py": f"{code}\n\ndef small():\n    return 1\n"}) as sandbox:
+        now = await staged(sandbox)
+        text, _ = await diagnose.more(now, [f"pkg/long.py::{name}" for name in names], 4_000)
+        tight, _ = await diagnose.more(now, [f"pkg/long.py::{name}" for name in names], 900)
+    assert "return text.strip()" in text, "rather than its docstring"
+    assert "def long(text):" in text
+    assert "def small():" in text
+    assert text.count("import re\nfrom typing import (\n    Any,\n)\n") == 1, "the imports verbatim"
+    assert "pkg/long.py::nowhere is not shown: there is no such code." in text
+    assert "pkg/long.py::long is not shown: no room is left." in tight
+
+
+async def test_a_long_class_that_was_asked_for_begins_with_itself_and_has_its_methods(tmp_path: Path) -> None:
+    methods = "".join(f"\n    def method_{n}(self):\n        self.call()\n" for n in range(9))
+    body = "".join(f"        self.step = {n}  # of the many\n" for n in range(200))
+    code = f"BEFORE = 1\n\n\nclass Large:\n    LIMIT = 3\n\n    def long(self):\n{body}{methods}"
+    async with sandbox_with(tmp_path, {**FILES, "pkg/large.py": code}) as sandbox:
+        text, _ = await diagnose.more(await staged(sandbox), ["pkg/large.py::Large"], 4_000)
+    assert "```python\nclass Large:\n    LIMIT = 3\n" in text
+    assert all(f"    def method_{n}(self):\n        self.call()" in text for n in range(9))
+    assert "BEFORE" not in text
+
+
 async def test_the_budget_keeps_the_failing_test_and_the_likeliest_function(tmp_path: Path) -> None:
     async with sandbox_with(tmp_path, FILES) as sandbox:
         found = (await view(await staged(sandbox), 10)).excerpts
