@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agent.contract.verdicts import Failure
+from agent.contract.verdicts import Failure, Frame
 from agent.diagnosis.evidence import UNSURE
 from agent.prompts.failures import red
 from agent.prompts.passages import LONGEST, Excerpt, Location, Passages, Sources, imports, nearest, widened
@@ -165,7 +165,11 @@ async def _tests(failing: tuple[Failure, ...], sources: Sources) -> list[Locatio
     for failure in failing[:20]:
         path, _, rest = str(failure.id).partition("::")
         if not rest:  # for unittest's dotted names, findings and steps
-            path = next((frame.path for frame in failure.frames if is_test(frame.path)), path)
+            path = next((frame.path for frame in _traced(failure) if is_test(frame.path)), path)
+            if path.endswith(".py"):
+                for place in await _in_frames(failure, sources):
+                    found.setdefault((place.module.path, place.first), place)
+                continue
         module = await sources.get(path) if path.endswith(".py") or family(path) else None
         if module is None:
             continue
@@ -173,7 +177,7 @@ async def _tests(failing: tuple[Failure, ...], sources: Sources) -> list[Locatio
             place = _in_another_language(module, rest, failure)
             found.setdefault((path, place.first), place)
             continue
-        definition = module.named(rest.partition("[")[0].replace("::", ".")) if rest else None
+        definition = module.named(rest.partition("[")[0].replace("::", "."))
         line = next((frame.line for frame in failure.frames if frame.path == path), None)  # the outermost
         definition = definition or (module.around(line) if line else None)
         if definition is not None and not definition.is_class:
@@ -181,6 +185,24 @@ async def _tests(failing: tuple[Failure, ...], sources: Sources) -> list[Locatio
             place = Location(module, definition.first, definition.last, "the failing test", definition, at)
             found.setdefault((path, definition.first), place)
     return list(found.values())
+
+
+async def _in_frames(failure: Failure, sources: Sources) -> list[Location]:
+    """The tests in a failure's tracebacks; else the outermost function of a test file in them."""
+    found: dict[tuple[str, int], Location] = {}
+    for frame in _traced(failure):
+        module = await sources.get(frame.path) if is_test(frame.path) and frame.path.endswith(".py") else None
+        definition = module.around(frame.line) if module else None
+        if module is not None and definition is not None and not definition.is_class:
+            place = Location(module, definition.first, definition.last, "the failing test", definition, (frame.line,))
+            found.setdefault((frame.path, definition.first), place)
+    tests = [place for place in found.values() if place.name.rpartition(".")[2].startswith("test")]
+    return tests or list(found.values())[:1]
+
+
+def _traced(failure: Failure) -> tuple[Frame, ...]:
+    """Its frames with functions, if there are any: lines of the output that name only a place can be warnings."""
+    return tuple(frame for frame in failure.frames if frame.function) or failure.frames
 
 
 def _in_another_language(module: Module, name: str, failure: Failure) -> Location:
@@ -205,7 +227,7 @@ async def _frames(failing: tuple[Failure, ...], sources: Sources) -> list[Locati
     """The lines of the tracebacks, innermost first; those of one function together."""
     places: dict[tuple[str, int, int], Location] = {}
     for failure in failing[:TESTS]:
-        for frame in reversed(failure.frames[-8:]):
+        for frame in reversed(_traced(failure)[-8:]):
             if (module := await sources.get(frame.path)) is not None:
                 place = widened(module, (frame.line,), module.around(frame.line), "in a traceback")
                 known = places.setdefault((frame.path, place.first, place.last), place)

@@ -210,6 +210,30 @@ async def test_a_long_helper_between_test_and_code_is_a_signature(tmp_path: Path
     assert helper.text == "def check(text, wanted):"
 
 
+SCRIPT = {
+    "numbers_.py": "import warnings\n\n\ndef old(n):\n    warnings.warn('old is late', DeprecationWarning, 2)\n    return n\n",
+    "tests/test_all.py": (
+        "import os, sys, unittest, warnings\nsys.path.insert(0, os.getcwd())\nwarnings.simplefilter('always')\n"
+        "import numbers_\n\n\nclass Tests(unittest.TestCase):\n    def test_fine(self):\n        numbers_.old(1)\n"
+        "        numbers_.old(2)\n\n    def test_issue(self):\n        wanted = 3  # as in the report\n"
+        "        for n in (1, 2):\n            numbers_.old(n)\n        self.same(numbers_.old(2), wanted)\n\n"
+        "    def same(self, one, other):\n        self.assertEqual(one, other)\n\n\n"
+        "if __name__ == '__main__':\n    unittest.main()\n"
+    ),
+}
+
+
+async def test_of_a_script_the_failing_test_is_shown_whole_and_no_warnings(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, SCRIPT) as sandbox:
+        now = await situation(sandbox, "python tests/test_all.py", "exit")
+        shown = (await diagnose.repair(replace(now, strategy=DIRECT), 12_000, "")).prompt.messages[-1]["content"]
+    assert "    def test_issue(self):\n        wanted = 3  # as in the report\n" in shown
+    assert "`Tests.test_issue`, the failing test" in shown
+    assert "test_fine" not in shown
+    assert "AssertionError: 2 != 3" in shown
+    assert "Warning: old is late" not in shown
+
+
 async def test_without_suspects_what_the_test_names_is_shown(tmp_path: Path) -> None:
     async with sandbox_with(tmp_path, FILES) as sandbox:
         now = replace(await staged(sandbox), suspects=())
