@@ -6,6 +6,7 @@ and little else is shown. No line appears twice.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,14 +22,17 @@ from agent.source.languages import blocks, family, likeness, relatives
 from agent.source.outline import Module
 from agent.source.test_files import is_test
 
-TESTS, SUSPECTS, LESSONS, OTHERS = 3, 16, 4, 12
+TESTS, SUSPECTS, LESSONS, OTHERS = 3, 16, 4, 20
 RELATED = 4  # files of one test
 FILES_ALIKE, ALIKE = 3, 6  # files, and functions in them, that are named like the failing test
 BEFORE_TESTS = 2  # number of first locations that come before the failing tests after the first
 FOREMOST = 8  # number of first locations that are cut if they do not fit whole
 AROUND = 5  # 1/5 of the tokens is for what the shown code uses
 BESIDE = 4  # 1/4 of the tokens is for other code if the diagnosis is sure of its locations
+LITERAL = 40  # characters of a string in the failing test that points at lines of the code
+POINTED = 3  # lines of a function with the same string: more of them tell nothing
 HELPER = 6  # test helpers with more lines are reduced to their signature
+_PRINTED = re.compile(r'File "([^"\n]+)", line (\d{1,9}), in ([\w<>]+)')
 _PLACE = re.compile(r"[\w./-]+\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|kt)(?:::[\w.]+\w|:\d+)")
 
 
@@ -50,7 +54,8 @@ async def view(situation: Situation, tokens: int) -> View:
     raised = [place for place in frames if not is_test(place.module.path)]
     leading, is_sure = await _leading(situation, sources)
     sure = [*leading, *raised, *await _named(_places(situation.lessons), "changed by an earlier try", sources)]
-    likely = await suspects(situation, sources, tests, sure) or await _imported(tests, sources)
+    likely, common = await suspects(situation, sources, tests, sure)
+    likely = likely or await _imported(tests, sources)
     if all(is_test(place.module.path) for place in [*sure, *likely]):
         likely += await _alike(tests, sources)
     related = await _related([test for test in tests if family(test.module.path)], sources)
@@ -61,7 +66,8 @@ async def view(situation: Situation, tokens: int) -> View:
         passages.left = min(passages.left, tokens // BESIDE)
     for place in _helpers(frames, tests):
         passages.add(place)
-    code = [*sure, *likely[:SUSPECTS], *related]
+    literals = _literals(tests)
+    code = [_pointed(place, literals) for place in [*sure, *likely[:SUSPECTS], *related]]
     for at, place in enumerate(code[:BEFORE_TESTS]):
         passages.add(place, always=not leading and at == 0, cut=True)
     for place in tests[1:TESTS]:
@@ -69,7 +75,7 @@ async def view(situation: Situation, tokens: int) -> View:
     for at, place in enumerate(code[BEFORE_TESTS:], BEFORE_TESTS):
         passages.add(place, cut=at < FOREMOST)
     found = await _with_surroundings(passages, sources, max(passages.left, 0) + tokens // AROUND)
-    others = _names([place for place in [*sure, *likely] if place.definition and not passages.has(place)])
+    others = _names([place for place in [*sure, *likely, *common] if place.definition and not passages.has(place)])
     return View(found, frozenset(passages.names), tuple(others)[:OTHERS])
 
 
@@ -187,6 +193,23 @@ async def _tests(failing: tuple[Failure, ...], sources: Sources) -> list[Locatio
     return list(found.values())
 
 
+def _literals(tests: Sequence[Location]) -> tuple[str, ...]:
+    """The short strings in the first failing test, such as options and keys."""
+    nodes = [node for test in tests[:1] if test.definition for node in ast.walk(test.definition.node)]
+    found = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return tuple(dict.fromkeys(text for text in found if 1 < len(text) <= LITERAL))
+
+
+def _pointed(place: Location, literals: Sequence[str]) -> Location:
+    """A function with the lines that contain the failing test's strings among those that matter."""
+    if place.definition is None or place.definition.is_class:
+        return place
+    code = list(enumerate(place.module.lines[place.first - 1 : place.last], place.first))
+    found = ([at for at, line in code if f"'{each}'" in line or f'"{each}"' in line] for each in literals)
+    lines = dict.fromkeys([*place.lines, *(at for each in found if len(each) <= POINTED for at in each)])
+    return replace(place, lines=tuple(lines))
+
+
 async def _in_frames(failure: Failure, sources: Sources) -> list[Location]:
     """The tests in a failure's tracebacks; else the outermost function of a test file in them."""
     found: dict[tuple[str, int], Location] = {}
@@ -227,13 +250,28 @@ async def _frames(failing: tuple[Failure, ...], sources: Sources) -> list[Locati
     """The lines of the tracebacks, innermost first; those of one function together."""
     places: dict[tuple[str, int, int], Location] = {}
     for failure in failing[:TESTS]:
-        for frame in reversed(_traced(failure)[-8:]):
+        frames = _traced(failure)
+        if all(is_test(frame.path) for frame in frames):
+            frames += await _printed(failure, sources)
+        for frame in reversed(frames[-8:]):
             if (module := await sources.get(frame.path)) is not None:
                 place = widened(module, (frame.line,), module.around(frame.line), "in a traceback")
                 known = places.setdefault((frame.path, place.first, place.last), place)
                 if frame.line not in known.lines:
                     places[frame.path, place.first, place.last] = replace(known, lines=(*known.lines, frame.line))
     return list(places.values())
+
+
+async def _printed(failure: Failure, sources: Sources) -> tuple[Frame, ...]:
+    """The frames of tracebacks in a failure's text, such as those of a program that a test starts."""
+    paths, found = await sources.paths(), []
+    for path, line, function in _PRINTED.findall(f"{failure.message}\n{failure.details}"):
+        parts = path.split("/")
+        known = next((end for at in range(len(parts)) if (end := "/".join(parts[at:])) in paths), None)
+        module = await sources.get(known) if known else None
+        if known and module and 0 < int(line) <= len(module.lines):
+            found.append(Frame(known, int(line), function))
+    return tuple(dict.fromkeys(found))
 
 
 async def _related(tests: list[Location], sources: Sources) -> list[Location]:
@@ -265,7 +303,7 @@ async def _alike(tests: list[Location], sources: Sources) -> list[Location]:
     """Functions that share words with a test that reaches no known code, as it starts a program, and with its path."""
     if not tests:
         return []
-    test = tests[0].module.path
+    test = " ".join([tests[0].module.path, *_literals(tests)])  # a program's path can be among them
     paths = sorted(path for path in await sources.paths() if path.endswith(".py") and not is_test(path))
     near = sorted(zip(similarities(test, paths), paths, strict=True), key=lambda each: -each[0])[:FILES_ALIKE]
     modules = [module for close, path in near if close and (module := await sources.get(path)) is not None]

@@ -244,6 +244,36 @@ async def test_without_suspects_what_the_test_names_is_shown(tmp_path: Path) -> 
     assert any("`page`, named by the failing test" in excerpt.title for excerpt in found)
 
 
+def options(ending: str) -> dict[str, str]:
+    """A program with a long loop over its options, which ends with `ending`, and a test that starts it with one of them."""
+    loop = [f"        elif name == '--part-{n}':\n            settings['part {n}'] = value.strip()\n" for n in range(150)]
+    loop[75] = "        elif name == '-F':\n            settings['float'] = name\n"
+    code = (
+        "import sys\n\n\ndef main(words):\n    settings = {}\n    for name, value in zip(words, words[1:]):\n"
+        "        if name == '--':\n            break\n"
+        f"{''.join(loop)}{ending}\n\n\n"
+        "def table(n):\n    return n\n\n\nif __name__ == '__main__':\n    main(sys.argv[1:])\n"
+    )
+    test = (
+        "import subprocess, sys\n\n\ndef test_float():\n"
+        "    done = subprocess.run([sys.executable, 'pkg/program.py', '-F', '.1e'], capture_output=True, text=True)\n"
+        "    if done.stderr:\n        raise OSError(done.stderr.encode())\n    assert done.stdout == '.1e\\n'\n"
+    )
+    return {"pkg/program.py": code, "tests/test_float.py": test}
+
+
+async def test_of_a_long_function_the_lines_with_the_words_of_the_failing_test_are_kept(tmp_path: Path) -> None:
+    for at, ending in enumerate(["    print(settings['float'])", "    raise ValueError(settings['float'])"]):
+        async with sandbox_with(tmp_path / str(at), options(ending)) as sandbox:
+            now = replace(await staged(sandbox), suspects=())
+            found = {excerpt.title: excerpt.text for excerpt in (await view(now, 2_100)).excerpts}
+        (main,) = [text for title, text in found.items() if "`main`," in title]
+        assert "        elif name == '-F':\n            settings['float'] = name\n" in main, ending
+        assert "are not shown" in main
+    assert any("`main`, in a traceback" in title for title in found), "the traceback of the program that the test starts"
+    assert ending in main
+
+
 async def test_of_a_program_that_a_test_starts_what_is_named_like_the_test_is_shown(tmp_path: Path) -> None:
     files = {
         "tests/test_cli.py": "import os\n\ndef test_run_with_variable():\n    assert os.system('shop run') == 0\n",
@@ -346,11 +376,12 @@ async def test_what_runs_in_many_passing_tests_is_shown_only_where_shown_code_ca
             Span("pkg/counting.py", line, line, 0.1, "runs in 1 failing and 99 passing tests", name)
             for line, name in ((7, "Counter.count"), (10, "Counter.feed"), (13, "Counter.elsewhere"), (20, "long"))
         ]
-        found = (await view(replace(now, suspects=(*now.suspects, *common)), 3_000)).excerpts
-    told = "\n".join(excerpt.title for excerpt in found)
+        found = await view(replace(now, suspects=(*now.suspects, *common)), 3_000)
+    told = "\n".join(excerpt.title for excerpt in found.excerpts)
     assert "`Counter.feed`" in told
     assert "elsewhere" not in told
     assert "`long`" not in told
+    assert {"pkg/counting.py::Counter.elsewhere", "pkg/counting.py::long"} <= {*found.others}, "they can be asked for"
 
 
 def test_a_failing_test_of_fifty_lines_is_shown_whole() -> None:
