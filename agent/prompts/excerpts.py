@@ -59,14 +59,13 @@ async def view(situation: Situation, tokens: int) -> View:
     if all(is_test(place.module.path) for place in [*sure, *likely]):
         likely += await _alike(tests, sources)
     related = await _related([test for test in tests if family(test.module.path)], sources)
-    passages = Passages(tokens - tokens // AROUND)
-    for place in [*tests[:1], *leading]:
+    passages, literals = Passages(tokens - tokens // AROUND), _literals(tests)
+    for place in [*tests[:1], *(_pointed(place, literals) for place in leading)]:
         passages.add(place, always=True)
     if leading and is_sure:
         passages.left = min(passages.left, tokens // BESIDE)
     for place in _helpers(frames, tests):
         passages.add(place)
-    literals = _literals(tests)
     code = [_pointed(place, literals) for place in [*sure, *likely[:SUSPECTS], *related]]
     for at, place in enumerate(code[:BEFORE_TESTS]):
         passages.add(place, always=not leading and at == 0, cut=True)

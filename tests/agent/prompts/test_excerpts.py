@@ -274,6 +274,13 @@ async def test_of_a_long_function_the_lines_with_the_words_of_the_failing_test_a
     assert ending in main
 
 
+async def test_so_are_those_of_a_long_function_that_the_diagnosis_names(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, options("    print(settings['float'])")) as sandbox:
+        known = Diagnosis("x", "logic", 0.9, "model:m", places=("pkg/program.py::main",))
+        found = (await view(replace(await staged(sandbox), diagnosis=known), 2_100)).excerpts
+    assert any("        elif name == '-F':\n            settings['float'] = name\n" in excerpt.text for excerpt in found)
+
+
 async def test_of_a_program_that_a_test_starts_what_is_named_like_the_test_is_shown(tmp_path: Path) -> None:
     files = {
         "tests/test_cli.py": "import os\n\ndef test_run_with_variable():\n    assert os.system('shop run') == 0\n",
