@@ -76,13 +76,13 @@ def asked_for(answer: str) -> list[str]:
 
 
 async def more(situation: Situation, wanted: Sequence[str], room: int) -> tuple[str, tuple[str, ...]]:
-    """The code of further locations, quoted ("" if there is none), and its files. Tests are included: they are not secret.
+    """The code of further locations, quoted, and what of it is not shown ("" if there is none), and its files.
 
-    `room`: the tokens that a prompt can have.
+    Tests are included: they are not secret. `room`: the tokens that a prompt can have.
     """
-    found = await excerpts.at(situation, wanted, min(SHOWN, room // SHOWN_SHARE))
-    text = "\n\n".join(f"# {each.title}\n{fenced(each.text, each.language)}" for each in found.excerpts)
-    return text, _paths(found)
+    found, missing = await excerpts.at(situation, wanted, min(SHOWN, room // SHOWN_SHARE))
+    texts = [f"# {each.title}\n{fenced(each.text, each.language)}" for each in found.excerpts]
+    return "\n\n".join([*texts, *missing] if texts else []), _paths(found)
 
 
 def _paths(found: View) -> tuple[str, ...]:

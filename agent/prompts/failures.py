@@ -14,6 +14,8 @@ MOST = 12  # verdicts that are named
 LONGEST = 40  # lines of one traceback
 _SOURCE = re.compile(r"(?:    |(?:async )?def |@|\s+\^+\s*$)")  # pytest prints the whole function around each line
 _PLACE = re.compile(r"\s*(?:File \"[^\"]+\", line \d+|\S+:\d+: )")
+_WARNING = re.compile(r"(?:\S*:\d+: \w*Warning: .*(?:\n  .*)?(?:\n|\Z))", re.MULTILINE)  # with the line that it quotes
+_EXCEPTION = re.compile(r"^(?:Traceback \(|E  )", re.MULTILINE)
 _NOISE = re.compile(r"(?:_ ){5,}|-{10,}|={10,}|self = <[\w.]+ (?:testMethod=\w+|object at 0x\w+)>$")
 
 
@@ -77,8 +79,10 @@ def _fitting(lines: Sequence[str], first: int, characters: int) -> list[str]:
 
 
 def condensed(details: str) -> list[str]:
-    """A traceback's lines without the source around the executed lines."""
+    """A traceback's lines without the source around the executed lines, and without warnings beside it."""
     kept, previous = [], ""
+    if _EXCEPTION.search(details):
+        details = _WARNING.sub("", details)
     for line in details.split("\n"):
         is_source = bool(_SOURCE.match(line)) and not previous.lstrip().startswith("File ")
         if line.strip() and not is_source and not _NOISE.match(line):

@@ -25,6 +25,7 @@ HEAD, DOCUMENTED = 6, 8  # first lines of a long function; lines of later docstr
 BEGINNING = 3  # first lines of a function that are always shown
 FEWEST = 8  # fewest lines of a cut location
 CHARACTERS = 3  # of a token, as `estimate_tokens` counts
+IMPORTS = 25  # most lines of a module's imports
 TITLE = 8  # tokens of an excerpt's heading and fences
 
 
@@ -86,7 +87,7 @@ class Sources:
             return widened(module, (line,), module.around(line), why) if 0 < line <= len(module.lines) else None
         name = name.replace("::", ".").removesuffix("()")
         if (definition := module.named(name)) is not None:
-            return widened(module, (definition.first,), definition, why)
+            return Location(module, definition.first, definition.last, why, definition, (definition.first,))
         constant = next((each for each in module.constants if name in (each.name, each.name.rpartition(".")[2])), None)
         return Location(module, constant.first, constant.last, why, constant=constant.name) if constant else None
 
@@ -129,6 +130,7 @@ class Passages:
 
     left: int  # tokens
     places: list[Location] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)  # functions, constants and whole classes among them, "path::Class.method"
     lines: dict[str, set[int]] = field(default_factory=dict)  # shown lines, by path
     _seen: dict[str, set[int]] = field(default_factory=dict)  # the shown lines, and lines left out on purpose
 
@@ -147,9 +149,9 @@ class Passages:
         path = place.module.path
         seen, lines = self._seen.setdefault(path, set()), set(range(place.first, place.last + 1))
         kept = set(lines) if whole else _kept(place, TEST if is_test(path) and place.lines else LONGEST)
-        if self.places and not (always or whole):
-            kept -= _lengthy(place)
         room = self.left if always or whole or len(lines) <= SHORT else self.left // 2
+        if (self.places and not (always or whole)) or _tokens(place, kept - seen) > room:
+            kept -= _lengthy(place)
         if _tokens(place, kept - seen) > room and place.definition and place.lines and not whole:
             kept = _kept(place, SHORT)  # the suspicious lines, with context
         if cut and _tokens(place, kept - seen) > room:
@@ -159,7 +161,10 @@ class Passages:
             return False
         self.left -= cost
         self.lines.setdefault(path, set()).update(kept)
-        seen |= lines
+        is_class = place.definition is not None and place.definition.is_class
+        seen |= kept if is_class else lines  # a method that was left out can follow
+        if place.name and not (is_class and kept < lines):
+            self.names.add(f"{path}::{place.name}")
         self.places.append(place)
         return True
 
@@ -213,6 +218,12 @@ def _lengthy(place: Location) -> set[int]:
         return set()
     node = place.definition.node.body[0]
     return set(range(node.lineno + DOCUMENTED, node.end_lineno or node.lineno))
+
+
+def imports(module: Module) -> Excerpt | None:
+    """The imports verbatim, so that a change can add to them."""
+    lines = module.import_lines()[:IMPORTS]
+    return _excerpt([Location(module, lines[0], lines[-1], "its imports")], set(lines)) if lines else None
 
 
 def _touching(places: Iterable[Location]) -> list[list[Location]]:

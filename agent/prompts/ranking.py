@@ -74,8 +74,8 @@ def _operators(tests: Sequence[Location]) -> set[str]:
 
 async def suspects(
     situation: Situation, sources: Sources, tests: Sequence[Location], sure: Sequence[Location]
-) -> list[Location]:
-    """Functions, most relevant first.
+) -> tuple[list[Location], list[Location]]:
+    """Functions, most relevant first; and those that are not worth showing, since many passing tests run them too.
 
     `tests` are the failing ones, `sure` the locations that are shown anyway: functions reachable from them come before those
     that merely run in failing tests.
@@ -101,7 +101,8 @@ async def suspects(
             found[at].rank += REACHED[hop - 1]
             found[at].is_common = False
     ranked = sorted(found.values(), key=lambda each: -each.rank)
-    return [each.location() for at, each in enumerate(ranked) if at < FEWEST or not each.is_common]
+    likely = [each for at, each in enumerate(ranked) if at < FEWEST or not each.is_common]
+    return [each.location() for each in likely], [each.location() for each in ranked[FEWEST:] if each.is_common]
 
 
 async def _traced(situation: Situation, sources: Sources) -> dict[At, _Suspect]:

@@ -15,7 +15,7 @@ from agent.source.callees import leads, lineage
 from agent.source.outline import Constant, Definition, Module
 from agent.source.test_files import is_test
 
-LINES, WIDTH = 8, 160  # of one constant; characters of one line
+LINES, FIRST, WIDTH = 8, 4, 160  # of one constant; the first ones of a longer one; characters of one line
 SIGNATURES, CALLERS, CLASSES = 12, 4, 2
 NEIGHBOURS = 3  # entries of a registry shown above and below
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -37,7 +37,7 @@ async def surroundings(code: Sequence[Location], lines: Mapping[str, set[int]], 
         shown_lines = [
             *dict.fromkeys(_value(*one) + ("" if one[0] is module else f"  # in {one[0].path}") for one in constants),
             *_signatures(module, here, modules, shown),
-            *(line for line in module.imported(_names(here)) if not line.startswith(_OBVIOUS)),
+            *(line for line in module.imported(_names(here)) if module is not code[0].module and not line.startswith(_OBVIOUS)),
         ]
         if shown_lines:
             out.append(Excerpt(module.path, f"What the shown code of {module.path} uses", "\n".join(shown_lines)))
@@ -103,10 +103,11 @@ def _is(module: Module, *names: str) -> bool:
 
 
 def _value(module: Module, constant: Constant) -> str:
-    """The constant verbatim, since a change may have to replace it."""
+    """The constant verbatim, since a change may have to replace it; of a long one, which is data, the beginning."""
     lines = module.lines[constant.first - 1 : constant.last]
-    more = [f"    … ({len(lines) - LINES} more lines)"] if len(lines) > LINES else []
-    return "\n".join([line if len(line) <= WIDTH else line[:WIDTH] + " …" for line in lines[:LINES]] + more)
+    more = [f"    … ({len(lines) - FIRST} more lines)"] if len(lines) > LINES else []
+    first = lines[:FIRST] if more else lines
+    return "\n".join([line if len(line) <= WIDTH else line[:WIDTH] + " …" for line in first] + more)
 
 
 def _signatures(

@@ -112,6 +112,11 @@ class Module:
             self._imports = list(dict.fromkeys(found))
         return self._imports
 
+    def import_lines(self) -> list[int]:
+        """The lines of its module-level imports."""
+        imports = (node for node in self._tree.body if isinstance(node, ast.Import | ast.ImportFrom))
+        return [line for node in imports for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)]
+
     def calls(self, name: str) -> list[int]:
         """The lines that call a function or method of this name."""
         if self._calls is None:

@@ -71,6 +71,35 @@ async def test_a_long_function_that_was_asked_for_is_shown_whole_where_the_model
     assert "are not shown" in part
 
 
+async def test_of_all_code_that_was_asked_for_something_is_shown_or_its_absence_is_said(tmp_path: Path) -> None:
+    filling = "".join(f"    text = text + 'a part that is {n}'\n" for n in range(150))
+    words = "    A line of words.\n" * 100
+    documented = f'def documented(text):\n    """It.\n\n{words}    """\n    return text.strip()\n'
+    code = f"import re\nfrom typing import (\n    Any,\n)\n\n\n{documented}\n\ndef long(text):\n{filling}    return text\n"
+    names = ("documented", "long", "small", "nowhere")
+    async with sandbox_with(tmp_path, {**FILES, "pkg/long.py": f"{code}\n\ndef small():\n    return 1\n"}) as sandbox:
+        now = await staged(sandbox)
+        text, _ = await diagnose.more(now, [f"pkg/long.py::{name}" for name in names], 4_000)
+        tight, _ = await diagnose.more(now, [f"pkg/long.py::{name}" for name in names], 900)
+    assert "return text.strip()" in text, "rather than its docstring"
+    assert "def long(text):" in text
+    assert "def small():" in text
+    assert text.count("import re\nfrom typing import (\n    Any,\n)\n") == 1, "the imports verbatim"
+    assert "pkg/long.py::nowhere is not shown: there is no such code." in text
+    assert "pkg/long.py::long is not shown: no room is left." in tight
+
+
+async def test_a_long_class_that_was_asked_for_begins_with_itself_and_has_its_methods(tmp_path: Path) -> None:
+    methods = "".join(f"\n    def method_{n}(self):\n        self.call()\n" for n in range(9))
+    body = "".join(f"        self.step = {n}  # of the many\n" for n in range(200))
+    code = f"BEFORE = 1\n\n\nclass Large:\n    LIMIT = 3\n\n    def long(self):\n{body}{methods}"
+    async with sandbox_with(tmp_path, {**FILES, "pkg/large.py": code}) as sandbox:
+        text, _ = await diagnose.more(await staged(sandbox), ["pkg/large.py::Large"], 4_000)
+    assert "```python\nclass Large:\n    LIMIT = 3\n" in text
+    assert all(f"    def method_{n}(self):\n        self.call()" in text for n in range(9))
+    assert "BEFORE" not in text
+
+
 async def test_the_budget_keeps_the_failing_test_and_the_likeliest_function(tmp_path: Path) -> None:
     async with sandbox_with(tmp_path, FILES) as sandbox:
         found = (await view(await staged(sandbox), 10)).excerpts
@@ -181,6 +210,30 @@ async def test_a_long_helper_between_test_and_code_is_a_signature(tmp_path: Path
     assert helper.text == "def check(text, wanted):"
 
 
+SCRIPT = {
+    "numbers_.py": "import warnings\n\n\ndef old(n):\n    warnings.warn('old is late', DeprecationWarning, 2)\n    return n\n",
+    "tests/test_all.py": (
+        "import os, sys, unittest, warnings\nsys.path.insert(0, os.getcwd())\nwarnings.simplefilter('always')\n"
+        "import numbers_\n\n\nclass Tests(unittest.TestCase):\n    def test_fine(self):\n        numbers_.old(1)\n"
+        "        numbers_.old(2)\n\n    def test_issue(self):\n        wanted = 3  # as in the report\n"
+        "        for n in (1, 2):\n            numbers_.old(n)\n        self.same(numbers_.old(2), wanted)\n\n"
+        "    def same(self, one, other):\n        self.assertEqual(one, other)\n\n\n"
+        "if __name__ == '__main__':\n    unittest.main()\n"
+    ),
+}
+
+
+async def test_of_a_script_the_failing_test_is_shown_whole_and_no_warnings(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, SCRIPT) as sandbox:
+        now = await situation(sandbox, "python tests/test_all.py", "exit")
+        shown = (await diagnose.repair(replace(now, strategy=DIRECT), 12_000, "")).prompt.messages[-1]["content"]
+    assert "    def test_issue(self):\n        wanted = 3  # as in the report\n" in shown
+    assert "`Tests.test_issue`, the failing test" in shown
+    assert "test_fine" not in shown
+    assert "AssertionError: 2 != 3" in shown
+    assert "Warning: old is late" not in shown
+
+
 async def test_without_suspects_what_the_test_names_is_shown(tmp_path: Path) -> None:
     async with sandbox_with(tmp_path, FILES) as sandbox:
         now = replace(await staged(sandbox), suspects=())
@@ -189,6 +242,43 @@ async def test_without_suspects_what_the_test_names_is_shown(tmp_path: Path) -> 
         )
         found = (await view(now, 3_000)).excerpts
     assert any("`page`, named by the failing test" in excerpt.title for excerpt in found)
+
+
+def options(ending: str) -> dict[str, str]:
+    """A program with a long loop over its options, which ends with `ending`, and a test that starts it with one of them."""
+    loop = [f"        elif name == '--part-{n}':\n            settings['part {n}'] = value.strip()\n" for n in range(150)]
+    loop[75] = "        elif name == '-F':\n            settings['float'] = name\n"
+    code = (
+        "import sys\n\n\ndef main(words):\n    settings = {}\n    for name, value in zip(words, words[1:]):\n"
+        "        if name == '--':\n            break\n"
+        f"{''.join(loop)}{ending}\n\n\n"
+        "def table(n):\n    return n\n\n\nif __name__ == '__main__':\n    main(sys.argv[1:])\n"
+    )
+    test = (
+        "import subprocess, sys\n\n\ndef test_float():\n"
+        "    done = subprocess.run([sys.executable, 'pkg/program.py', '-F', '.1e'], capture_output=True, text=True)\n"
+        "    if done.stderr:\n        raise OSError(done.stderr.encode())\n    assert done.stdout == '.1e\\n'\n"
+    )
+    return {"pkg/program.py": code, "tests/test_float.py": test}
+
+
+async def test_of_a_long_function_the_lines_with_the_words_of_the_failing_test_are_kept(tmp_path: Path) -> None:
+    for at, ending in enumerate(["    print(settings['float'])", "    raise ValueError(settings['float'])"]):
+        async with sandbox_with(tmp_path / str(at), options(ending)) as sandbox:
+            now = replace(await staged(sandbox), suspects=())
+            found = {excerpt.title: excerpt.text for excerpt in (await view(now, 2_100)).excerpts}
+        (main,) = [text for title, text in found.items() if "`main`," in title]
+        assert "        elif name == '-F':\n            settings['float'] = name\n" in main, ending
+        assert "are not shown" in main
+    assert any("`main`, in a traceback" in title for title in found), "the traceback of the program that the test starts"
+    assert ending in main
+
+
+async def test_so_are_those_of_a_long_function_that_the_diagnosis_names(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, options("    print(settings['float'])")) as sandbox:
+        known = Diagnosis("x", "logic", 0.9, "model:m", places=("pkg/program.py::main",))
+        found = (await view(replace(await staged(sandbox), diagnosis=known), 2_100)).excerpts
+    assert any("        elif name == '-F':\n            settings['float'] = name\n" in excerpt.text for excerpt in found)
 
 
 async def test_of_a_program_that_a_test_starts_what_is_named_like_the_test_is_shown(tmp_path: Path) -> None:
@@ -293,11 +383,12 @@ async def test_what_runs_in_many_passing_tests_is_shown_only_where_shown_code_ca
             Span("pkg/counting.py", line, line, 0.1, "runs in 1 failing and 99 passing tests", name)
             for line, name in ((7, "Counter.count"), (10, "Counter.feed"), (13, "Counter.elsewhere"), (20, "long"))
         ]
-        found = (await view(replace(now, suspects=(*now.suspects, *common)), 3_000)).excerpts
-    told = "\n".join(excerpt.title for excerpt in found)
+        found = await view(replace(now, suspects=(*now.suspects, *common)), 3_000)
+    told = "\n".join(excerpt.title for excerpt in found.excerpts)
     assert "`Counter.feed`" in told
     assert "elsewhere" not in told
     assert "`long`" not in told
+    assert {"pkg/counting.py::Counter.elsewhere", "pkg/counting.py::long"} <= {*found.others}, "they can be asked for"
 
 
 def test_a_failing_test_of_fifty_lines_is_shown_whole() -> None:

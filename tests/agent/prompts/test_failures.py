@@ -25,6 +25,19 @@ def test_a_long_traceback_is_cut_at_line_ends_and_keeps_its_assertion() -> None:
     assert set(lines[3:]) <= set(DETAILS.splitlines()), "no line is cut"
 
 
+def test_warnings_are_left_out_beside_an_exception() -> None:
+    warned = "/tests/test_a.py:12: DeprecationWarning: late\n  a.late(1)\nNote: read on\n"
+    traceback = (
+        'Traceback (most recent call last):\n  File "tests/test_a.py", line 13, in test_x\n    1 / 0\nZeroDivisionError: x\n'
+    )
+    both, alone = [as_text([Failure(VerdictId("exit"), "exit code 1", each)], 300) for each in (warned + traceback, warned)]
+    assert "Warning" not in both
+    assert "a.late(1)" not in both
+    assert "Note: read on" in both
+    assert "ZeroDivisionError: x" in both
+    assert "DeprecationWarning: late" in alone
+
+
 def test_messages_beyond_the_room_are_left_out_whole() -> None:
     many = [Failure(VerdictId(f"tests/test_a.py::test_{n}"), f"AssertionError: {n} " + "x" * 50) for n in range(10)]
     lines = as_text(many, 100).splitlines()

@@ -54,6 +54,16 @@ async def test_constants_are_found_by_name_in_the_class_its_bases_and_other_modu
     ]  # fmt: skip
 
 
+async def test_of_a_long_constant_only_the_beginning_is_shown(tmp_path: Path) -> None:
+    table = "TABLE = {\n" + "".join(f"    {n}: 'n',\n" for n in range(20)) + "}\n"
+    async with sandbox_with(tmp_path, {"a.py": f"{table}\n\ndef look(n):\n    return TABLE[n]\n"}) as sandbox:
+        sources = Sources(sandbox.base)
+        place = await sources.find("a.py::look", "x")
+        assert isinstance(place, Location)
+        (used,) = await surroundings([place], {}, sources)
+    assert used.text == "TABLE = {\n    0: 'n',\n    1: 'n',\n    2: 'n',\n    … (18 more lines)"
+
+
 async def test_a_constant_is_a_place_and_a_window_does_not_begin_with_the_licence(tmp_path: Path) -> None:
     async with sandbox_with(tmp_path, FILES) as sandbox:
         sources = Sources(sandbox.base)
