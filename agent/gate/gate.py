@@ -33,7 +33,6 @@ BRIEF = 5.0  # seconds; runs can be parallel if the base's run took no longer
 GREENS = 3  # runs in which the target must pass if the checks are brief; otherwise two
 START = 2.0  # seconds that a check takes to start, approximately
 _EVALUATIONS = (": compile", ": exec")  # how marks of text that is run as code end
-SOME = 3  # passing tests with which a command is run without the change, to see what it does after them
 MOST_REJECTING = 20  # tests that earlier changes broke, which are run with the target
 HANG, LONGER = 5.0, 5  # a run counts as hanging after these seconds, or this many times a passing run's
 
@@ -89,25 +88,20 @@ def _breaking(oracle: Oracle, runs: Runs, spoilt: tuple[VerdictId, ...]) -> Veri
 async def _failing_anyway(work: Work, oracle: Oracle, base: Runs, whole: Runs) -> dict[str, str]:
     """How commands fail behind their tests, by check, if they do so in the same way without the change. Raises `SandboxError`.
 
-    There, only tests that pass are run, as the failing ones end the command, too.
+    There, only the tests that pass are run, as the failing ones end the command, too.
     """
     odd = [check for check in oracle.checks if unexplained(whole[check.name])]
-    quick = {
-        check.name: frozenset(sorted(oracle.must_stay[check.name] - {EXIT}, key=lambda id_: took.get(id_, 0.0))[:SOME])
-        for check in odd
-        for took in [base[check.name].durations]
-        if check.runs_tests and not check.needs_company
-    }
-    if len(quick) < len(odd) or not all(quick.values()):
+    passing = {c.name: oracle.must_stay[c.name] - {EXIT} for c in odd if c.runs_tests and not c.needs_company}
+    if len(passing) < len(odd) or not all(passing.values()):
         return {}
-    alone = await _runs(work, replace(oracle, must_turn={**dict.fromkeys(base, frozenset()), **quick}), (), target_only=True)
+    alone = await _runs(work, replace(oracle, must_turn={**dict.fromkeys(base, frozenset()), **passing}), (), target_only=True)
     if isinstance(alone, Verification):
         return {}
     told, known = (
         {name: f"exit code {run.exit_code}: {last_line(run.output)}" for name, run in runs.items()} for runs in (whole, alone)
     )
-    is_same = all(known[name] == told[name] and unexplained(alone[name]) for name in quick)
-    return {name: told[name] for name in quick} if is_same else {}
+    is_same = all(known[name] == told[name] and unexplained(alone[name]) for name in passing)
+    return {name: told[name] for name in passing} if is_same else {}
 
 
 def _judged(
@@ -303,7 +297,7 @@ def _evidence(oracle: Oracle, check: Check, base: CheckRun, whole: CheckRun, res
         base_red=len(base.red),
         base_green=len(base.green),
         base_seconds=base.seconds,
-        with_red=len(whole.red),
+        with_red=len(whole.red - ({EXIT} if rest else frozenset())),
         with_green=len(whole.green),
         with_seconds=whole.seconds,
         without_red=0,

@@ -122,6 +122,7 @@ async def test_what_fails_behind_the_tests_without_the_change_too_is_told_and_no
         assert isinstance(result, Repair), (after, result)
         said = "what `tests` does after its tests fails here without the patch, too (`exit code 3: no network`)"
         assert said in result.evidence.approximated
+        assert result.evidence.checks[0].with_red == 0
 
 
 @pytest.mark.long
