@@ -173,7 +173,7 @@ def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     before, texts = source.segment(node), [source.segment(a) for a in node.args]
     if not any(isinstance(a, ast.Starred) for a in node.args):
-        for i, one in enumerate(node.args):
+        for i, one in enumerate(node.args if not PAIRED.get(called_name(node)) else ()):
             for j, other in enumerate(node.args[i + 1 :], i + 1):
                 title = f"the arguments `{texts[i][:30]}` and `{texts[j][:30]}` of `{before[:40]}` are swapped"
                 yield from source.exchanged(one, other, title, 0.75)

@@ -161,6 +161,10 @@ def test_each_family_lists_its_change(before: str, after: str) -> None:
     assert any(text.format(after) in all_changes(text.format(before)) for text in texts)
 
 
+def test_the_order_of_what_is_compared_by_max_is_no_slip() -> None:
+    assert "def f(a, b):\n    return max(b, a)\n" not in all_changes("def f(a, b):\n    return max(a, b)\n")
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
