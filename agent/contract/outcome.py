@@ -61,7 +61,7 @@ class CheckEvidence:
     with_seconds: float
     without_red: int  # target verdicts that fail in a fresh run without the patch
     without_seconds: float
-    rest: str = ""  # how the command fails behind its tests, with the patch and without: "exit code 2: no network"
+    afterwards: str = ""  # how the command fails after its tests, with the patch and without: "exit code 2: no network"
 
 
 @dataclass(frozen=True, slots=True)

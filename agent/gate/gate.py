@@ -44,7 +44,7 @@ async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Veri
     whole = await _runs(work, oracle, edits, target_only=False)
     judged = _judged(work.task.policy, oracle, base, whole, edits)
     if not isinstance(whole, Verification) and judged.reason.startswith(ALL_BUT_EXIT):
-        return _judged(work.task.policy, oracle, base, whole, edits, await _failing_anyway(work, oracle, base, whole))
+        return _judged(work.task.policy, oracle, base, whole, edits, await _failing_anyway(work, oracle, whole))
     if isinstance(whole, Verification) or not any((doubtful := possibly_flaky(oracle, whole, judged.newly_red)).values()):
         return judged
     # A flaky test must not reject a change. Rerunning it alone is cheap and can confirm the failure, but only a full run shows
@@ -85,8 +85,8 @@ def _breaking(oracle: Oracle, runs: Runs, spoilt: tuple[VerdictId, ...]) -> Veri
     return Verification(False, f"it fixes the failing {noun}s but breaks {named(spoilt)}{why}", newly_red=spoilt)
 
 
-async def _failing_anyway(work: Work, oracle: Oracle, base: Runs, whole: Runs) -> dict[str, str]:
-    """How commands fail behind their tests, by check, if they do so in the same way without the change. Raises `SandboxError`.
+async def _failing_anyway(work: Work, oracle: Oracle, whole: Runs) -> dict[str, str]:
+    """How commands fail after their tests, by check, if they do so in the same way without the change. Raises `SandboxError`.
 
     There, only the tests that pass are run, as the failing ones end the command, too.
     """
@@ -94,14 +94,19 @@ async def _failing_anyway(work: Work, oracle: Oracle, base: Runs, whole: Runs) -
     passing = {c.name: oracle.must_stay[c.name] - {EXIT} for c in odd if c.runs_tests and not c.needs_company}
     if len(passing) < len(odd) or not all(passing.values()):
         return {}
-    alone = await _runs(work, replace(oracle, must_turn={**dict.fromkeys(base, frozenset()), **passing}), (), target_only=True)
-    if isinstance(alone, Verification):
-        return {}
-    told, known = (
-        {name: f"exit code {run.exit_code}: {last_line(run.output)}" for name, run in runs.items()} for runs in (whole, alone)
-    )
-    is_same = all(known[name] == told[name] and unexplained(alone[name]) for name in passing)
-    return {name: told[name] for name in passing} if is_same else {}
+    if missing := passing.keys() - work.afterwards.keys():
+        only = {name: passing[name] if name in missing else frozenset[VerdictId]() for name in whole}
+        runs = await _runs(work, replace(oracle, must_turn=only), (), target_only=True)
+        for name in missing:
+            run = None if isinstance(runs, Verification) else runs[name]
+            is_telling = run is not None and run.ending == "finished" and unexplained(run) and passing[name] <= run.green
+            work.afterwards[name] = _end(run) if run is not None and is_telling else ""
+    ends = {name: _end(whole[name]) for name in passing}
+    return ends if all(work.afterwards[name] == end for name, end in ends.items()) else {}
+
+
+def _end(run: CheckRun) -> str:
+    return f"exit code {run.exit_code}: {last_line(run.output)}"
 
 
 def _judged(
@@ -110,9 +115,9 @@ def _judged(
     base: Runs,
     whole: Runs | Verification,
     edits: Edits,
-    rest: Mapping[str, str] = MappingProxyType({}),
+    afterwards: Mapping[str, str] = MappingProxyType({}),
 ) -> Verification:
-    """The verdict of a full run. `rest`: how commands fail behind their tests without the change, too, by check."""
+    """The verdict of a full run. `afterwards`: how commands fail after their tests without the change, too, by check."""
     if isinstance(whole, Verification):
         return whole
     if (failed := _still_red(oracle, base, whole)) is not None:
@@ -121,9 +126,9 @@ def _judged(
         id_
         for check in oracle.checks
         for id_ in broken(oracle, check, base[check.name], whole[check.name])
-        if not (id_ == EXIT and check.name in rest)
+        if not (id_ == EXIT and check.name in afterwards)
     )
-    exits = next((run for name, run in whole.items() if unexplained(run) and name not in rest), None)
+    exits = next((run for name, run in whole.items() if unexplained(run) and name not in afterwards), None)
     if exits is not None and not set(spoilt) - {EXIT}:
         why = f"{ALL_BUT_EXIT} {exits.exit_code}: {last_line(exits.output)}"
         return Verification(False, why, newly_red=spoilt)
@@ -134,7 +139,7 @@ def _judged(
     return Verification(
         True,
         "passed",
-        evidence=tuple(_evidence(oracle, c, base[c.name], whole[c.name], rest.get(c.name, "")) for c in oracle.checks),
+        evidence=tuple(_evidence(oracle, c, base[c.name], whole[c.name], afterwards.get(c.name, "")) for c in oracle.checks),
     )
 
 
@@ -289,7 +294,7 @@ def _messages(runs: Runs, ids: tuple[VerdictId, ...] | list[VerdictId]) -> str:
     return f" ({told[0].message[:200]})" if told else ""
 
 
-def _evidence(oracle: Oracle, check: Check, base: CheckRun, whole: CheckRun, rest: str) -> CheckEvidence:
+def _evidence(oracle: Oracle, check: Check, base: CheckRun, whole: CheckRun, afterwards: str) -> CheckEvidence:
     return CheckEvidence(
         check=check.name,
         command=check.command,
@@ -297,12 +302,12 @@ def _evidence(oracle: Oracle, check: Check, base: CheckRun, whole: CheckRun, res
         base_red=len(base.red),
         base_green=len(base.green),
         base_seconds=base.seconds,
-        with_red=len(whole.red - ({EXIT} if rest else frozenset())),
+        with_red=len(whole.red - ({EXIT} if afterwards else frozenset())),
         with_green=len(whole.green),
         with_seconds=whole.seconds,
         without_red=0,
         without_seconds=0.0,
-        rest=rest,
+        afterwards=afterwards,
     )
 
 

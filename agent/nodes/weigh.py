@@ -14,7 +14,7 @@ from agent.checks.oracle import Verification
 from agent.contract import words
 from agent.contract.events import Opined
 from agent.contract.last_good import Regression
-from agent.contract.outcome import CheckEvidence, Evidence, Repair
+from agent.contract.outcome import Evidence, Repair
 from agent.contract.proposal import Candidate, Diagnosis, is_model
 from agent.contract.verdicts import Oracle
 from agent.diagnosis import evidence
@@ -84,6 +84,12 @@ async def repair_of(state: State, work: Work) -> Repair:
         and work.task.policy.writes_tests
     ):
         asked = (*asked, UNWITNESSED)
+    # It may be the same fault that makes the rest fail: nobody knows whether the change mends it.
+    asked += tuple(
+        f"what `{each.check}` does after its tests fails with it and without it ({words.code(each.afterwards, 160)})"
+        for each in verification.evidence
+        if each.afterwards
+    )
     sure = confidence.estimate(
         candidate, alternatives, degraded, challenged, failing, reversal=reversal, elsewhere=elsewhere, asked=asked
     )
@@ -93,7 +99,6 @@ async def repair_of(state: State, work: Work) -> Repair:
         # One search found both and ranked them, and at most one of them is meant.
         value, doubts = most, (*doubts, f"a likelier change passes too: {likelier[0].title}")
     environment, approximated = state.get("proven_in") or (work.task.environment, work.task.approximated)
-    approximated = [*approximated, *map(_failing_behind, filter(lambda each: each.rest, verification.evidence))]
     return Repair(
         edits=candidate.edits,
         title=candidate.title,
@@ -107,10 +112,6 @@ async def repair_of(state: State, work: Work) -> Repair:
         choices=rivals[:MOST_CHOICES],
         signals=sure.signals,
     )
-
-
-def _failing_behind(each: CheckEvidence) -> str:
-    return f"what `{each.check}` does after its tests fails here without the patch, too ({words.code(each.rest, 160)})"
 
 
 async def _others(state: State, work: Work, winner: Candidate, unsure: Sequence[Repair]) -> dict[str, str]:
