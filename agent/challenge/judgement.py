@@ -41,9 +41,8 @@ class Challenged:
     variants: tuple[str, ...] = ()  # these, a clause each
     loose: str = ""  # a clause about the first of them, or of those that pass where no call could be compared
     asked: tuple[str, ...] = ()  # what people have to look at, a clause each
-    witnesses: int = (
-        0  # examples that need the change, tests from the specification that pass, inputs that a review worked through
-    )
+    # Examples that need the change, tests from the specification that pass, and an input that a review worked through.
+    witnesses: int = 0
     tests_due: bool = False  # there is a specification, and a model was to write tests from it
 
 
@@ -53,8 +52,8 @@ def judge(seen: Observations, rivals: int | None = None, *, has_data: bool = Fal
     if base is None or winner is None:
         return Challenged()
     kept = sum(example.outcome == "kept" for example in winner.examples)
-    before = {(each.function, each.source): each.outcome for each in base.examples}
-    turned = sum(each.outcome == "kept" != before.get((each.function, each.source), "kept") for each in winner.examples)
+    broken = {(each.function, each.source) for each in base.examples if each.outcome == "broken"}
+    turned = sum(each.outcome == "kept" and (each.function, each.source) in broken for each in winner.examples)
     objecting, doubtful = _contradictions(base, winner, seen.functions)
     known = [variant for variant in seen.variants[2 : None if rivals is None else 2 + rivals] if variant is not None]
     differences = dict(_differences(seen, base, winner))

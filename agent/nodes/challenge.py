@@ -19,7 +19,7 @@ from agent.checks.oracle import Verification
 from agent.checks.sampling import red_check
 from agent.contract.events import Opined
 from agent.contract.proposal import Candidate, Edits, is_model
-from agent.contract.verdicts import Check, CheckRun, Oracle
+from agent.contract.verdicts import Check, CheckRun, Oracle, VerdictId
 from agent.edits.changes import digest
 from agent.guard.hardcoded import adds_data
 from agent.models.values import ModelError
@@ -57,6 +57,8 @@ async def challenge(state: State, work: Work) -> Contest:
         found = replace(found, alike=alike(seen, [digest(edits) for edits in rivals.values()]))
         if found.objection:
             update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(seen)[1:], strict=False) if why})
+        if any(map(_is_example, oracle.must_turn[check.name])):  # what fails is what the model was shown
+            found = replace(found, witnesses=0)
         needed = found.doubts or not found.kept or (is_model(candidate.rung) and not found.witnesses)
         if not found.objection and needed and check.reader == "pytest":
             said, more = await _written(state, work, candidate, oracle, check)
@@ -67,7 +69,7 @@ async def challenge(state: State, work: Work) -> Contest:
                     doubts=(*found.doubts, *said.odd),
                     kept=found.kept + said.green,
                     witnesses=found.witnesses + said.green,
-                    tests_due=True,
+                    tests_due=said.tells,
                 )
             update = {**update, **more}
     opined = Opined(
@@ -80,6 +82,11 @@ async def challenge(state: State, work: Work) -> Contest:
     await context.emit(opined)
     objection = pack(Objection("challenge", found.objection)) if found.objection else None
     return {**update, "challenged": pack(found), "objection": objection, "opinions": [pack(opined)]}
+
+
+def _is_example(id_: VerdictId) -> bool:
+    """A docstring's examples: "pkg/a.py::pkg.a.parse"."""
+    return "." in id_.rpartition("::")[2].partition("[")[0]
 
 
 async def _rivals(state: State, work: Work, candidate: Candidate) -> dict[str, Edits]:
@@ -137,7 +144,7 @@ async def _written(
         except ModelError as error:
             why = f"The model wrote no tests from the specification: {error}."
             update |= await fell_back(work, "challenge", why, error.usage)
-            return generated_tests.TestFindings(), update
+            return generated_tests.TestFindings(tells=not error.is_outage), update
         update = {"written": {**had, blind: await context.keep(tests)}, "usage": [pack(cost)]}
     folder = next(iter(texts), "").rpartition("/")[0]
     return await generated_tests.run(work, check, f"{folder}/" if folder else "", tests, candidate.edits, told), update

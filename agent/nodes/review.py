@@ -6,6 +6,7 @@ being rejected. A review without a usable verdict does not stop a proven change;
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,7 @@ from agent.nodes.propose import situation_of
 from agent.prompts import review as reviewing
 from agent.state import Objection, Reviewed, State, Work, fell_back, pack, unpack
 
+_WORD, _NONE = re.compile(r"\w"), frozenset({"none", "null", "n/a", "na", "input", "any", "unknown", "not applicable"})
 UNREAD = ("tools",)  # rungs whose changes are not reviewed: those of formatters and lock files explain themselves
 MOST_VARIANTS = 3  # that a review decides on
 REPAIR, VARIANT = "repair", "variant"  # the review's choices
@@ -82,7 +84,7 @@ async def review(state: State, work: Work) -> Reviewed:
 def read_review(text: str) -> Review | None:
     """None if the answer is not a usable verdict, for example a rejection without a reason."""
     told = read_object(text) or {}
-    accepted, reason, example = truth(told.get("accept")), line(told.get("reason"), 500), line(told.get("input"), 200)
+    accepted, reason, example = truth(told.get("accept")), line(told.get("reason"), 500), _example(told.get("input"))
     if accepted is None or not (accepted or reason):
         return None
     if accepted:
@@ -90,6 +92,12 @@ def read_review(text: str) -> Review | None:
         oddity = (reason or "no reason given") if truth(told.get("unnatural")) else ""
         return Review(True, "", oddity, example, tuple(map(_first_word, choices)) if isinstance(choices, list) else ())
     return Review(False, f"{reason} (for example with {example})" if example else reason)
+
+
+def _example(value: object) -> str:
+    """An input as text; "" for what only stands for one."""
+    text = line(value if isinstance(value, str) or value is None else json.dumps(value, default=str), 200)
+    return text if _WORD.search(text) and text.lower().strip(".") not in _NONE else ""
 
 
 def _first_word(value: object) -> str:

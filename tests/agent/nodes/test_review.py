@@ -154,6 +154,8 @@ async def test_where_the_tokens_are_spent_it_is_said_that_nobody_read_it(tmp_pat
     [
         ('{"accept": true, "reason": "fine"}', Review(True, "")),
         ('{"accept": true, "input": "add(7, 8) gives 15"}', Review(True, "", example="add(7, 8) gives 15")),
+        ('{"accept": true, "input": {"call": "add(7, 8)"}}', Review(True, "", example='{"call": "add(7, 8)"}')),
+        *((f'{{"accept": true, "input": "{none}"}}', Review(True, "")) for none in ("…", "n/a", "None.", "-")),
         ('```json\n{"accept": "yes"}\n```', Review(True, "")),
         ('Hm. {"accept": "no", "reason": "hides it"}', Review(False, "hides it")),
         ('{"accept": true, "unnatural": true, "reason": "a detour"}', Review(True, "", "a detour")),
