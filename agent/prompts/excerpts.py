@@ -30,6 +30,7 @@ FOREMOST = 8  # number of first locations that are cut if they do not fit whole
 AROUND = 5  # 1/5 of the tokens is for what the shown code uses
 BESIDE = 4  # 1/4 of the tokens is for other code if the diagnosis is sure of its locations
 LITERAL = 40  # characters of a string in the failing test that points at lines of the code
+LITERALS = 50  # that are looked for
 POINTED = 3  # lines of a function with the same string: more of them tell nothing
 HELPER = 6  # test helpers with more lines are reduced to their signature
 _PRINTED = re.compile(r'File "([^"\n]+)", line (\d{1,9}), in ([\w<>]+)')
@@ -196,7 +197,7 @@ def _literals(tests: Sequence[Location]) -> tuple[str, ...]:
     """The short strings in the first failing test, such as options and keys."""
     nodes = [node for test in tests[:1] if test.definition for node in ast.walk(test.definition.node)]
     found = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
-    return tuple(dict.fromkeys(text for text in found if 1 < len(text) <= LITERAL))
+    return tuple(dict.fromkeys(text for text in found if 1 < len(text) <= LITERAL))[:LITERALS]
 
 
 def _pointed(place: Location, literals: Sequence[str]) -> Location:

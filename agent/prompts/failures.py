@@ -14,7 +14,7 @@ MOST = 12  # verdicts that are named
 LONGEST = 40  # lines of one traceback
 _SOURCE = re.compile(r"(?:    |(?:async )?def |@|\s+\^+\s*$)")  # pytest prints the whole function around each line
 _PLACE = re.compile(r"\s*(?:File \"[^\"]+\", line \d+|\S+:\d+: )")
-_WARNING = re.compile(r"(?:\S*:\d+: \w*Warning: .*(?:\n  .*)?(?:\n|\Z))", re.MULTILINE)  # with the line that it quotes
+_WARNING = re.compile(r"^\S+:\d+: \w*Warning: .*(?:\n  .*)?(?:\n|\Z)", re.MULTILINE)  # with the line that it quotes
 _EXCEPTION = re.compile(r"^(?:Traceback \(|E  )", re.MULTILINE)
 _NOISE = re.compile(r"(?:_ ){5,}|-{10,}|={10,}|self = <[\w.]+ (?:testMethod=\w+|object at 0x\w+)>$")
 

@@ -26,6 +26,7 @@ BEGINNING = 3  # first lines of a function that are always shown
 FEWEST = 8  # fewest lines of a cut location
 CHARACTERS = 3  # of a token, as `estimate_tokens` counts
 IMPORTS = 25  # most lines of a module's imports
+WIDEST = 300  # characters of a line of them
 TITLE = 8  # tokens of an excerpt's heading and fences
 
 
@@ -222,7 +223,7 @@ def _lengthy(place: Location) -> set[int]:
 
 def imports(module: Module) -> Excerpt | None:
     """The imports verbatim, so that a change can add to them."""
-    lines = module.import_lines()[:IMPORTS]
+    lines = [at for at in module.import_lines() if at <= len(module.lines) and len(module.lines[at - 1]) <= WIDEST][:IMPORTS]
     return _excerpt([Location(module, lines[0], lines[-1], "its imports")], set(lines)) if lines else None
 
 

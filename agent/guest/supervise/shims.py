@@ -27,8 +27,8 @@ case ":$PYTHONPATH:" in *:{guest}:*) ;; *) PYTHONPATH="${{PYTHONPATH:+$PYTHONPAT
         case "$own:$argument" in yes:-I*) argument={isolated}${{argument#-I}} PYTHONPATH={guest} ;; esac
         case "$own:$argument" in
             yes:-W | yes:-X) own=value ;;
-            value:*) own=yes ;;
-            yes:-c | yes:-m | yes:-[!-]*m | yes:[!-]*) own= ;;
+            value:* | yes:-W* | yes:-X*) own=yes ;;
+            yes:-c | yes:- | yes:-m* | yes:-[!-]*m | yes:[!-]*) own= ;;
         esac
         set -- "$@" "$argument"; previous=$argument; count=$((count - 1))
     done

@@ -68,6 +68,7 @@ class Batch:
         lines): how many failing tests passed and how much further the others got. Yields (index, None) from time to time.
         """
         pieces, deaths = [(start, min(start + LIFE, len(jobs))) for start in range(0, len(jobs), LIFE)], 0
+        is_alive = False
         while pieces and time.monotonic() < until and not self.is_broken:
             start, stop = pieces.pop(0)
             fork = Fork(lambda write: self._work(write, jobs, start, stop, patient, surveying))  # noqa: B023 - used at once
@@ -79,7 +80,9 @@ class Batch:
                     self.tried = before + at - start + 1
                     if message is None:
                         yield at, None
-                    elif message[0] == "end":
+                        continue
+                    is_alive = True
+                    if message[0] == "end":
                         reached = min(max(message[1], start), stop)
                     elif message[0] == "dirty" and stop - start > 1:
                         step = max(1, (stop - start) // 8)
@@ -90,8 +93,8 @@ class Batch:
             finally:
                 at = min(max(self._index(), start), stop - 1)
                 fork.end()
-            deaths = deaths + 1 if reached == start == at else 0
-            self.is_broken = deaths >= DEATHS
+            deaths += reached == start
+            self.is_broken = deaths >= DEATHS and not is_alive
             if reached == start:
                 reached = at + 1  # the fork died there
             self.tried = before + reached - start

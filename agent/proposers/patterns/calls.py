@@ -173,7 +173,8 @@ def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     before, texts = source.segment(node), [source.segment(a) for a in node.args]
     if not any(isinstance(a, ast.Starred) for a in node.args):
-        for i, one in enumerate(node.args if not PAIRED.get(called_name(node)) else ()):
+        is_unordered = isinstance(node.func, ast.Name) and PAIRED.get(node.func.id, False)
+        for i, one in enumerate(() if is_unordered else node.args):
             for j, other in enumerate(node.args[i + 1 :], i + 1):
                 title = f"the arguments `{texts[i][:30]}` and `{texts[j][:30]}` of `{before[:40]}` are swapped"
                 yield from source.exchanged(one, other, title, 0.75)
@@ -196,8 +197,9 @@ def chained(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Attribute(value=owner)) as inner)):
             start, middle, end = (source.span(each)[1] for each in (owner, inner, node))
+            start += len(source.text[start:middle]) - len(source.text[start:middle].lstrip(") \n"))  # `(a + b).strip()`
             first, second = source.text[start:middle], source.text[middle:end]
-            if first != second:
+            if first != second and first.startswith(".") and second.lstrip().startswith("."):
                 title = f"the calls `{first.strip()[:30]}` and `{second.strip()[:30]}` are swapped"
                 yield Rewrite(start, end, second + first, title, 0.5)
 

@@ -120,10 +120,6 @@ def _in_node(node: ast.AST) -> Iterator[str]:
                 yield "always zero"
         case ast.AugAssign(op=op, value=value) if _is_number(value, NEUTRAL.get(type(op))):
             yield "no effect"
-        case ast.Subscript(slice=ast.BinOp(left=ast.Name(id=name), op=ast.Add() | ast.Sub(), right=ast.Constant())) if (
-            name.isupper()
-        ):
-            yield "a place beside one that has a name"
         case ast.BoolOp(values=values):
             if len({ast.dump(value) for value in values}) < len(values):
                 yield "an operand with itself"
@@ -202,8 +198,11 @@ def _is_negative(node: ast.AST) -> bool:
 
 
 def _is_never_empty(node: ast.AST) -> bool:
-    """The parts of a text: there is at least one."""
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PARTING and bool(node.args)
+    """The parts of a text between separators: there is at least one."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name), args=[ast.Constant(value=str()), *_]):
+            return name in PARTING
+    return False
 
 
 def _is_negated(node: ast.AST) -> bool:
