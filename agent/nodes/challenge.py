@@ -86,7 +86,8 @@ async def challenge(state: State, work: Work) -> Contest:
 
 def _is_example(id_: VerdictId) -> bool:
     """A docstring's examples: "pkg/a.py::pkg.a.parse"."""
-    return "." in id_.rpartition("::")[2].partition("[")[0]
+    _, separator, name = id_.rpartition("::")
+    return bool(separator) and "." in name.partition("[")[0]
 
 
 async def _rivals(state: State, work: Work, candidate: Candidate) -> dict[str, Edits]:
