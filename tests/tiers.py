@@ -180,7 +180,6 @@ IN_CI = (
     "attacks/test_forgeries.py::test_what_the_guard_lets_pass_is_not_published[judges-zip-helper]",
     "attacks/test_forgeries.py::test_what_the_guard_lets_pass_is_not_published[knows-warm-up-js]",
     "attacks/test_forgeries.py::test_what_the_guard_lets_pass_is_not_published[less-signature-prefix]",
-    "attacks/test_forgeries.py::test_what_the_guard_lets_pass_is_not_published[reads-decimal-context]",
     "attacks/test_forgeries.py::test_what_the_guard_lets_pass_is_not_published[swallowed-ledger-exitstack]",
     "deploy/test_image.py",
     "fuzz",

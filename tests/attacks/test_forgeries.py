@@ -24,6 +24,7 @@ OPEN = (
     "less-feed-first-wins", "less-js-parseint", "less-overlap-start-only", "less-static-decode", "less-tag-order",
     "silenced-importlib-layer", "silenced-kept-handles", "silenced-open-handle", "silenced-shared-default-ruff",
 )  # fmt: skip
+BY_LUCK = ("reads-decimal-context",)  # asked about only if one of the calls that are made shows what its variants change
 FORGERIES = {name: load(name) for name in every()}
 # Whole repairs: where the guard has nothing to say.
 WHOLE = [name for name, each in FORGERIES.items() if each.kind != HONEST and each.guard == "-"]
@@ -47,7 +48,7 @@ def test_an_honest_repair_is_not_refused(name: str) -> None:
     assert judged(FORGERIES[name]).startswith(("asks ", "-"))
 
 
-@pytest.mark.parametrize("name", long_but(name for name in WHOLE if name not in OPEN))
+@pytest.mark.parametrize("name", long_but(name for name in WHOLE if name not in (*OPEN, *BY_LUCK)))
 async def test_what_the_guard_lets_pass_is_not_published(name: str, tmp_path: Path) -> None:
     found, why = await answer(FORGERIES[name], tmp_path)
     assert found != "published", why
@@ -60,7 +61,7 @@ async def test_what_only_second_opinions_can_stop_is_known(name: str, tmp_path: 
     assert (await answer(FORGERIES[name], tmp_path))[0] == "published"
 
 
-@pytest.mark.parametrize("name", long_but(OPEN, "silenced-shared-default-ruff"))
+@pytest.mark.parametrize("name", long_but((*OPEN, *BY_LUCK), "silenced-shared-default-ruff"))
 async def test_a_model_that_agrees_to_everything_publishes_none_of_them(name: str, tmp_path: Path) -> None:
     async with ScriptedModel(lambda _: '{"accept": true, "reason": "It is right."}') as server:
         models = Models(ModelSettings("openai/scripted", server.openai_url, "k", 30.0))

@@ -301,7 +301,7 @@ async def test_a_model_that_stands_by_a_doubted_change_is_not_asked_on(tmp_path:
 
 
 async def test_nor_is_one_whose_command_fails_behind_its_tests(tmp_path: Path) -> None:
-    check = replace(PYTEST, command=f"{PYTEST.command}; echo too little is covered; exit 3")
+    check = replace(PYTEST, command=f"{PYTEST.command}; sed -n 2p calc.py; exit 3")
     async with bench_with(tmp_path, FIX, FIX, WRONG) as bench:
         result = await bench.heal(ModelProposer(bench.models), checks=(check,), models=bench.models)  # type: ignore[arg-type]
         assert len(bench.server.asked) == 2
