@@ -22,7 +22,7 @@ from agent.contract.proposal import Edits
 from agent.contract.verdicts import Check, Verdict
 from agent.edits.changes import apply
 from agent.models.router import Models
-from agent.models.values import ModelUnavailable
+from agent.models.values import ModelRefused
 from agent.prompts import render
 from agent.source import syntax
 from agent.state import Work
@@ -63,7 +63,7 @@ class Brief:
 async def ask(models: Models, brief: Brief, *, seconds: float, emit: Emit) -> tuple[tuple[str, ...], Usage]:
     """The model's tests, each the text of a file.
 
-    Raises `ModelError`, also if the answer has no usable test (`ModelUnavailable`).
+    Raises `ModelError`, also if the answer has no usable test (`ModelRefused`).
     """
     prompt = render(
         "challenge",
@@ -74,7 +74,7 @@ async def ask(models: Models, brief: Brief, *, seconds: float, emit: Emit) -> tu
     answer = await models.ask(prompt, seconds=seconds, emit=emit)
     found = await asyncio.to_thread(read_tests, answer.text)
     if not found:
-        raise ModelUnavailable("its answer has no usable test", answer.usage)
+        raise ModelRefused("its answer has no usable test", answer.usage)
     return found, answer.usage
 
 
