@@ -76,9 +76,8 @@ class Work:
     ledger: Ledger
     background: BackgroundSearch = field(default_factory=BackgroundSearch)
     rejecting: dict[str, frozenset[VerdictId]] = field(default_factory=dict)  # by check: tests that earlier changes broke
-    afterwards: dict[str, str] = field(
-        default_factory=dict
-    )  # by check: how it fails after its passing tests at the base, or ""
+    # By check: how the command fails after the passing tests of the base, or "".
+    afterwards: dict[str, str] = field(default_factory=dict)
 
     def patience(self, check: Check) -> float:
         """Seconds for one run of a check: its own limit, within the attempt's remaining time."""

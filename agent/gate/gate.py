@@ -97,10 +97,11 @@ async def _failing_anyway(work: Work, oracle: Oracle, whole: Runs) -> dict[str, 
     if missing := passing.keys() - work.afterwards.keys():
         only = {name: passing[name] if name in missing else frozenset[VerdictId]() for name in whole}
         runs = await _runs(work, replace(oracle, must_turn=only), (), target_only=True)
-        for name in missing:
-            run = None if isinstance(runs, Verification) else runs[name]
-            is_telling = run is not None and run.ending == "finished" and unexplained(run) and passing[name] <= run.green
-            work.afterwards[name] = _end(run) if run is not None and is_telling else ""
+        alone = {} if isinstance(runs, Verification) else runs
+        fails = {
+            name for name, run in alone.items() if run.ending == "finished" and unexplained(run) and passing[name] <= run.green
+        }
+        work.afterwards.update((name, _end(alone[name]) if name in fails else "") for name in missing)
     ends = {name: _end(whole[name]) for name in passing}
     return ends if all(work.afterwards[name] == end for name, end in ends.items()) else {}
 

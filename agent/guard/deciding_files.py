@@ -159,7 +159,7 @@ def _test_findings(edit: FileChange, path: str, check: Check, ids: Iterable[str]
     for id_ in held:
         # A file that could not be collected can be product code, imported to run its examples.
         is_named = "::" in id_ or check.reader == "unittest" or _TESTS.search(edit.before or "")
-        if is_named and not _is_doctest(path, id_, check.reader):
+        if is_named and not is_doctest(path, id_, check.reader):
             yield "tests", f"{edit.path} contains the test `{id_[:100]}`"
             return
     if held and (lost := _examples(edit.before, path) - _examples(edit.after, path)):
@@ -175,7 +175,7 @@ def _holds(path: str, id_: str, reader: str) -> bool:
     return any(path == file or path.endswith(f"/{file}") for file in files)
 
 
-def _is_doctest(path: str, id_: str, reader: str) -> bool:
+def is_doctest(path: str, id_: str, reader: str) -> bool:
     """Whether pytest or unittest would give a docstring example this id, which ends in the name of the docstring's owner."""
     module = PurePosixPath(path)
     if reader == "unittest":

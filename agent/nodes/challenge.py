@@ -19,8 +19,9 @@ from agent.checks.oracle import Verification
 from agent.checks.sampling import red_check
 from agent.contract.events import Opined
 from agent.contract.proposal import Candidate, Edits, is_model
-from agent.contract.verdicts import Check, CheckRun, Oracle, VerdictId
+from agent.contract.verdicts import Check, CheckRun, Oracle
 from agent.edits.changes import digest
+from agent.guard.deciding_files import is_doctest
 from agent.guard.hardcoded import adds_data
 from agent.models.values import ModelError
 from agent.nodes.guard import failing_test_files
@@ -57,7 +58,8 @@ async def challenge(state: State, work: Work) -> Contest:
         found = replace(found, alike=alike(seen, [digest(edits) for edits in rivals.values()]))
         if found.objection:
             update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(seen)[1:], strict=False) if why})
-        if any(map(_is_example, oracle.must_turn[check.name])):  # what fails is what the model was shown
+        if any(is_doctest(id_.partition("::")[0].casefold(), id_, check.reader) for id_ in oracle.must_turn[check.name]):
+            # The examples that fail are what the model was shown.
             found = replace(found, witnesses=0)
         needed = found.doubts or not found.kept or (is_model(candidate.rung) and not found.witnesses)
         if not found.objection and needed and check.reader == "pytest":
@@ -82,12 +84,6 @@ async def challenge(state: State, work: Work) -> Contest:
     await context.emit(opined)
     objection = pack(Objection("challenge", found.objection)) if found.objection else None
     return {**update, "challenged": pack(found), "objection": objection, "opinions": [pack(opined)]}
-
-
-def _is_example(id_: VerdictId) -> bool:
-    """A docstring's examples: "pkg/a.py::pkg.a.parse"."""
-    _, separator, name = id_.rpartition("::")
-    return bool(separator) and "." in name.partition("[")[0]
 
 
 async def _rivals(state: State, work: Work, candidate: Candidate) -> dict[str, Edits]:

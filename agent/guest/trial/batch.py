@@ -32,7 +32,7 @@ LONG = 0.6  # the same for changes that get a second chance
 WAIT = 0.4  # additional seconds of wall time, for sleeps and locks
 STUCK = 3.0  # seconds of silence after which a process is considered stuck
 LIFE = 400  # changes per process
-DEATHS = 20  # processes in a row that end at their first change
+DEATHS = 20  # processes that die at their first change, before any has answered
 CONTAINERS = (list, dict, set, bytearray, collections.deque)
 CACHE: Any = type(functools.lru_cache(len))
 SMALL = 200  # entries up to which a container's values are compared, not only their number
@@ -67,8 +67,8 @@ class Batch:
         Outcomes: "passed" (every failing test), "slow", "fresh" (cannot be swapped in); if `surveying`, ("further", tests,
         lines): how many failing tests passed and how much further the others got. Yields (index, None) from time to time.
         """
-        pieces, deaths = [(start, min(start + LIFE, len(jobs))) for start in range(0, len(jobs), LIFE)], 0
-        is_alive = False
+        pieces = [(start, min(start + LIFE, len(jobs))) for start in range(0, len(jobs), LIFE)]
+        deaths, is_alive = 0, False  # is_alive: a process has answered
         while pieces and time.monotonic() < until and not self.is_broken:
             start, stop = pieces.pop(0)
             fork = Fork(lambda write: self._work(write, jobs, start, stop, patient, surveying))  # noqa: B023 - used at once
