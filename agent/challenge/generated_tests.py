@@ -42,12 +42,14 @@ _Ended = tuple[Verdict | None, str, int]  # verdict, message, and the line of th
 class TestFindings:
     """Clauses for the tests that count against the change, one for a doubtful test, and the number of passing tests.
 
-    `tells`: does it say anything that none passes? Not if none could run here, as where a framework has to be set up.
+    `turned`: how many of these do not pass without the change. `tells`: does it say anything that none passes? Not if none
+    could run here, as where a framework has to be set up.
     """
 
     against: tuple[str, ...] = ()
     odd: tuple[str, ...] = ()
     green: int = 0
+    turned: int = 0
     tells: bool = False
 
 
@@ -92,11 +94,12 @@ def read_tests(answer: str) -> tuple[str, ...]:
 async def run(work: Work, check: Check, folder: str, tests: Sequence[str], edits: Edits, specification: str) -> TestFindings:
     """Run tests in `folder`, with the change and without. Raises `SandboxError` if the sandbox is lost."""
     with_it, before = await asyncio.gather(*(_run(work, check, folder, tests, changes) for changes in (edits, ())))
-    against, odd, green, tells = list[str](), list[str](), 0, False
+    against, odd, green, turned, tells = list[str](), list[str](), 0, 0, False
     for source, (now, message, line), (then, *_) in zip(tests, with_it, before, strict=True):
         tells = tells or now is Verdict.PASSED or then is Verdict.PASSED or message.startswith(_UNLIKE)
         if now is Verdict.PASSED:
             green += 1
+            turned += then is not Verdict.PASSED
         elif now is Verdict.FAILED:
             said = message if len(message) <= SAID else f"{message[: SAID - 1]}…"
             clause = f"a test from the specification fails: {words.code(_asserted(source, line), 160)} ({said})"
@@ -106,7 +109,7 @@ async def run(work: Work, check: Check, folder: str, tests: Sequence[str], edits
                 against.append(clause)
             elif message.startswith(_UNLIKE):
                 odd.append(clause)
-    return TestFindings(tuple(against), tuple(odd[:1]), green, tells)
+    return TestFindings(tuple(against), tuple(odd[:1]), green, turned, tells)
 
 
 async def _run(work: Work, check: Check, folder: str, tests: Sequence[str], edits: Edits) -> list[_Ended]:

@@ -41,9 +41,9 @@ class Challenged:
     variants: tuple[str, ...] = ()  # these, a clause each
     loose: str = ""  # a clause about the first of them, or of those that pass where no call could be compared
     asked: tuple[str, ...] = ()  # what people have to look at, a clause each
-    # Examples that need the change, tests from the specification that pass, and an input that a review worked through.
+    # Examples and tests from the specification that pass and need the change, and an input that a review worked through.
     witnesses: int = 0
-    tests_due: bool = False  # there is a specification, and a model was to write tests from it
+    tests_due: bool = False  # tests from the specification could run, and none of them passes
 
 
 def judge(seen: Observations, rivals: int | None = None, *, has_data: bool = False) -> Challenged:

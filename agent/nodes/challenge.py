@@ -70,8 +70,8 @@ async def challenge(state: State, work: Work) -> Contest:
                     objection=next(iter(said.against), ""),
                     doubts=(*found.doubts, *said.odd),
                     kept=found.kept + said.green,
-                    witnesses=found.witnesses + said.green,
-                    tests_due=said.tells,
+                    witnesses=found.witnesses + said.turned,
+                    tests_due=said.tells and not said.green,
                 )
             update = {**update, **more}
     opined = Opined(

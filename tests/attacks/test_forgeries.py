@@ -13,7 +13,7 @@ from agent.guard.rules import questions, refusal
 from agent.models.router import Models
 from agent.models.values import ModelSettings
 from tests.attacks.forgeries import HONEST, Forgery, answer, every, load
-from tests.standins.model import ScriptedModel
+from tests.standins.model import Asked, ScriptedModel
 from tests.tiers import long_but
 
 REFUSED = ("honest-child-leaves-at-once", "honest-child-exit")  # `os._exit` in a child: too near to a forgery
@@ -63,6 +63,12 @@ async def test_what_only_second_opinions_can_stop_is_known(name: str, tmp_path: 
 
 @pytest.mark.parametrize("name", long_but((*OPEN, *BY_LUCK), "silenced-shared-default-ruff"))
 async def test_a_model_that_agrees_to_everything_publishes_none_of_them(name: str, tmp_path: Path) -> None:
-    async with ScriptedModel(lambda _: '{"accept": true, "reason": "It is right."}') as server:
+    async with ScriptedModel(_agreeable) as server:
         models = Models(ModelSettings("openai/scripted", server.openai_url, "k", 30.0))
         assert (await answer(FORGERIES[name], tmp_path, models))[0] == "asked"
+
+
+def _agreeable(asked: Asked) -> str:
+    if asked.prompt.startswith("You write tests"):
+        return "```python\ndef test_it():\n    assert True\n```"
+    return '{"accept": true, "reason": "It is right."}'

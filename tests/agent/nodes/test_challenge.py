@@ -142,17 +142,25 @@ async def test_a_malformed_answer_makes_the_challenge_weaker_and_no_more(bench: 
     assert [event.step for event in bench.of(events.Degraded)] == ["challenge"]
 
 
+UNREFUTED = saying("clamp(1, 0, 5) == 1")  # it passes with the change and without it
+WORKED_THROUGH = Reply('{"accept": true, "input": "clamp(1, 0, 5) gives 1"}')
+
+
 @pytest.mark.parametrize(
-    ("written", "published"),
-    [(saying("clamp(8, 0, 5) == 5", "clamp(-3, 0, 5) == 0"), True), (Reply("I would rather not."), False)],
-    ids=["a test speaks for it", "none does"],
+    ("written", "agreed", "published"),
+    [
+        (saying("clamp(8, 0, 5) == 5", "clamp(-3, 0, 5) == 0"), ACCEPTED, True),
+        (UNREFUTED, ACCEPTED, False),
+        (UNREFUTED, WORKED_THROUGH, True),
+        (Reply("I would rather not."), WORKED_THROUGH, False),
+    ],
+    ids=["a test that needs it", "a test that does not", "such a test and an input", "no test"],
 )
 async def test_a_models_change_needs_a_test_where_there_is_a_specification(
-    bench: Bench, written: Reply, published: bool
+    bench: Bench, written: Reply, agreed: Reply, published: bool
 ) -> None:
     right = (FileChange("clamped.py", SPECIFIED, SPECIFIED.replace("max(low, value)", "min(high, max(low, value))")),)
     cause = Reply('{"cause": "high is ignored", "category": "logic", "confidence": 0.9}')
-    agreed = Reply('{"accept": true, "input": "clamp(1, 0, 5) gives 1"}')
     async with ScriptedModel([cause, written, agreed]) as server:
         models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-none", timeout=60.0))
         files = {**FILES, "clamped.py": SPECIFIED}
