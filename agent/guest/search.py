@@ -27,6 +27,7 @@ from .trial.server import affordable, attempt, outcome_of, serve
 IMPORTING = 10.0  # seconds of wall time for collecting in a fresh process
 DOUBTED = 5  # factor for the remaining search after a hit that breaks examples in docstrings
 BETTER = 5.0  # seconds at most for waiting changes with a higher score, once something was found
+LATE = 0.5  # seconds for reading what was found at the end
 INSIDE = 30  # tests to run in files that could not be collected before
 
 
@@ -126,8 +127,15 @@ class Driver:
                 if due:
                     self.try_fresh_import(self.waiting.pop(0))
             exhausted = exhausted and is_over and not self.waiting
+            self.read_rest(server)
         server.end()
         self.report_done(exhausted)
+
+    def read_rest(self, server: Fork) -> None:
+        """What the server found during the last fresh import."""
+        until = time.monotonic() + LATE
+        while time.monotonic() < until and isinstance(message := server.receive(0.0), list) and message:
+            self.handle(message)
 
     def tried(self) -> int:
         return int(self.batched[0] + self.forked[0] + self.fresh)

@@ -54,10 +54,13 @@ class Fork:
         self.is_closed = False  # it has closed its end or wrote an invalid message
 
     def receive(self, deadline: float) -> Any:
-        """The next message; None if the fork died, sent an invalid one, or nothing until `deadline` (monotonic seconds)."""
+        """The next message; None if the fork died, sent an invalid one, or nothing until `deadline` (monotonic seconds).
+
+        What is there already is read even after the deadline.
+        """
         while b"\n" not in self.pending:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self.reader], [], [], left)[0]:
+            left = max(0.0, deadline - time.monotonic())
+            if not select.select([self.reader], [], [], left)[0]:
                 return None
             chunk = os.read(self.reader, 1 << 16)
             if not chunk or len(self.pending) > MESSAGE_LIMIT:
