@@ -6,7 +6,7 @@ broken commit alone: no earlier commit is known at which the tests pass.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,17 +14,18 @@ from pathlib import Path
 import msgspec
 
 from agent.bench import history
+from agent.bench.breaks import heldout
 from agent.bench.breaks.code import read
 from agent.bench.breaks.figures import figures
 from agent.bench.breaks.judge import Judge
 from agent.bench.breaks.operators import Break, same_program
-from agent.bench.breaks.posing import Posed
+from agent.bench.breaks.posing import Posed, is_few
 from agent.bench.lab import BadInput, Benchmark, Labs, NotPosed, Specimen, Trial, listed, text_of
 from agent.bench.packages import DoesNotApply, applied
 from agent.bench.suites import verdicts
 from agent.ci.project.configuration import Configuration
 from agent.contract.proposal import FileChange
-from agent.contract.verdicts import Verdict
+from agent.contract.verdicts import EXIT, Verdict, VerdictId
 from agent.edits.changes import changed_ranges
 from agent.source.archive import Files
 from agent.source.test_files import is_test
@@ -63,9 +64,17 @@ async def _trial(root: Path, bug: _Bug, configuration: Configuration, labs: Labs
     red = tuple(sorted(i for i, verdict in found.items() if verdict.red and suite.get(i, Verdict.PASSED) is Verdict.PASSED))
     if not red:
         raise NotPosed("no test that passes at the commit fails with the patch")
-    files = {**whole, broken.path: replace(whole[broken.path], content=after)}
-    judge = Judge(labs, configuration, tag, Posed(broken, red, ()), whole, whole, suite, 0.0)
+    fit, passing = _green(whole, suite)
+    files = {**fit, broken.path: replace(whole[broken.path], content=after)}
+    judge = Judge(labs, configuration, tag, Posed(broken, red, ()), fit, fit, passing, 0.0)
     yield Trial(Specimen(bug.id, files, configuration, (), tag), judge.repair, judge.no_repair)
+
+
+def _green(whole: Files, suite: Mapping[VerdictId, Verdict]) -> tuple[Files, Mapping[VerdictId, Verdict]]:
+    """Files and verdicts without the tests that fail without the bug, too, such as for a missing locale, if they are few."""
+    unfit = [id_ for id_, verdict in suite.items() if verdict.red and id_ != EXIT]
+    left = heldout.leaving_out(whole, unfit) if is_few(unfit, suite) else None
+    return (whole, suite) if left is None else (left, {id_: suite[id_] for id_ in suite if id_ not in unfit})
 
 
 def _broken(whole: Files, bug: _Bug) -> Break:

@@ -83,6 +83,20 @@ async def test_the_engine_gets_the_broken_commit_and_the_judge_knows_the_right_o
         assert wrong.details["function"] == "total"
 
 
+@pytest.mark.long
+async def test_a_test_that_fails_without_the_bug_too_is_left_out(labs: Labs, checkout: Path) -> None:
+    (checkout / "test_shop.py").write_text(
+        f"{TESTS}\n\ndef test_here():\n    assert RATE == 3\n".replace("total\n", "RATE, total\n", 1)
+    )
+    git(checkout, "commit", "-qam", "a test that fails here")
+    async with patches.load(checkout, manifest(checkout, lost=LOST)).trial("lost", labs) as trial:
+        assert (
+            trial.specimen.files["test_shop.py"].content.decode().rstrip() == TESTS.replace("total", "RATE, total", 1).rstrip()
+        )
+        right = await trial.judge(repair(CODE))
+        assert right.heldout_correct is True, right.how
+
+
 @pytest.mark.parametrize(
     ("patch", "told"),
     [
