@@ -79,6 +79,7 @@ class Driver:
         self.forked: list[float] = [0, 0.0]
         self.fresh, self.fresh_seconds = 0, 0.0
         self.best: float | None = None  # score of the best hit
+        self.problem = ""  # why it ended early, if it did
         self.enough: float | None = None  # number of tried changes at which the search ends after a hit
 
     def report(self, event: dict[str, Any]) -> None:
@@ -117,7 +118,7 @@ class Driver:
                 if not is_over:
                     message = server.receive(time.monotonic() if due else min(self.deadline, time.monotonic() + 0.5))
                     if message is None and server.is_closed:
-                        is_over, exhausted = True, False  # the server died
+                        is_over, exhausted, self.problem = True, False, "its process died"
                     elif isinstance(message, list) and message:
                         if message[0] == "done":
                             is_over, exhausted = True, bool(message[1])
@@ -183,7 +184,7 @@ class Driver:
     def report_done(self, exhausted: bool) -> None:
         self.report({"event": "done", "tried": self.tried(), "exhausted": exhausted,
                      "batched": self.batched, "forked": self.forked, "fresh": [self.fresh, round(self.fresh_seconds, 3)],
-                     "seconds": self.elapsed()})  # fmt: skip
+                     "why": self.problem, "seconds": self.elapsed()})  # fmt: skip
 
 
 def main() -> int:

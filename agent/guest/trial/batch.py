@@ -84,9 +84,10 @@ class Batch:
                     is_alive = True
                     if message[0] == "end":
                         reached = min(max(message[1], start), stop)
-                    elif message[0] == "dirty" and stop - start > 1:
-                        step = max(1, (stop - start) // 8)
-                        pieces[:0] = [(s, min(s + step, stop)) for s in range(start, stop, step)]
+                    elif message[0] == "dirty":
+                        if stop - start > 1:  # otherwise, the change itself spoils its process
+                            step = max(1, (stop - start) // 8)
+                            pieces[:0] = [(s, min(s + step, stop)) for s in range(start, stop, step)]
                         reached = stop
                     elif start <= message[1] < stop:
                         yield message[1], tuple(message[2]) if isinstance(message[2], list) else message[2]

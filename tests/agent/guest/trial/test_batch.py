@@ -24,3 +24,25 @@ def test_a_batch_whose_processes_die_at_once_gives_up(tmp_path: Path) -> None:
     assert all(outcome is None for _, outcome in batch.run([[]] * 200, time.monotonic() + 30))
     assert batch.is_broken
     assert batch.tried == DEATHS
+
+
+class Spoilt:
+    """A test that passes with the change "right", and fails elsewhere once "spoils" was tried in its process."""
+
+    def __init__(self) -> None:
+        self.reached, self.tried = 1, ""
+
+    def swap(self, edits: Any) -> Any:
+        (self.tried,) = edits
+        return lambda: None
+
+    def again(self) -> Any:
+        self.reached = 2 if self.tried == "spoils" else self.reached
+        return self.tried == "right" and self.reached == 1
+
+
+def test_a_change_that_spoils_its_process_hides_none_of_the_next(tmp_path: Path) -> None:
+    test, jobs = Spoilt(), [["wrong"], ["spoils"], ["wrong"], ["right"], ["wrong"]]
+    batch = Batch(str(tmp_path), test.swap, [(test, 0.01, 0.01)], None, ())
+    found = list(batch.run(jobs, time.monotonic() + 30))  # type: ignore[arg-type]
+    assert {index for index, outcome in found if outcome == "passed"} == {3}
