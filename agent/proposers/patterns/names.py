@@ -12,7 +12,17 @@ from types import ModuleType
 from typing import TypeGuard
 
 from agent.proposers.patterns.operators import is_idle
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, assigned, is_compound, likeness, quoted, unread
+from agent.proposers.patterns.source import (
+    FunctionNode,
+    Rewrite,
+    Source,
+    assigned,
+    is_compound,
+    likeness,
+    names_in,
+    quoted,
+    unread,
+)
 
 MAX_NAMES, MAX_CONSTANTS = 14, 6
 AWAITED = 0.8  # prior of a variable that was assigned and is not read anywhere
@@ -213,11 +223,26 @@ def _attributes(source: Source, around: ast.AST) -> dict[str, set[str]]:
 
 
 def sliced(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A whole sequence is used where a slice is meant."""
+    """A whole sequence is used where a slice is meant, or a slice has only one of its two bounds."""
     function = source.function(node)
-    if function is None or not _is_value(node, source) or not isinstance(node, ast.Name | ast.Attribute):
+    if function is None or not _is_value(node, source) or not isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
         return
     kinds, before = source.once(_kinds, function), source.segment(node)
+    if isinstance(node, ast.Subscript):
+        match node.slice:
+            case ast.Slice(lower=None, upper=ast.expr() as bound, step=None):
+                form = "{0}[{2}:{1}]"
+            case ast.Slice(lower=ast.expr() as bound, upper=None, step=None):
+                form = "{0}[{1}:{2}]"
+            case _:
+                return
+        value, known = source.segment(node.value), source.segment(bound)
+        others = [
+            name for name in scope(source, function) if kinds.get(name, "number") == "number" and name not in names_in(node)
+        ]
+        for rank, name in enumerate(others[:MAX_EXPRESSIONS]):
+            yield source.replaced(node, form.format(value, known, name), 0.4 - 0.01 * rank)
+        return
     if kinds.get(before, "list") not in ("list", "text"):
         return
     unused = source.once(unread, function)

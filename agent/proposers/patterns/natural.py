@@ -118,6 +118,12 @@ def _in_node(node: ast.AST) -> Iterator[str]:
                 yield "a negated operand"  # `(-a) + b` is `b - a`, and `a - -1` is `a + 1`
             elif isinstance(op, ast.Mult) and (_is_number(left, 0) or _is_number(right, 0)):
                 yield "always zero"
+        case ast.Call(func=ast.Name(id="abs"), args=[value]) if _is_never_negative(value):
+            yield "no effect"
+        case ast.Call(func=ast.Attribute(attr="replace"), args=[one, other]) if ast.dump(one) == ast.dump(other):
+            yield "no effect"
+        case ast.Call(args=[one, other]) if isinstance(one, ast.Attribute) and ast.dump(one) == ast.dump(other):
+            yield "an operand with itself"
         case ast.AugAssign(op=op, value=value) if _is_number(value, NEUTRAL.get(type(op))):
             yield "no effect"
         case ast.BoolOp(values=values):
@@ -195,6 +201,19 @@ def _is_number(node: ast.AST, number: int | None) -> bool:
 
 def _is_negative(node: ast.AST) -> bool:
     return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant)
+
+
+def _is_never_negative(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id="len" | "abs")):
+            return True
+        case ast.Call(func=ast.Name(id="max"), args=parts):
+            return any(map(_is_never_negative, parts))
+        case ast.Call(func=ast.Name(id="min"), args=[_, *_] as parts):
+            return all(map(_is_never_negative, parts))
+        case ast.Constant(value=int() | float() as number):
+            return number >= 0
+    return False
 
 
 def _is_never_empty(node: ast.AST) -> bool:

@@ -35,6 +35,8 @@ def all_changes(text: str, path: str = "m.py") -> list[str]:
         ("return not a", "return a"),
         ("return a[0]", "return a[1]"),
         ("return a[1:]", "return a[2:]"),
+        ("return a[:c]", "return a[b:c]"),
+        ("return a[b:]", "return a[b:c]"),
         ("return a[b]", "return a[b - 1]"),
         ("return list(range(a))", "return list(range(a + 1))"),
         ("return f(a, b)", "return f(b, a)"),
@@ -203,6 +205,10 @@ def test_the_order_of_what_is_compared_by_max_is_no_slip() -> None:
             "if a:\n        for b in a:\n            g(b)\n        return c",
             "if a:\n        for b in a:\n            g(b)\n            break\n        return c",
         ),
+        ("return min(max(a, 0), 100)", "return min(abs(max(a, 0)), 100)"),
+        ("return len(a)", "return abs(len(a))"),
+        ("return a.replace(b, 'c')", "return a.replace('c', 'c')"),
+        ("return f(a.path, b.path)", "return f(b.path, b.path)"),
     ],
 )
 def test_nobody_would_write_it(before: str, after: str) -> None:
@@ -232,6 +238,8 @@ def test_nobody_would_write_it(before: str, after: str) -> None:
         ("return a > b - 1", "return a >= b"),
         ("return a < b - 1", "return a <= b - 1"),
         ("return a * b + b", "return a * a + b"),
+        ("return max(a, b)", "return abs(max(a, b))"),
+        ("return f(a.path, b.path)", "return f(b.path, a.path)"),
     ],
 )
 def test_somebody_could_have_written_it(before: str, after: str) -> None:
