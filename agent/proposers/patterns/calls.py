@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 
 from agent.proposers.patterns.names import kind_of, scope
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, called_name, is_compound, names_in, plain, quoted
@@ -202,6 +203,16 @@ def chained(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             if first != second and first.startswith(".") and second.lstrip().startswith("."):
                 title = f"the calls `{first.strip()[:30]}` and `{second.strip()[:30]}` are swapped"
                 yield Rewrite(start, end, second + first, title, 0.5)
+
+
+def interpolated(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """Two values of an f-string in the other order."""
+    if not isinstance(node, ast.JoinedStr):
+        return
+    values = [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
+    for one, other in pairwise(values):
+        title = f"`{source.segment(one)[:30]}` and `{source.segment(other)[:30]}` are swapped in the text"
+        yield from source.exchanged(one, other, title, 0.5)
 
 
 def paired(source: Source, node: ast.AST) -> Iterator[Rewrite]:

@@ -54,6 +54,7 @@ PATTERNS: tuple[Pattern, ...] = (
     calls.renamed,
     calls.arguments,
     calls.chained,
+    calls.interpolated,
     calls.paired,
     ordering.keys,
     ordering.in_order,

@@ -199,6 +199,11 @@ def _slice(source: Source, node: ast.Subscript, piece: ast.Slice) -> Iterator[Re
         versions += [("", high, step, 0.6), (high, low, step, 0.4) if high else ("", low, step, 0.55)]
     else:
         versions += [("1", high, step, 0.5), (high, "", step, 0.55) if high else ("", "-1", step, 0.45)]
+    # As many items from the other end.
+    if low and not high and isinstance(piece.lower, ast.Name | ast.Call | ast.Attribute):
+        versions.append(("", f"-{low}", step, 0.45))
+    if high and not low and isinstance(piece.upper, ast.Name | ast.Call | ast.Attribute):
+        versions.append((f"-{high}", "", step, 0.45))
     if high:
         versions += [(low, "", step, 0.6)]
     elif low:
