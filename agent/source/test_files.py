@@ -12,6 +12,7 @@ _FILES = (
     "test.[jt]s", "test.[cm][jt]s", "test-*.[jt]s", "*.cy.[jt]s", "*.cy.[jt]sx", "*.e2e.[jt]s", "*.bench.[jt]s",
     "jest.setup.*", "vitest.setup.*", "setuptests.[jt]s*", "*_test.go", "*_spec.rb", "*_test.rs", "tests.rs",
 )  # fmt: skip
+_AT_THE_TOP = "test.py"  # inside a package, it can be code for people's own tests
 # Class names that Maven and Gradle treat as tests; only here case matters, because of "latest" and "contest".
 _CLASSES = re.compile(r"(?:Test\w*|\w*(?:Test|Tests|TestCase|IT|Spec))\.(?:java|kt|scala|groovy)")
 _SNAPSHOTS = {"__snapshots__", "snapshots"}
@@ -50,7 +51,7 @@ _FOLDERS = {
 
 # The same as globs of whole paths or names, for code that cannot call `is_test`: they match all that it does.
 GLOBS = (
-    *_FILES, *(f"{folder}/*" for folder in sorted(_FOLDERS | _SNAPSHOTS)),
+    *_FILES, _AT_THE_TOP, *(f"{folder}/*" for folder in sorted(_FOLDERS | _SNAPSHOTS)),
     *(
         f"{name}.{kind}"
         for name in ("test*", "*test", "*tests", "*testcase", "*it", "*spec")
@@ -62,7 +63,7 @@ GLOBS = (
 def is_test(path: str) -> bool:
     pure = PurePosixPath(path.casefold())
     is_named_so = any(fnmatch.fnmatchcase(pure.name, pattern) for pattern in _FILES)
-    is_named_so = is_named_so or bool(_CLASSES.fullmatch(PurePosixPath(path).name))
+    is_named_so = is_named_so or str(pure) == _AT_THE_TOP or bool(_CLASSES.fullmatch(PurePosixPath(path).name))
     return bool(_FOLDERS & set(pure.parts[:-1])) or is_named_so or is_snapshot(path)
 
 

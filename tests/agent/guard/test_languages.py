@@ -71,6 +71,7 @@ def adds(path: str, line: str, before: str = "const a = 1\n") -> FileChange:
         "a/TestCalc.kt",
         "src/__snapshots__/a.snap",
         "jest.setup.ts",
+        "test.py",
     ],
 )
 def test_each_ecosystems_tests_are_known_by_their_paths(path: str) -> None:
@@ -88,6 +89,7 @@ def test_each_ecosystems_tests_are_known_by_their_paths(path: str) -> None:
         "src/Contest.java",
         "src/inspector.ts",
         "src/lib.rs",
+        "shop/test.py",
     ],
 )
 def test_a_name_that_only_ends_alike_is_no_test(path: str) -> None:
