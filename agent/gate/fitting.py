@@ -12,6 +12,7 @@ only the changes for people's bugs are judged.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -26,7 +27,7 @@ from agent.contract.proposal import rung_kind
 from agent.gate.confidence import OTHER, Coefficients, confidence_of
 
 FEWEST = 20  # observations of a kind of rung; with fewer, its estimate stays
-FEWEST_VERY_SURE, RIGHT_VERY_SURE = 60, 0.95
+FEWEST_VERY_SURE, RIGHT_VERY_SURE = 60, 0.95  # and at most half of them from one repository
 THRESHOLDS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9)
 ESTIMATED = "an estimate: no data"
 ESTIMATED_OF_MODELS = (
@@ -112,13 +113,14 @@ def _fit(kind: str, known: Sequence[Observation], date: str) -> Fit:
         return Fit(estimate, len(known), sum(one.right for one in known), repositories)
     people = [one for one in known if not one.by_program]
     left_out = [
-        (confidence_of(msgspec.structs.replace(others, very_sure=True), one.signals), one.right)
+        (confidence_of(msgspec.structs.replace(others, very_sure=True), one.signals), one.right, name)
         for name in repositories
         for others in [_regression(estimate, [each for each in known if each.repository != name])]
         for one in people or known
         if one.repository == name
     ]
-    sure = [right for value, right in left_out if value >= VERY_SURE]
+    sure = [right for value, right, _ in left_out if value >= VERY_SURE]
+    most = max(Counter(name for value, _, name in left_out if value >= VERY_SURE).values(), default=0)
     right = sum(one.right for one in known)
     of_people = (
         f" ({len(people)} and {sum(one.right for one in people)} for people's bugs)" if 0 < len(people) < len(known) else ""
@@ -127,17 +129,17 @@ def _fit(kind: str, known: Sequence[Observation], date: str) -> Fit:
         _regression(estimate, known),
         data=f"{len(known)} verified changes, {right} of them right{of_people}, from {', '.join(repositories)}",
         date=date,
-        very_sure=len(sure) >= FEWEST_VERY_SURE and sum(sure) >= RIGHT_VERY_SURE * len(sure),
+        very_sure=len(sure) >= max(FEWEST_VERY_SURE, 2 * most) and sum(sure) >= RIGHT_VERY_SURE * len(sure),
     )
     thresholds = [_at(threshold, left_out) for threshold in THRESHOLDS]
-    bands = reliability((at, value, right) for at, (value, right) in enumerate(left_out))
+    bands = reliability((at, value, right) for at, (value, right, _) in enumerate(left_out))
     return Fit(coefficients, len(known), right, repositories, bands, thresholds, share(sum(sure), len(sure)))
 
 
-def _at(threshold: float, judged: Sequence[tuple[float, bool]]) -> AtThreshold:
-    published = [right for value, right in judged if value >= threshold]
+def _at(threshold: float, judged: Sequence[tuple[float, bool, str]]) -> AtThreshold:
+    published = [right for value, right, _ in judged if value >= threshold]
     right = sum(published)
-    return AtThreshold(threshold, share(right, len(published)), share(right, sum(right for _, right in judged)))
+    return AtThreshold(threshold, share(right, len(published)), share(right, sum(right for _, right, _ in judged)))
 
 
 def _regression(estimate: Coefficients, known: Sequence[Observation]) -> Coefficients:

@@ -109,6 +109,11 @@ def test_very_sure_has_to_be_earned_on_repositories_that_were_left_out(count: in
     assert (best >= VERY_SURE) is earned
 
 
+def test_very_sure_is_not_earned_in_one_repository() -> None:
+    known = [*repairs("a", 400, right=1.0, doubtful=0.2), *repairs("b", 100, right=1.0, doubtful=0.2)]
+    assert not fit(known, DAY)["patterns"].coefficients.very_sure
+
+
 def test_only_judged_changes_with_signals_are_observations() -> None:
     changes = [
         {"rung": "model:m", "signals": {"prior": 0.5}, "right": True, "diff": "-a\n+b\n"},
