@@ -45,7 +45,8 @@ _OTHER = re.compile(
 _TESTS = re.compile(r"(?i)(?<![a-z])(?:unit-?)?tests?(?![a-z])")
 _FOREIGN = re.compile(r"(?i)windows|macos")
 _VARIANT = re.compile(
-    r"(?i)pypy|graalpy|\d+t$|-dev$|alpha|beta|\drc\d*$|(?<![a-z])(?:min|minimum|minimal|lowest|oldest|no)(?![a-z])"
+    r"(?i)pypy|graalpy|^(?:py(?:thon)?-?)?2\.?[67]$|\d+t$|-dev$|alpha|beta|\drc\d*$"
+    r"|(?<![a-z])(?:min|minimum|minimal|lowest|oldest|no)(?![a-z])"
 )
 _PYTHON = re.compile(r"(?<![\d.])(?:py(?:thon)?-?)?3\.?(\d{1,2})(?![\d.]*\d)")
 

@@ -101,6 +101,11 @@ _ABSENT = re.compile(
     r"(?P<program>[\w.+-]+): (?:command not found|not found|No such file or directory)$"
     r"|\".{1,300}\" cannot be started: \[Errno 2\] No such file or directory: '(?P<shell>[\w.+-]+)'$"  # the supervisor's
 )
+# How tox and nox say that the Python of an environment is not there.
+_NO_PYTHON = re.compile(
+    r"could not find python interpreter matching any of the specs (?P<tox>[\w.+-]+)|InterpreterNotFound: (?P<older>[\w.+-]+)$"
+    r"|(?P<nox>Python interpreter [\w.+-]+) not found"
+)
 _ENDED_SO = re.compile(r"make(?:\[\d+\])?: \*\*\* .{1,200} Error 127$")
 _NO_FILE = re.compile(r"(?i)no such file or directory|ENOENT|does not exist|cannot (?:open|stat|access|find)\b|not found")
 
@@ -113,6 +118,8 @@ def lacks_a_file(lines: Sequence[str]) -> bool:
 def absent_program(lines: Sequence[str], exit_code: int | None) -> str:
     """The program that could not be started, which ended a step; "" if the output names none."""
     near = [line.strip() for line in lines[-NEAR:]]
+    if (missing := next(filter(None, map(_NO_PYTHON.search, reversed(near))), None)) is not None:
+        return str(missing["tox"] or missing["older"] or missing["nox"])
     if exit_code != 127 and not any(map(_ENDED_SO.match, near[-5:])):
         return ""
     return next(

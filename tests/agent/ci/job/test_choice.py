@@ -94,6 +94,18 @@ def test_an_ordinary_leg_on_linux_is_taken() -> None:
     assert leg.matrix["python"] in ("3.11", "3.12", "3.9"), "the one nearest to the Python of this machine"
 
 
+def test_python_2_is_not_chosen() -> None:
+    matrix = """
+      on: push
+      jobs:
+        test:
+          runs-on: ubuntu-latest
+          strategy: {matrix: {python: ["2.7", "3.5", pypy2]}}
+          steps: [{run: "pytest"}]
+      """
+    assert choose(a=matrix).jobs[0].leg.matrix["python"] == "3.5"
+
+
 def test_a_leg_for_documentation_is_not_taken() -> None:
     matrix = """
         on: push
