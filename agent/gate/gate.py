@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -33,6 +34,7 @@ BRIEF = 5.0  # seconds; runs can be parallel if the base's run took no longer
 GREENS = 3  # runs in which the target must pass if the checks are brief; otherwise two
 START = 2.0  # seconds that a check takes to start, approximately
 _EVALUATIONS = (": compile", ": exec")  # how marks of text that is run as code end
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 MOST_REJECTING = 20  # tests that earlier changes broke, which are run with the target
 HANG, LONGER = 5.0, 5  # a run counts as hanging after these seconds, or this many times a passing run's
 
@@ -103,11 +105,17 @@ async def _failing_anyway(work: Work, oracle: Oracle, whole: Runs) -> dict[str, 
         }
         work.afterwards.update((name, _end(alone[name]) if name in fails else "") for name in missing)
     ends = {name: _end(whole[name]) for name in passing}
-    return ends if all(work.afterwards[name] == end for name, end in ends.items()) else {}
+    return ends if all(_numberless(work.afterwards[name]) == _numberless(end) for name, end in ends.items()) else {}
 
 
 def _end(run: CheckRun) -> str:
     return f"exit code {run.exit_code}: {last_line(run.output)}"
+
+
+def _numberless(end: str) -> tuple[str, str]:
+    """The exit code, and the last line without its numbers: a report of coverage names another share in each run."""
+    code, _, line = end.partition(": ")
+    return code, _NUMBER.sub("", line)
 
 
 def _judged(

@@ -126,6 +126,15 @@ async def test_what_fails_after_the_tests_without_the_change_too_is_asked_about(
 
 
 @pytest.mark.long
+async def test_what_fails_with_another_number_fails_alike(bench: Bench) -> None:
+    report = "&& { echo total of $(cksum < calc.py | cut -c1-2) is less than 97; exit 2; }"
+    check = replace(PYTEST, command=f"{PYTEST.command} {report}")
+    result = await bench.heal(Scripted([(RIGHT,)]), checks=(check,))
+    assert isinstance(result, NoRepair), result
+    assert "fails with it and without it (`exit code 2: total of" in " ".join(result.suspects[0].doubts)
+
+
+@pytest.mark.long
 async def test_what_fails_behind_green_tests_is_healed(bench: Bench) -> None:
     check = replace(PYTEST, command=f"{PYTEST.command} && {LINT.command}")
     files = {"calc.py": UNUSED, "test_calc.py": TESTS}
