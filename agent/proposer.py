@@ -51,7 +51,6 @@ class Situation:
     calls: int = 50  # model calls that the budget still allows
     regression: Regression | None = None  # what changed since the last good commit, if a failing verdict passes there
     culprit: Culprit | None = None  # the part of it that broke the tests, if known
-    gives_way: bool = False  # other work that runs at the same time goes first
 
 
 @dataclass(frozen=True, slots=True)

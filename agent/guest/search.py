@@ -191,7 +191,6 @@ def main() -> int:
     plan = json.loads(sys.stdin.buffer.readline().decode())
     candidates = [json.loads(line.decode()) for line in sys.stdin.buffer]
     output, root = collection.reserve_output()
-    os.nice(plan["nice"])
     try:
         with prelude.running(plan, root):
             collection.import_runner(plan["reader"])

@@ -109,7 +109,7 @@ async def _asked(work: Work, at: int, situation: Situation) -> Proposal | None:
     """The rung's answer; None if it is a search that goes on in the background, as a model can be asked meanwhile."""
     if not _leaves_room(work, at):
         return await _ask(work, at, situation)
-    work.background.start(_ask(work, at, replace(situation, gives_way=True)))
+    work.background.start(_ask(work, at, situation))
     return await work.background.result(work.task.policy.head_start * (1 if _is_spacious(work, at) else CROWDED))
 
 

@@ -38,7 +38,6 @@ AFTER_HIT = 2_000  # changes that are tried after the first one that passes, to 
 AFTER_HIT_SECONDS = 6.0  # within this time
 RELATED = 150  # passing tests to run with the failing ones
 PAIR = 0.3  # factor on the prior for a second change: few passing pairs are right
-NICE = 10  # of a search beside which a model's change may be verified: it gets about a tenth of a busy core
 MARGIN = 2.0  # seconds reserved for starting and ending the search
 RECOGNIZED = 100  # number of likeliest changes that are always compared with those already judged
 
@@ -207,7 +206,6 @@ async def search(situation: Situation, check: Check, found: Sequence[Change], *,
         "after_hit": len(found) if all_alone else AFTER_HIT,
         "after_hit_seconds": seconds if all_alone else AFTER_HIT_SECONDS,
         "all_alone": all_alone,
-        "nice": NICE if situation.gives_way else 0,
     }
     requests = [
         {

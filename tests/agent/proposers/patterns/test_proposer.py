@@ -1,7 +1,6 @@
 # ruff: noqa: E501 - sources of tiny repositories
 """The whole rung on tiny repositories: real guest, real pytest, real processes."""
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -200,16 +199,6 @@ async def test_a_module_that_cannot_be_imported_is_searched_with_fresh_imports(h
     proposal, case = await heal({"m.py": code, "test_m.py": tests})
     assert set(case.oracle.must_turn["tests"]) == {"test_m.py"}
     assert afters(proposal)[0] in (code.replace("NAMES[3]", "NAMES[2]"), code.replace("NAMES[3]", "NAMES[-1]"))
-
-
-async def test_a_search_beside_a_model_gives_way(heal: Heal) -> None:
-    code = "def f(a, b):\n    return a - b\n"
-    nicer = min(19, os.nice(0) + 10)
-    tests = f"import os\nfrom m import f\n\ndef test_f():\n    assert f(2, 3) == 5 and os.nice(0) >= {nicer}\n"
-    proposal, case = await heal({"m.py": code, "test_m.py": tests})
-    assert not proposal.candidates
-    proposal = await PatternsProposer().propose(replace(case, gives_way=True))
-    assert code.replace("a - b", "a + b") in afters(proposal)
 
 
 @pytest.mark.long
