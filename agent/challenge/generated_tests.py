@@ -42,8 +42,8 @@ _Ended = tuple[Verdict | None, str, int]  # verdict, message, and the line of th
 class TestFindings:
     """Clauses for the tests that count against the change, one for a doubtful test, and the number of passing tests.
 
-    `turned`: how many of these do not pass without the change. `tells`: does it say anything that none passes? Not if none
-    could run here, as where a framework has to be set up.
+    `turned`: how many of these fail without the change, and are not only the failing tests again. `tells`: does it say anything
+    that none passes? Not if none could run here, as where a framework has to be set up.
     """
 
     against: tuple[str, ...] = ()
@@ -91,15 +91,20 @@ def read_tests(answer: str) -> tuple[str, ...]:
     return tuple(f"{imports}\n\n\n{ast.unparse(node)}\n" for node in plain[:MOST])
 
 
-async def run(work: Work, check: Check, folder: str, tests: Sequence[str], edits: Edits, specification: str) -> TestFindings:
-    """Run tests in `folder`, with the change and without. Raises `SandboxError` if the sandbox is lost."""
+async def run(
+    work: Work, check: Check, folder: str, tests: Sequence[str], edits: Edits, specification: str, known: str
+) -> TestFindings:
+    """Run tests in `folder`, with the change and without. Raises `SandboxError` if the sandbox is lost.
+
+    `known` is the text of the failing tests: one that only repeats them is no witness.
+    """
     with_it, before = await asyncio.gather(*(_run(work, check, folder, tests, changes) for changes in (edits, ())))
     against, odd, green, turned, tells = list[str](), list[str](), 0, 0, False
     for source, (now, message, line), (then, *_) in zip(tests, with_it, before, strict=True):
         tells = tells or now is Verdict.PASSED or then is Verdict.PASSED or message.startswith(_UNLIKE)
         if now is Verdict.PASSED:
             green += 1
-            turned += then is not Verdict.PASSED
+            turned += then is not None and then.red and not _repeats(source, known)
         elif now is Verdict.FAILED:
             said = message if len(message) <= SAID else f"{message[: SAID - 1]}…"
             clause = f"a test from the specification fails: {words.code(_asserted(source, line), 160)} ({said})"
@@ -145,6 +150,12 @@ def _statements(tree: ast.AST) -> list[tuple[ast.stmt, str]]:
         elif isinstance(node, ast.With) and ast.unparse(node.items[0].context_expr).startswith(("pytest.raises(", "raises(")):
             found.append((node, " ".join(ast.unparse(node).split())))
     return found
+
+
+def _repeats(source: str, known: str) -> bool:
+    """Whether everything that a test asserts stands in the known tests, whatever the quotes and spaces."""
+    plain = [re.sub(r"[\s'\"()]", "", text) for text in (known, *(text for _, text in _statements(syntax.tree(source))))]
+    return all(text in plain[0] for text in plain[1:])
 
 
 def _asserted(source: str, line: int) -> str:

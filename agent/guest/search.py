@@ -11,6 +11,7 @@ exits, crashes or writes invalid messages loses only its own attempt.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -79,6 +80,7 @@ class Driver:
         self.forked: list[float] = [0, 0.0]
         self.fresh, self.fresh_seconds = 0, 0.0
         self.best: float | None = None  # score of the best hit
+        self.is_over, self.exhausted = False, False  # the server has ended; it had tried all changes
         self.problem = ""  # why it ended early, if it did
         self.enough: float | None = None  # number of tried changes at which the search ends after a hit
 
@@ -94,6 +96,7 @@ class Driver:
         if not isinstance(message, list) or message[0] != "ready":
             if any(self.is_file(name) for name in self.plan["red"]):  # then a repair has to make it collectable
                 self.red = self.needed = self.plan["red"]
+                self.is_over = True
                 return {"event": "ready", "items": 0, "red": self.red, "green": 0, "missing": []}
             is_reason = isinstance(message, list) and message[0] == "unavailable"
             return {"event": "unavailable", "why": message[1] if is_reason else "the tests could not be collected"}
@@ -110,33 +113,29 @@ class Driver:
         ready = self.start(server)
         ready["seconds"] = self.elapsed()
         self.report(ready)
-        is_over, exhausted = False, False
-        if ready["event"] == "ready" and self.red:
-            exhausted = True
-            while (self.goes_on() or self.is_better_waiting()) and not (is_over and not self.waiting):
-                due = bool(self.waiting) and (is_over or self.waiting[0]["score"] >= self.frontier)
-                if not is_over:
-                    message = server.receive(time.monotonic() if due else min(self.deadline, time.monotonic() + 0.5))
-                    if message is None and server.is_closed:
-                        is_over, exhausted, self.problem = True, False, "its process died"
-                    elif isinstance(message, list) and message:
-                        if message[0] == "done":
-                            is_over, exhausted = True, bool(message[1])
-                        else:
-                            self.handle(message)
-                        continue
-                if due:
-                    self.try_fresh_import(self.waiting.pop(0))
-            exhausted = exhausted and is_over and not self.waiting
-            self.read_rest(server)
-        server.end()
-        self.report_done(exhausted)
-
-    def read_rest(self, server: Fork) -> None:
-        """What the server found during the last fresh import."""
+        is_ready = self.exhausted = ready["event"] == "ready" and bool(self.red)
+        while is_ready and (self.goes_on() or self.is_better_waiting()) and not (self.is_over and not self.waiting):
+            due = bool(self.waiting) and (self.is_over or self.waiting[0]["score"] >= self.frontier)
+            until = time.monotonic() if due else min(self.deadline, time.monotonic() + 0.5)
+            if (self.is_over or not self.read(server, until)) and due:
+                self.try_fresh_import(self.waiting.pop(0))
         until = time.monotonic() + LATE
-        while time.monotonic() < until and isinstance(message := server.receive(0.0), list) and message:
-            self.handle(message)
+        while is_ready and not self.is_over and time.monotonic() < until and self.read(server, 0.0):
+            pass
+        server.end()
+        self.report_done(self.exhausted and self.is_over and not self.waiting)
+
+    def read(self, server: Fork, deadline: float) -> bool:
+        """Handle the server's next message; returns whether one came. If code under test has written it, it may say nothing."""
+        message = server.receive(deadline)
+        if message is None and server.is_closed:
+            self.is_over, self.exhausted, self.problem = True, False, "its process died before it had tried all changes"
+        with contextlib.suppress(IndexError, KeyError, TypeError, ValueError):
+            if message is not None and message[0] == "done":
+                self.is_over, self.exhausted = True, bool(message[1])
+            elif message is not None:
+                self.handle(message)
+        return message is not None
 
     def tried(self) -> int:
         return int(self.batched[0] + self.forked[0] + self.fresh)
@@ -160,10 +159,11 @@ class Driver:
             self.report_hit(message[1], message[2], message[3])
 
     def report_hit(self, ids: list[int], tests: int, kept: list[int]) -> None:
+        score = self.candidates[ids[0]]["score"]
         self.report({"event": "plausible", "id": ids[0], "also": ids[1] if len(ids) > 1 else -1, "tests": tests,
                      "kept": kept[0], "promised": kept[1], "seconds": self.elapsed()})  # fmt: skip
         # If it breaks an example, a better change probably comes later.
-        self.best = max(self.best or 0.0, self.candidates[ids[0]]["score"])
+        self.best = max(self.best or 0.0, score)
         factor = 1 if kept[0] == kept[1] else DOUBTED
         enough = self.tried() + self.plan["after_hit"] * factor
         self.enough = enough if self.enough is None else min(self.enough, enough)

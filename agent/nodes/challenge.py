@@ -144,4 +144,5 @@ async def _written(
             return generated_tests.TestFindings(tells=not error.is_outage), update
         update = {"written": {**had, blind: await context.keep(tests)}, "usage": [pack(cost)]}
     folder = next(iter(texts), "").rpartition("/")[0]
-    return await generated_tests.run(work, check, f"{folder}/" if folder else "", tests, candidate.edits, told), update
+    at = f"{folder}/" if folder else ""
+    return await generated_tests.run(work, check, at, tests, candidate.edits, told, known), update

@@ -61,20 +61,22 @@ async def _trial(root: Path, bug: _Bug, configuration: Configuration, labs: Labs
     after = broken.after.encode()
     async with labs.open(whole, configuration, tag) as lab:
         suite, found = await verdicts(lab, {}), await verdicts(lab, {broken.path: after})
+    fit, gone = _green(whole, suite)
+    suite, found = ({i: told[i] for i in told if heldout.function_of(i) not in gone} for told in (suite, found))
     red = tuple(sorted(i for i, verdict in found.items() if verdict.red and suite.get(i, Verdict.PASSED) is Verdict.PASSED))
     if not red:
         raise NotPosed("no test that passes at the commit fails with the patch")
-    fit, passing = _green(whole, suite)
     files = {**fit, broken.path: replace(whole[broken.path], content=after)}
-    judge = Judge(labs, configuration, tag, Posed(broken, red, ()), fit, fit, passing, 0.0)
+    judge = Judge(labs, configuration, tag, Posed(broken, red, ()), fit, fit, suite, 0.0)
     yield Trial(Specimen(bug.id, files, configuration, (), tag), judge.repair, judge.no_repair)
 
 
-def _green(whole: Files, suite: Mapping[VerdictId, Verdict]) -> tuple[Files, Mapping[VerdictId, Verdict]]:
-    """Files and verdicts without the tests that fail without the bug, too, such as for a missing locale, if they are few."""
+def _green(whole: Files, suite: Mapping[VerdictId, Verdict]) -> tuple[Files, set[heldout.TestFunction]]:
+    """The files without the tests that fail without the bug, too, such as for a missing locale, and these tests, if they are
+    few and can be removed."""
     unfit = [id_ for id_, verdict in suite.items() if verdict.red and id_ != EXIT]
     left = heldout.leaving_out(whole, unfit) if is_few(unfit, suite) else None
-    return (whole, suite) if left is None else (left, {id_: suite[id_] for id_ in suite if id_ not in unfit})
+    return (whole, set()) if left is None else (left, {heldout.function_of(id_) for id_ in unfit})
 
 
 def _broken(whole: Files, bug: _Bug) -> Break:

@@ -104,8 +104,9 @@ _ABSENT = re.compile(
 # How tox and nox say that the Python of an environment is not there.
 _NO_PYTHON = re.compile(
     r"could not find python interpreter matching any of the specs (?P<tox>[\w.+-]+)|InterpreterNotFound: (?P<older>[\w.+-]+)$"
-    r"|(?P<nox>Python interpreter [\w.+-]+) not found"
+    r"|Python interpreter (?P<nox>[\w.+-]+) not found"
 )
+_FAILED_IN = re.compile(r"(?P<name>\S+): FAIL\b")  # an environment of tox
 _ENDED_SO = re.compile(r"make(?:\[\d+\])?: \*\*\* .{1,200} Error 127$")
 _NO_FILE = re.compile(r"(?i)no such file or directory|ENOENT|does not exist|cannot (?:open|stat|access|find)\b|not found")
 
@@ -118,13 +119,24 @@ def lacks_a_file(lines: Sequence[str]) -> bool:
 def absent_program(lines: Sequence[str], exit_code: int | None) -> str:
     """The program that could not be started, which ended a step; "" if the output names none."""
     near = [line.strip() for line in lines[-NEAR:]]
-    if (missing := next(filter(None, map(_NO_PYTHON.search, reversed(near))), None)) is not None:
-        return str(missing["tox"] or missing["older"] or missing["nox"])
+    if python := _absent_python(near):
+        return python
     if exit_code != 127 and not any(map(_ENDED_SO.match, near[-5:])):
         return ""
     return next(
         (found["program"] or found["shell"] for line in reversed(near) if (found := _ABSENT.match(line)) is not None), ""
     )
+
+
+def _absent_python(lines: Sequence[str]) -> str:
+    """The Python that tox or nox did not find; "" if they only skipped it, or if another environment failed."""
+    said = [line for line in lines if "skip" not in line.casefold()]
+    found = [(line, match) for line in said if (match := _NO_PYTHON.search(line)) is not None]
+    failed = {match["name"] for line in said if (match := _FAILED_IN.match(line)) is not None}
+    if not found or failed - {line.partition(":")[0] for line, _ in found}:
+        return ""
+    match = found[-1][1]
+    return match["tox"] or match["older"] or f"python{match['nox']}"
 
 
 def by_sandbox(lines: Sequence[str], exit_code: int | None) -> str:

@@ -89,8 +89,8 @@ class Batch:
                             step = max(1, (stop - start) // 8)
                             pieces[:0] = [(s, min(s + step, stop)) for s in range(start, stop, step)]
                         reached = stop
-                    elif start <= message[1] < stop:
-                        yield message[1], tuple(message[2]) if isinstance(message[2], list) else message[2]
+                    elif start <= message[1] < stop and (outcome := _outcome(message[2:])) is not None:
+                        yield message[1], outcome
             finally:
                 at = min(max(self._index(), start), stop - 1)
                 fork.end()
@@ -193,6 +193,15 @@ class Batch:
         if passed == len(self.failing):
             return "passed"
         return ["further", passed, lines] if passed or lines else None
+
+
+def _outcome(told: Any) -> Any:
+    """What a fork says about a change; None if code under test has written something else."""
+    if told in (["passed"], ["slow"], ["fresh"]):
+        return told[0]
+    numbers = told[0][1:] if len(told) == 1 and isinstance(told[0], list) else []
+    is_further = len(numbers) == 2 and told[0][0] == "further" and all(isinstance(each, int) for each in numbers)
+    return tuple(told[0]) if is_further else None
 
 
 class ProcessState:

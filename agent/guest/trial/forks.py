@@ -67,6 +67,8 @@ class Fork:
                 self.is_closed = True
                 return None
             self.pending += chunk
+            if b"\n" not in chunk and time.monotonic() > deadline:
+                return None
         line, _, rest = self.pending.partition(b"\n")
         self.pending = rest
         try:

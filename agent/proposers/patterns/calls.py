@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from agent.proposers.patterns.names import kind_of, scope
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, called_name, is_compound, names_in, plain, quoted
+from agent.proposers.patterns.source import (
+    FunctionNode,
+    Rewrite,
+    Source,
+    called_name,
+    has_place,
+    is_compound,
+    names_in,
+    plain,
+    quoted,
+)
 
 
 def _families(text: str) -> tuple[tuple[str, ...], ...]:
@@ -209,7 +219,7 @@ def interpolated(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """Two values of an f-string in the other order."""
     if not isinstance(node, ast.JoinedStr):
         return
-    values = [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
+    values = [each.value for each in node.values if isinstance(each, ast.FormattedValue) and has_place(source, each.value)]
     for one, other in pairwise(values):
         title = f"`{source.segment(one)[:30]}` and `{source.segment(other)[:30]}` are swapped in the text"
         yield from source.exchanged(one, other, title, 0.5)

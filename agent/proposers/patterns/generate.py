@@ -30,8 +30,7 @@ from agent.proposers.patterns import (
     values,
 )
 from agent.proposers.patterns.natural import naturally
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, Unreadable, called_name, names_in
-from agent.source import syntax
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, Unreadable, called_name, has_place, names_in
 from agent.source.outline import parse
 
 Pattern = Callable[[Source, ast.AST], Iterator[Rewrite]]
@@ -279,21 +278,13 @@ def _is_ignored(source: Source, around: Sequence[ast.AST]) -> bool:
     for child, parent in pairwise(around):
         if isinstance(parent, ast.JoinedStr) and not isinstance(child, ast.FormattedValue):
             return True
-        if isinstance(parent, ast.FormattedValue) and child is parent.value and not source.once(_has_place, parent.value):
+        if isinstance(parent, ast.FormattedValue) and child is parent.value and not source.once(has_place, parent.value):
             return True
         if child in (getattr(parent, "annotation", 0), getattr(parent, "returns", 0)):
             return True
         if isinstance(parent, ast.stmt):
             return False
     return False
-
-
-def _has_place(source: Source, node: ast.expr) -> bool:
-    """Does an expression in an f-string stand where its position says? Some Pythons before 3.12 give others."""
-    try:
-        return ast.dump(syntax.expression(f"({source.segment(node)})").body) == ast.dump(node)
-    except (SyntaxError, ValueError, IndexError, RecursionError):
-        return False
 
 
 def still_parses(before: str, after: str) -> bool:

@@ -1,8 +1,8 @@
 """Refuses mutations that nobody would write, although tests may pass with them: they satisfy the tests by accident. Pure.
 
 A mutation is unnatural if it brings in something that the code did not have before: an operation without effect, a comparison
-that always gives the same, texts in an order, a number that is no longer round, a statement that does nothing, a parameter or
-variable that nobody reads any more.
+that always gives the same, the same operand twice, texts in an order, a number that is no longer round, a statement that does
+nothing, a parameter or variable that nobody reads any more.
 """
 
 from __future__ import annotations

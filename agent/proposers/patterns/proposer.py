@@ -165,10 +165,11 @@ def _remarks(events: Sequence[SearchEvent], done: SearchEvent) -> list[str]:
             remarks.append("the failing tests pass in the search's reused process")
     if not events:
         remarks.append("the search ended without a result")
-    if done.why:
-        remarks.append(f"the search ended early: {done.why}")
-    elif done.tried and not done.exhausted and not any(e.event == "plausible" for e in events):
-        remarks.append("the search ran out of time before trying all mutations")
+    if not any(e.event == "plausible" for e in events):
+        if done.why:
+            remarks.append(f"the search is incomplete: {done.why}")
+        elif done.tried and not done.exhausted:
+            remarks.append("the search ran out of time before trying all mutations")
     ways = (("in one process", done.batched), ("in separate forks", done.forked), ("with a fresh import each", done.fresh))
     rates = [f"{count} {way} ({count / seconds:.0f}/s)" for way, (count, seconds) in ways if count and seconds > 0]
     if rates:

@@ -273,6 +273,14 @@ def first_statement(source: Source, node: ast.AST) -> ast.stmt | None:
     return body[0] if body and body[0].lineno > node.lineno and source.has_own_lines(body[0]) else None
 
 
+def has_place(source: Source, node: ast.expr) -> bool:
+    """Does an expression in an f-string stand where its position says? Some Pythons before 3.12 give others."""
+    try:
+        return ast.dump(syntax.expression(f"({source.segment(node)})").body) == ast.dump(node)
+    except (SyntaxError, ValueError, IndexError, RecursionError):
+        return False
+
+
 @lru_cache(maxsize=10_000)
 def likeness(one: str, other: str) -> float:
     """How alike two names are, from 0 to 1."""

@@ -14,45 +14,70 @@ from agent.guest.trial.forks import Write
 
 
 class Driver(search.Driver):
+    """Its fresh imports only tell that they began."""
+
     def try_fresh_import(self, candidate: dict[str, Any]) -> None:
-        time.sleep(0.1)
-        self.fresh += 1
+        self.report({"event": "import"})
+        os.write(self.began, b".")
+        time.sleep(0.01)
 
 
-WAITING = [{"id": number, "path": "m.py", "line": 0, "score": 0.5} for number in range(1, 100)]
-FOUND = {"id": 0, "path": "m.py", "line": 1, "score": 0.2}
+def candidate(number: int, line: int, score: float) -> dict[str, Any]:
+    return {"id": number, "path": "m.py", "line": line, "score": score}
+
+
 READY = ["ready", 1, ["test_m.py::test"], [], {}, []]
+FRONTIER = ["at", 0.3, [10, 0.1], [0, 0.0]]
 
 
-def events(server: Callable[[Write], None], root: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What the driver tells with this server."""
-    monkeypatch.setattr(search, "serve", lambda *_: server)
-    plan = {"seconds": 3.0, "after_hit": 10, "after_hit_seconds": 0.5, "red": ["test_m.py::test"], "reader": "pytest"}
+def events(
+    server: Callable[[Write, int], None], waiting: int, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[dict[str, Any]]:
+    """What the driver tells with this server, which gets what it writes with and what tells it that an import began."""
+    reading, began = os.pipe()
+    monkeypatch.setattr(search, "serve", lambda *_: lambda write: server(write, reading))
+    plan = {"seconds": 2.0, "after_hit": 10, "after_hit_seconds": 0.5, "red": ["test_m.py::test"], "reader": "pytest"}
     reader, writer = os.pipe()
-    Driver(plan, str(root), [*WAITING, FOUND], writer).run()
+    found = candidate(0, 1, 0.2)
+    driver = Driver(plan, str(root), [*(candidate(number, 0, 0.5) for number in range(1, waiting)), found], writer)
+    driver.began = began
+    driver.run()
     os.close(writer)
     with os.fdopen(reader) as told:
         return [json.loads(line) for line in told]
 
 
 def test_what_the_server_finds_is_read_while_likelier_changes_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def server(write: Write) -> None:
+    def server(write: Write, began: int) -> None:
         write(READY)
-        write(["at", 0.3, [10, 0.1], [0, 0.0]])
-        time.sleep(0.5)  # by now, the driver tries the likelier ones
+        write(FRONTIER)
+        os.read(began, 1)
         write(["plausible", [0], 1, [0, 0]])
         write(["done", True])
         time.sleep(30)
 
-    told = events(server, tmp_path, monkeypatch)
-    assert [event["id"] for event in told if event["event"] == "plausible"] == [0]
-    assert told[-1]["fresh"][0] < len(WAITING)
+    kinds = [event["event"] for event in events(server, 30, tmp_path, monkeypatch)]
+    assert "import" in kinds[kinds.index("plausible") :], kinds
 
 
 def test_a_search_whose_process_dies_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def server(write: Write) -> None:
+    def server(write: Write, began: int) -> None:
         write(READY)
-        write(["at", 0.3, [10, 0.1], [0, 0.0]])
+        write(FRONTIER)
 
-    *_, done = events(server, tmp_path, monkeypatch)
-    assert (done["event"], done["exhausted"], done["why"]) == ("done", False, "its process died")
+    *_, done = events(server, 3, tmp_path, monkeypatch)
+    assert (done["event"], done["exhausted"]) == ("done", False)
+    assert done["why"].startswith("its process died")
+
+
+def test_what_code_under_test_writes_to_the_driver_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def server(write: Write, began: int) -> None:
+        write(READY)
+        for garbage in (["at"], ["plausible", [], 1], ["plausible", [99], 1, [0, 0]], "text", {"a": 1}, [[]], []):
+            write(garbage)
+        write(["plausible", [0], 1, [0, 0]])
+        write(["done", True])
+
+    told = events(server, 3, tmp_path, monkeypatch)
+    assert [event["id"] for event in told if event["event"] == "plausible"] == [0]
+    assert told[-1]["exhausted"]

@@ -7,7 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agent.guest.trial.batch import DEATHS, Batch
+import pytest
+
+from agent.guest.trial.batch import DEATHS, Batch, _outcome
 
 
 class Deadly:
@@ -46,3 +48,11 @@ def test_a_change_that_spoils_its_process_hides_none_of_the_next(tmp_path: Path)
     batch = Batch(str(tmp_path), test.swap, [(test, 0.01, 0.01)], None, ())
     found = list(batch.run(jobs, time.monotonic() + 30))  # type: ignore[arg-type]
     assert {index for index, outcome in found if outcome == "passed"} == {3}
+
+
+@pytest.mark.parametrize(
+    "told", [[], ["passed", 1], [None], [["a", "b"]], [["further", "a", "b"]], [["further", 1]], [3], [{"passed": 1}]]
+)
+def test_what_code_under_test_writes_is_no_outcome(told: list[Any]) -> None:
+    assert _outcome(told) is None
+    assert [_outcome([each]) for each in ("passed", "fresh", ["further", 1, 4])] == ["passed", "fresh", ("further", 1, 4)]
