@@ -19,7 +19,7 @@ from agent.checks.oracle import Verification
 from agent.checks.sampling import red_check
 from agent.contract.events import Opined
 from agent.contract.proposal import Candidate, Edits, is_model
-from agent.contract.verdicts import Check, CheckRun, Oracle
+from agent.contract.verdicts import Check, CheckRun, Oracle, VerdictId
 from agent.edits.changes import digest
 from agent.guard.deciding_files import is_doctest
 from agent.guard.hardcoded import adds_data
@@ -58,7 +58,7 @@ async def challenge(state: State, work: Work) -> Contest:
         found = replace(found, alike=alike(seen, [digest(edits) for edits in rivals.values()]))
         if found.objection:
             update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(seen)[1:], strict=False) if why})
-        if any(is_doctest(id_.partition("::")[0].casefold(), id_, check.reader) for id_ in oracle.must_turn[check.name]):
+        if any(_is_example(id_, check) for id_ in oracle.must_turn[check.name]):
             # The examples that fail are what the model was shown.
             found = replace(found, witnesses=0)
         needed = found.doubts or not found.kept or (is_model(candidate.rung) and not found.witnesses)
@@ -106,6 +106,10 @@ def _dropped(state: State, contradicted: dict[str, str]) -> Contest:
     }
 
 
+def _is_example(id_: VerdictId, check: Check) -> bool:
+    return is_doctest(id_.partition("::")[0].casefold(), id_, check.reader)
+
+
 async def _written(
     state: State, work: Work, candidate: Candidate, oracle: Oracle, check: Check
 ) -> tuple[generated_tests.TestFindings | None, Contest]:
@@ -120,8 +124,11 @@ async def _written(
         return None, {}
     if work.ledger.model_spent_up() is not None:
         return generated_tests.TestFindings(), {}
-    red = sorted(oracle.must_turn[check.name])
-    texts = await failing_test_files(oracle, work)
+    # Not the files of docstring examples: they have the functions' code.
+    red = [id_ for id_ in sorted(oracle.must_turn[check.name]) if not _is_example(id_, check)]
+    files = {id_.partition("::")[0] for id_ in red}
+    # Not the files of docstring examples: they have the functions' code.
+    texts = {path: text for path, text in (await failing_test_files(oracle, work)).items() if path in files}
     known = await asyncio.to_thread(failing_tests, {path: t for path, t in texts.items() if isinstance(t, str)}, red)
     names = tuple(function.name for function in functions.functions)
     blind = hashlib.sha256(f"{told}\0{known}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -119,7 +119,7 @@ def _advice(verification: Verification, wanted: int) -> str:
     if mentions_network(verification.reason) or "Connection refused" in verification.reason:
         return "There is no network here: nothing answers but what the tests start themselves."
     if verification.reason.startswith(ALL_BUT_EXIT):
-        return "The rest of the command fails, as its last line says. If that is not the code's fault, give the change again."
+        return "The rest of the command fails, as its last line says: repair that too, if it is the code's fault."
     if verification.newly_red:
         return "The tests that broke ask for the former behaviour: find the rule that gives both."
     if 0 < (left := len(verification.still_red)) < wanted:

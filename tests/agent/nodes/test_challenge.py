@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from agent.contract.task import Policy
 from agent.models.router import Models
 from agent.models.values import ModelSettings
 from agent.nodes.weigh import UNWITNESSED
-from tests.agent.workbench import RIGHT, Bench, Scripted
+from tests.agent.workbench import PYTEST, RIGHT, Bench, Scripted
 from tests.standins.model import Reply, ScriptedModel
 
 PROMISED = '''\
@@ -168,6 +169,20 @@ async def test_a_models_change_needs_a_test_where_there_is_a_specification(
     assert isinstance(result, Repair) == published
     if isinstance(result, NoRepair):
         assert UNWITNESSED in result.suspects[0].doubts
+
+
+async def test_a_failing_example_does_not_show_the_code_to_who_writes_tests(bench: Bench) -> None:
+    right = (FileChange("clamped.py", PROMISED, PROMISED.replace("max(low, value)", "min(high, max(low, value))")),)
+    check = replace(PYTEST, command=f"{PYTEST.command} --doctest-modules")
+    cause = Reply('{"cause": "high is ignored", "category": "logic", "confidence": 0.9}')
+    async with ScriptedModel([cause, saying("clamp(8, 0, 5) == 5"), WORKED_THROUGH]) as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-none", timeout=60.0))
+        rung = Scripted([(right,)], rung="model:scripted")
+        result = await bench.heal(rung, files=FILES, models=models, checks=(check,))
+    assert isinstance(result, Repair), result
+    (asked,) = [each.prompt for each in server.asked if each.prompt.startswith("You write tests")]
+    assert "assert clamp(9, 0, 5) == 5" in asked
+    assert "max(low, value)" not in asked
 
 
 @pytest.mark.long
