@@ -96,6 +96,7 @@ PATTERNS: tuple[Pattern, ...] = (
     forgotten.conditions,
     forgotten.delegated,
     siblings.keys,
+    siblings.types,
     siblings.exceptions,
     siblings.guards,
     siblings.returned,

@@ -27,6 +27,8 @@ ASKING = frozenset({"get", "keys", "values", "items", "copy", "lower", "upper", 
                     "startswith", "endswith", "find", "rfind", "index", "count", "join", "replace", "format", "encode",
                     "decode", "title", "partition", "union", "intersection", "difference"})  # fmt: skip
 PARTING = frozenset({"split", "rsplit", "partition", "rpartition"})
+# Nobody asks whether a value is one of these.
+NO_TYPES = frozenset({"reversed", "sorted", "iter", "len", "sum", "min", "max", "any", "all", "abs", "round", "repr", "object"})
 # A comparison with an operand that is shifted by one has another operator instead.
 SHIFTS = {ast.Gt: ast.Sub, ast.GtE: ast.Add, ast.Lt: ast.Add, ast.LtE: ast.Sub}
 SHIFTED = "another operator, written as a shift by one"
@@ -124,6 +126,12 @@ def _in_node(node: ast.AST) -> Iterator[str]:
             yield "no effect"
         case ast.Call(args=[one, other]) if isinstance(one, ast.Attribute) and ast.dump(one) == ast.dump(other):
             yield "an operand with itself"
+        case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, asked]):
+            types = [ast.unparse(each) for each in (asked.elts if isinstance(asked, ast.Tuple) else [asked])]
+            if len(set(types)) < len(types):
+                yield "an operand with itself"
+            if not NO_TYPES.isdisjoint(types):
+                yield "no type"
         case ast.AugAssign(op=op, value=value) if _is_number(value, NEUTRAL.get(type(op))):
             yield "no effect"
         case ast.BoolOp(values=values):

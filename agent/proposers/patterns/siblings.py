@@ -22,6 +22,7 @@ from agent.proposers.patterns.source import (
 
 LOOKUPS = ("get", "pop", "setdefault")
 MOST_KEYS, MOST_EXCEPTIONS, MOST_GUARDS, MOST_RETURNED = 8, 6, 8, 4
+MOST_TYPES = 4
 MOST_PLACES = 6  # statements of a function before which a guard is tried
 LONGEST_GUARD = 200  # characters
 TABLE = 100  # keys of one file from which a table at module level is not searched
@@ -43,6 +44,30 @@ def keys(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         text = f"{quote}{key}{quote}" if quote in "'\"" and key.isprintable() and not {quote, "\\"} & set(key) else repr(key)
         named = key in source.words
         yield source.replaced(node, text, (0.7 if named else 0.6) - 0.03 * rank, title=quoted(source.segment(node), text))
+
+
+def types(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """The types for which another check of the same file asks, where this one asks for one of them only, or for one more."""
+    match node:
+        case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, asked]):
+            own = _type_names(source, asked)
+            near = [text for text, names in source.once(_asked, source.tree).items() if names < own or own < names]
+            for rank, text in enumerate(near[:MOST_TYPES]):
+                yield source.replaced(asked, text, 0.55 - 0.03 * rank)
+
+
+def _type_names(source: Source, asked: ast.expr) -> frozenset[str]:
+    return frozenset(map(source.segment, asked.elts if isinstance(asked, ast.Tuple) else [asked]))
+
+
+def _asked(source: Source, tree: ast.Module) -> dict[str, frozenset[str]]:
+    """The types that each check of the file asks for, by its text."""
+    found: dict[str, frozenset[str]] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, asked]):
+                found[source.segment(asked)] = _type_names(source, asked)
+    return found
 
 
 def _mapping_of(source: Source, node: ast.Constant) -> str | None:

@@ -36,6 +36,10 @@ def all_changes(text: str, path: str = "m.py") -> list[str]:
         ("return a[0]", "return a[1]"),
         ("return a[1:]", "return a[2:]"),
         ("return a[:c]", "return a[b:c]"),
+        (
+            "if isinstance(a, (list, tuple)):\n        return isinstance(b, list)",
+            "if isinstance(a, (list, tuple)):\n        return isinstance(b, (list, tuple))",
+        ),
         ("return a[: len(b)]", "return a[-len(b):]"),
         ("return a[b:]", "return a[:-b]"),
         ("return f'{a}.{b.c!r:>{d}}'", "return f'{b.c}.{a!r:>{d}}'"),
@@ -212,6 +216,8 @@ def test_the_order_of_what_is_compared_by_max_is_no_slip() -> None:
         ("return len(a)", "return abs(len(a))"),
         ("return a.replace(b, 'c')", "return a.replace('c', 'c')"),
         ("return f(a.path, b.path)", "return f(b.path, b.path)"),
+        ("return isinstance(a, (list, tuple))", "return isinstance(a, (list, list))"),
+        ("return isinstance(a, tuple)", "return isinstance(a, reversed)"),
     ],
 )
 def test_nobody_would_write_it(before: str, after: str) -> None:
