@@ -305,7 +305,7 @@ async def test_nor_is_one_whose_command_fails_behind_its_tests(tmp_path: Path) -
     async with bench_with(tmp_path, FIX, FIX, WRONG) as bench:
         result = await bench.heal(ModelProposer(bench.models), checks=(check,), models=bench.models)  # type: ignore[arg-type]
         assert len(bench.server.asked) == 2
-        assert "The rest of the command fails, as its last line says." in bench.server.asked[1].prompt
+        assert "The rest of the command fails, as its last line says" in bench.server.asked[1].prompt
     assert isinstance(result, NoRepair)
 
 
