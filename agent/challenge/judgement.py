@@ -43,7 +43,7 @@ class Challenged:
     asked: tuple[str, ...] = ()  # what people have to look at, a clause each
     # Examples and tests from the specification that pass and need the change, and an input that a review worked through.
     witnesses: int = 0
-    tests_due: bool = False  # a model was to write tests from the specification, and none that it wrote passes
+    tests_due: bool = False  # a model was to write tests from the specification, and none of them needs the change
 
 
 def judge(seen: Observations, rivals: int | None = None, *, has_data: bool = False) -> Challenged:

@@ -71,7 +71,7 @@ async def challenge(state: State, work: Work) -> Contest:
                     doubts=(*found.doubts, *said.odd),
                     kept=found.kept + said.green,
                     witnesses=found.witnesses + said.turned,
-                    tests_due=said.tells and not said.green,
+                    tests_due=said.tells and not said.turned,
                 )
             update = {**update, **more}
     opined = Opined(

@@ -152,7 +152,7 @@ WORKED_THROUGH = Reply('{"accept": true, "input": "clamp(1, 0, 5) gives 1"}')
     [
         (saying("clamp(8, 0, 5) == 5", "clamp(-3, 0, 5) == 0"), ACCEPTED, True),
         (UNREFUTED, ACCEPTED, False),
-        (UNREFUTED, WORKED_THROUGH, True),
+        (UNREFUTED, WORKED_THROUGH, False),
         (Reply("I would rather not."), WORKED_THROUGH, False),
     ],
     ids=["a test that needs it", "a test that does not", "such a test and an input", "no test"],
