@@ -76,8 +76,8 @@ class Work:
     ledger: Ledger
     background: BackgroundSearch = field(default_factory=BackgroundSearch)
     rejecting: dict[str, frozenset[VerdictId]] = field(default_factory=dict)  # by check: tests that earlier changes broke
-    # By check: how the command fails after the passing tests of the base, or "".
-    afterwards: dict[str, str] = field(default_factory=dict)
+    # By check: exit code and last line, without numbers, if the command fails after the passing tests of the base.
+    afterwards: dict[str, tuple[int | None, str] | None] = field(default_factory=dict)
 
     def patience(self, check: Check) -> float:
         """Seconds for one run of a check: its own limit, within the attempt's remaining time."""

@@ -100,22 +100,18 @@ async def _failing_anyway(work: Work, oracle: Oracle, whole: Runs) -> dict[str, 
         only = {name: passing[name] if name in missing else frozenset[VerdictId]() for name in whole}
         runs = await _runs(work, replace(oracle, must_turn=only), (), target_only=True)
         alone = {} if isinstance(runs, Verification) else runs
-        fails = {
-            name for name, run in alone.items() if run.ending == "finished" and unexplained(run) and passing[name] <= run.green
-        }
-        work.afterwards.update((name, _end(alone[name]) if name in fails else "") for name in missing)
-    ends = {name: _end(whole[name]) for name in passing}
-    return ends if all(_numberless(work.afterwards[name]) == _numberless(end) for name, end in ends.items()) else {}
+        for name in missing:
+            run = alone.get(name)
+            fails = run is not None and run.ending == "finished" and unexplained(run) and passing[name] <= run.green
+            work.afterwards[name] = _end(run) if run is not None and fails else None
+    if any(work.afterwards[name] != _end(whole[name]) for name in passing):
+        return {}
+    return {name: f"exit code {whole[name].exit_code}: {last_line(whole[name].output)}" for name in passing}
 
 
-def _end(run: CheckRun) -> str:
-    return f"exit code {run.exit_code}: {last_line(run.output)}"
-
-
-def _numberless(end: str) -> tuple[str, str]:
+def _end(run: CheckRun) -> tuple[int | None, str]:
     """The exit code, and the last line without its numbers: a report of coverage names another share in each run."""
-    code, _, line = end.partition(": ")
-    return code, _NUMBER.sub("", line)
+    return run.exit_code, _NUMBER.sub("", last_line(run.output))
 
 
 def _judged(

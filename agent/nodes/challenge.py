@@ -124,7 +124,6 @@ async def _written(
         return None, {}
     if work.ledger.model_spent_up() is not None:
         return generated_tests.TestFindings(), {}
-    # Not the files of docstring examples: they have the functions' code.
     red = [id_ for id_ in sorted(oracle.must_turn[check.name]) if not _is_example(id_, check)]
     files = {id_.partition("::")[0] for id_ in red}
     # Not the files of docstring examples: they have the functions' code.

@@ -84,7 +84,7 @@ async def repair_of(state: State, work: Work) -> Repair:
         and work.task.policy.writes_tests
     ):
         asked = (*asked, UNWITNESSED)
-    # It may be the same fault that makes the rest fail: nobody knows whether the change mends it.
+    # It may be the same fault that makes the rest fail: nobody knows whether the change repairs it.
     asked += tuple(
         f"what `{each.check}` does after its tests fails with it and without it ({words.code(each.afterwards, 160)})"
         for each in verification.evidence

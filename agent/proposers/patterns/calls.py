@@ -219,8 +219,8 @@ def interpolated(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """Two values of an f-string in the other order."""
     if not isinstance(node, ast.JoinedStr):
         return
-    values = [each.value for each in node.values if isinstance(each, ast.FormattedValue) and has_place(source, each.value)]
-    for one, other in pairwise(values):
+    values = [each.value for each in node.values if isinstance(each, ast.FormattedValue)]
+    for one, other in pairwise(each for each in values if source.once(has_place, each)):
         title = f"`{source.segment(one)[:30]}` and `{source.segment(other)[:30]}` are swapped in the text"
         yield from source.exchanged(one, other, title, 0.5)
 

@@ -63,6 +63,7 @@ PATTERNS: tuple[Pattern, ...] = (
     calls.wrapping,
     names.expressions,
     names.sliced,
+    names.bounded,
     names.offset,
     values.collections,
     statements.dropped,

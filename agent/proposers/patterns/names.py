@@ -6,7 +6,7 @@ import ast
 import builtins
 import difflib
 import importlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from types import ModuleType
 from typing import TypeGuard
@@ -223,33 +223,40 @@ def _attributes(source: Source, around: ast.AST) -> dict[str, set[str]]:
 
 
 def sliced(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A whole sequence is used where a slice is meant, or a slice has only one of its two bounds."""
+    """A whole sequence is used where a slice is meant."""
     function = source.function(node)
-    if function is None or not _is_value(node, source) or not isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+    if function is None or not _is_value(node, source) or not isinstance(node, ast.Name | ast.Attribute):
         return
     kinds, before = source.once(_kinds, function), source.segment(node)
-    if isinstance(node, ast.Subscript):
-        match node.slice:
-            case ast.Slice(lower=None, upper=ast.expr() as bound, step=None):
-                form = "{0}[{2}:{1}]"
-            case ast.Slice(lower=ast.expr() as bound, upper=None, step=None):
-                form = "{0}[{1}:{2}]"
-            case _:
-                return
-        value, known = source.segment(node.value), source.segment(bound)
-        others = [
-            name for name in scope(source, function) if kinds.get(name, "number") == "number" and name not in names_in(node)
-        ]
-        for rank, name in enumerate(others[:MAX_EXPRESSIONS]):
-            yield source.replaced(node, form.format(value, known, name), 0.4 - 0.01 * rank)
-        return
     if kinds.get(before, "list") not in ("list", "text"):
         return
     unused = source.once(unread, function)
-    for rank, name in enumerate(n for n in scope(source, function) if kinds.get(n, "number") == "number" and n != before):
-        if rank < MAX_EXPRESSIONS:
-            for text in (f"{before}[{name}:]", f"{before}[:{name}]"):
-                yield source.replaced(node, text, 0.55 if name in unused else 0.36 - 0.01 * rank)
+    for rank, name in enumerate(_numbers(source, function, {before})):
+        for text in (f"{before}[{name}:]", f"{before}[:{name}]"):
+            yield source.replaced(node, text, 0.55 if name in unused else 0.36 - 0.01 * rank)
+
+
+def bounded(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A slice has only one of its two bounds."""
+    function = source.function(node)
+    if function is None or not _is_value(node, source):
+        return
+    match node:
+        case ast.Subscript(value=value, slice=ast.Slice(lower=None, upper=ast.expr() as bound, step=None)):
+            form = "{0}[{2}:{1}]"
+        case ast.Subscript(value=value, slice=ast.Slice(lower=ast.expr() as bound, upper=None, step=None)):
+            form = "{0}[{1}:{2}]"
+        case _:
+            return
+    for rank, name in enumerate(_numbers(source, function, names_in(node))):
+        yield source.replaced(node, form.format(source.segment(value), source.segment(bound), name), 0.4 - 0.01 * rank)
+
+
+def _numbers(source: Source, function: FunctionNode, without: Collection[str]) -> list[str]:
+    """Names in scope that may stand for numbers."""
+    kinds = source.once(_kinds, function)
+    found = [n for n in scope(source, function) if kinds.get(n, "number") == "number" and n not in without]
+    return found[:MAX_EXPRESSIONS]
 
 
 def offset(source: Source, node: ast.AST) -> Iterator[Rewrite]:

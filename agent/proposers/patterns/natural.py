@@ -13,7 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, assigned, parameters
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, assigned, each_of, parameters
 from agent.source import syntax
 
 LONGEST = 2_000  # characters of a statement that is looked at
@@ -127,7 +127,7 @@ def _in_node(node: ast.AST) -> Iterator[str]:
         case ast.Call(args=[one, other]) if isinstance(one, ast.Attribute) and ast.dump(one) == ast.dump(other):
             yield "an operand with itself"
         case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, asked]):
-            types = [ast.unparse(each) for each in (asked.elts if isinstance(asked, ast.Tuple) else [asked])]
+            types = list(map(ast.unparse, each_of(asked)))
             if len(set(types)) < len(types):
                 yield "an operand with itself"
             if not NO_TYPES.isdisjoint(types):

@@ -13,6 +13,7 @@ from agent.proposers.patterns.source import (
     Source,
     arguments,
     called_name,
+    each_of,
     first_statement,
     likeness,
     parameters,
@@ -21,8 +22,7 @@ from agent.proposers.patterns.source import (
 )
 
 LOOKUPS = ("get", "pop", "setdefault")
-MOST_KEYS, MOST_EXCEPTIONS, MOST_GUARDS, MOST_RETURNED = 8, 6, 8, 4
-MOST_TYPES = 4
+MOST_KEYS, MOST_TYPES, MOST_EXCEPTIONS, MOST_GUARDS, MOST_RETURNED = 8, 4, 6, 8, 4
 MOST_PLACES = 6  # statements of a function before which a guard is tried
 LONGEST_GUARD = 200  # characters
 TABLE = 100  # keys of one file from which a table at module level is not searched
@@ -57,7 +57,7 @@ def types(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def _type_names(source: Source, asked: ast.expr) -> frozenset[str]:
-    return frozenset(map(source.segment, asked.elts if isinstance(asked, ast.Tuple) else [asked]))
+    return frozenset(map(source.segment, each_of(asked)))
 
 
 def _asked(source: Source, tree: ast.Module) -> dict[str, frozenset[str]]:

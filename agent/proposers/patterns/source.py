@@ -273,6 +273,11 @@ def first_statement(source: Source, node: ast.AST) -> ast.stmt | None:
     return body[0] if body and body[0].lineno > node.lineno and source.has_own_lines(body[0]) else None
 
 
+def each_of(node: ast.expr) -> list[ast.expr]:
+    """The parts of a tuple, such as types or exceptions; anything else alone."""
+    return node.elts if isinstance(node, ast.Tuple) else [node]
+
+
 def has_place(source: Source, node: ast.expr) -> bool:
     """Does an expression in an f-string stand where its position says? Some Pythons before 3.12 give others."""
     try:

@@ -200,10 +200,8 @@ def _slice(source: Source, node: ast.Subscript, piece: ast.Slice) -> Iterator[Re
     else:
         versions += [("1", high, step, 0.5), (high, "", step, 0.55) if high else ("", "-1", step, 0.45)]
     # As many items from the other end.
-    if low and not high and isinstance(piece.lower, ast.Name | ast.Call | ast.Attribute):
-        versions.append(("", f"-{low}", step, 0.45))
-    if high and not low and isinstance(piece.upper, ast.Name | ast.Call | ast.Attribute):
-        versions.append((f"-{high}", "", step, 0.45))
+    if not (low and high) and isinstance(piece.lower or piece.upper, ast.Name | ast.Call | ast.Attribute):
+        versions.append(("", f"-{low}", step, 0.45) if low else (f"-{high}", "", step, 0.45))
     if high:
         versions += [(low, "", step, 0.6)]
     elif low:
