@@ -56,8 +56,18 @@ def _of_node(source: Source, node: ast.AST, written: list[tuple[int, int]]) -> I
         for rewrite in pattern(source, node):
             is_written = any(_overlap((rewrite.start, rewrite.end), span) for span in written)
             is_meant = pattern not in _OF_OPERATORS or rewrite.prior >= LIKELY
-            if is_written and is_meant and is_natural(rewrite):
+            if is_written and is_meant and _is_of_one_kind(node, rewrite) and is_natural(rewrite):
                 yield rewrite, rewrite.title
+
+
+def _is_of_one_kind(node: ast.AST, rewrite: Rewrite) -> bool:
+    """Whether a constant stays a number, a truth value, None or a text: nobody wonders whether `False` should be `None`."""
+    if not isinstance(node, ast.Constant):
+        return True
+    try:
+        return type(ast.literal_eval(rewrite.text)) is type(node.value)
+    except (ValueError, SyntaxError):
+        return True
 
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:

@@ -59,6 +59,8 @@ def comparisons(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         if place is None:
             continue
         for after, prior in others:
+            if after in ("==", "!=") and before.startswith("is") and isinstance(right, ast.Constant) and right.value is None:
+                prior *= 0.3  # it is hardly ever meant, and hardly ever makes a difference
             shown = (f"{source.segment(left)} {o} {source.segment(right)}" for o in (before, after))
             yield Rewrite(*place, after, quoted(*shown), prior)
     if len(node.ops) == 1 and isinstance(node.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE | ast.In | ast.NotIn):

@@ -45,6 +45,14 @@ def test_operators_that_nobody_means_make_no_neighbour() -> None:
     assert not [line for line in found if {"is", "in", "|"} & set(line.split())]
 
 
+def test_a_constant_of_another_kind_makes_no_neighbour() -> None:
+    found = tried(change("part / 10", "False if part is None else 1 if whole else None"))
+    assert "return True if part is None else 1 if whole else None" in found
+    assert "return False if part is None else 2 if whole else None" in found
+    assert "return False if part == None else 1 if whole else None" not in found
+    assert not [line for line in found if "None if" in line or not line.endswith("else None")]
+
+
 def test_a_neighbour_is_named_by_its_line_in_the_changed_file() -> None:
     written = change("    return part / 10\n", "    result = 0\n    result += part / 100\n    return result\n")
     assert {near.line for near in neighbours(written)} == {2, 3, 4}
