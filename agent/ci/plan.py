@@ -384,7 +384,7 @@ class _Planner:
 
 def _names_what_tests_need(packages: Packages) -> bool:
     """Whether a runner says what it installs. More, such as the pins of another environment, could contradict it."""
-    named = {re.split(r"[^\w-]", line)[0] for line in packages.requirements} - {"pytest"}
+    named = {re.split(r"[^\w-]", line)[0] for line in packages.requirements} - {"pytest", "setuptools", "wheel"}
     return bool(named or packages.requirement_files or packages.groups or any("[" in one for one in packages.projects))
 
 

@@ -212,7 +212,7 @@ class Installer:
 
     def override(self, file: Path) -> None:
         """Let a requirements file replace what anything else requires. pip has no such option, so it ignores the file."""
-        self._overrides = file
+        self._overrides, self._start = file, ()
 
     def index_options(self, urls: Sequence[str], strategy: IndexStrategy) -> tuple[str, ...]:
         """The options for using indexes, of which the first takes precedence."""

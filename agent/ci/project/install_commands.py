@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from agent.ci.project import ecosystems
-from agent.ci.shell.words import assignments, module_of
+from agent.ci.shell.words import assignments, is_python, module_of, without_options
 from sandbox.base import Packages
 
 _FOLLOWED = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch", "tox", "nox")
@@ -68,6 +68,12 @@ def installs(words: list[str]) -> Packages | None:
     return None
 
 
+def needed_by(words: list[str]) -> Packages:
+    """What a command needs that CI's machines have anyway: up to 3.11, every Python comes with setuptools."""
+    is_setup = bool(words) and is_python(words[0]) and without_options(words[1:])[1][:1] == ["setup.py"]
+    return Packages(requirements=("setuptools; python_version < '3.12'",)) if is_setup else Packages()
+
+
 def merge(*packages: Packages) -> Packages:
     """All packages in order without duplicates, and the first requested versions and day."""
     combined: dict[str, Any] = {}
@@ -107,7 +113,7 @@ def _pip(arguments: list[str]) -> Packages:
             projects.append(argument)
         elif "://" in argument or "$" in argument or "*" in argument:
             continue  # from a URL, or known only at run time
-        elif argument not in ("pip", "setuptools", "wheel"):
+        elif argument != "pip":  # nothing here calls it: installs are read
             requirements.append(argument)
     return Packages(
         requirements=tuple(requirements),

@@ -186,6 +186,22 @@ async def test_what_cannot_be_had_is_told_with_the_installers_words(index: Index
 
 
 @pytest.mark.long
+async def test_what_is_left_out_is_not_asked_for_whether_or_not_a_shared_environment_is_there(
+    index: Index, tmp_path: Path
+) -> None:
+    if interpreters.uv_binary() is None:
+        pytest.skip("uv is not installed")
+    index.add_wheel("answering")
+    sandboxes = make("local", tmp_path, index.access)
+    lines = b"answering\nelsewhere @ git+https://127.0.0.1:1/elsewhere.git\n"
+    for name in ("first", "second"):
+        async with sandboxes.open(name) as sandbox:
+            await sandbox.unpack(tarball({"requirements.txt": lines}))
+            await sandbox.install(Packages(requirement_files=("requirements.txt",), without=("elsewhere",)))
+            assert await python(sandbox, "import answering; print(answering.answer)") == "42"
+
+
+@pytest.mark.long
 async def test_where_the_workers_uv_cannot_start_pip_installs(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ from sandbox.base import Packages
 
 
 def test_installs_become_packages() -> None:
-    assert installs(shlex.split("python -m pip install --upgrade pip setuptools")) == Packages()
+    assert installs(shlex.split("python -m pip install --upgrade pip setuptools")) == Packages(("setuptools",))
     line = "pip install -r requirements-dev.txt -c constraints.txt 'attrs>=23' -e '.[test]' ./sub"
     assert installs(shlex.split(line)) == Packages(
         requirements=("attrs>=23",),

@@ -63,6 +63,11 @@ def read(text: str) -> Followed:
             Packages(("a",)),
         ),
         ("pip install a | while read x; do ls; done", ": | while read x; do ls; done", Packages(("a",))),
+        (
+            "pip install -U pip wheel a>=1.0\npython -W error setup.py build_ext",
+            "python -W error setup.py build_ext",
+            Packages(("wheel", "a", "setuptools; python_version < '3.12'")),
+        ),
         ("if ls; then\n sudo apt-get update\nfi", "if ls; then\n :\nfi", Packages()),
         ("until curl localhost; do sleep 1; done", "until curl localhost; do sleep 1; done", Packages()),
         ("sudo tee a <<EOF\nit's\nEOF\npytest", "pytest", Packages()),
