@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from agent.checks.oracle import turned
+from agent.checks.oracle import failures, turned
 from agent.contract import words
 from agent.contract.events import Compared
 from agent.contract.last_good import LastGood, Regression
@@ -20,6 +20,7 @@ from agent.nodes.reproduce import for_want
 from agent.report import endings
 from agent.reproduce.bisection import FURTHEST, nearest_passing
 from agent.reproduce.comparison import LastGoodComparison, fails_otherwise, is_new, not_this_changes, only_here, without
+from agent.reproduce.sandbox_limits import NETWORK, limit_behind
 from agent.source.test_files import is_prose, is_test
 from agent.state import BaselineOrEnd, State, Work, fell_back, pack
 from sandbox.base import DeadlinePassed, InstallFailed, LimitExceeded, Workspace
@@ -63,13 +64,30 @@ async def compare(state: State, work: Work) -> BaselineOrEnd:
 
 
 async def _bounded(work: Work, oracle: Oracle, base: Sequence[CheckRun]) -> BaselineOrEnd:
-    """Without a good commit, CI's log alone tells which failures only the sandbox has."""
+    """Without a good commit, CI's log alone tells which failures only the sandbox has; without both, their messages do."""
     left = only_here(oracle, base, work.task.reported_ids)
+    why = "but not according to CI's log: the sandbox lacks something that CI has"
+    if not left and not work.task.failed_in_ci:
+        left = _wanting(work, oracle, base)
+        need = "it needs" if len(left) == 1 else "they need"
+        why = f"but the sandbox lacks what {need}; only the other failures are repaired"
     if not left:
         return {}
     fail = "fails" if len(left) == 1 else "fail"
-    note = f"{words.named(left)} {fail} here, but not according to CI's log: the sandbox lacks something that CI has."
+    note = f"{words.named(left)} {fail} here, {why}."
     return {"oracle_ref": await work.context.keep(without(oracle, left)), "notes": [note]}
+
+
+def _wanting(work: Work, oracle: Oracle, base: Sequence[CheckRun]) -> list[VerdictId]:
+    """The failing ids that the sandbox's limits explain, if there are others."""
+    found, others = list[VerdictId](), False
+    for check, run in zip(oracle.checks, base, strict=True):
+        for failure in failures([run], oracle.must_turn[check.name]):
+            limit = limit_behind(failure, run, check)
+            is_known = limit is not None and (limit.what != NETWORK or work.task.sandbox.isolation.untrusted)
+            found += [failure.id] if is_known else []
+            others = others or not is_known
+    return sorted(found) if others else []
 
 
 def _text(

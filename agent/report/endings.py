@@ -164,12 +164,13 @@ def needs_the_network(ids: Sequence[VerdictId], sign: str) -> Ending:
 
 
 def limited(ids: Sequence[VerdictId], what: str, sign: str) -> Ending:
-    """For failures at the sandbox's limit `what`; "browser": it has no browser. `sign` is the text that shows it."""
-    if what == "browser":
+    """For failures at the sandbox's limit `what`, or for want of a "browser" or "locale". `sign` is the text that shows it."""
+    if what in ("browser", "locale"):
+        lacks = "has no browser" if what == "browser" else "lacks a locale that they set"
         return Ending(
             Outcome.INFRASTRUCTURE,
-            f"{words.capitalized(named(ids))} failed because the sandbox has no browser ({words.code(sign, 80)}).",
-            f"Set `test:` in `.github/selfheal.yml` to tests that need no browser, or {ASK} for an image that has one.",
+            f"{words.capitalized(named(ids))} failed because the sandbox {lacks} ({words.code(sign, 80)}).",
+            f"Set `test:` in `.github/selfheal.yml` to tests that need no {what}, or {ASK} for an image that has one.",
         )
     more = (
         f"{words.capitalized(ASK)} to raise the sandbox's limit (`SELFHEAL_SANDBOX_MEMORY_MB`), or set"

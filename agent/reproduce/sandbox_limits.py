@@ -1,4 +1,4 @@
-"""Recognizes failures caused by the sandbox: a limit was reached, or there is no network or browser. Pure.
+"""Recognizes failures caused by the sandbox: a limit was reached, or there is no network, browser or locale. Pure.
 
 Reads the system's own error messages. A faked error (a mock that raises `gaierror`) is about the code, and so is Python's own
 `MemoryError`: a list that grows without end is a common fault.
@@ -15,6 +15,7 @@ from agent.reproduce.flakiness import mentions_network
 
 NETWORK = "network"
 BROWSER = "browser"
+LOCALE = "locale"
 _NEAR = 12  # last lines of a step's output, which show why it ended
 _EXITS = {"file size": (153, -25), "processor time": (152, -24)}  # SIGXFSZ, SIGXCPU
 _LIMITS = {
@@ -29,6 +30,7 @@ _LIMITS = {
         r"\bUnable to allocate [\d.]+ [KMGTP]iB\b|\bCannot allocate memory\b|JavaScript heap out of memory|std::bad_alloc|"
         r"java\.lang\.OutOfMemoryError|memory allocation of \d+ bytes failed|runtime: out of memory"
     ),
+    LOCALE: re.compile(r"\blocale\.Error: unsupported locale setting\b"),
 }
 # What drivers say of a browser that was not downloaded.
 NO_BROWSER = re.compile(
@@ -52,7 +54,7 @@ _REACHES_OUT = re.compile(
 class SandboxLimit:
     """What the sandbox lacked, and the text that shows it."""
 
-    what: str  # "network", or the name of a limit: "file size", "processes", "disk", "memory", "processor time"
+    what: str  # "network", "browser", "locale", or a limit: "file size", "processes", "disk", "memory", "processor time"
     sign: str
 
 

@@ -14,7 +14,7 @@ import json
 import platform
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +29,8 @@ from sandbox.install.python.pip_client import PipClient
 from sandbox.install.python.requirements import RequirementLines
 
 FRESH_SECONDS = 86_400.0  # age at which a download is refreshed, since unpinned dependencies get new versions
-DIGESTS, SCRATCH = "digests.json", "scratch"
+RETRY_SECONDS = 3_600.0  # the same if some packages had no wheel although the index had others
+DIGESTS, MISSING, SCRATCH = "digests.json", "missing.json", "scratch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +54,23 @@ async def fetched(
     """Wheels for each set. Each set is resolved separately, because build and runtime requirements may conflict.
 
     The folder stays locked while the context is open. A cached download older than `FRESH_SECONDS` is refreshed; if the refresh
-    is incomplete, for example without network, the old download is used, and the note says so. Raises `DownloadRefused` if
-    a bound of `policy` is exceeded; nothing is kept then.
+    is incomplete, for example without network, the old download is used, and the note says so. An incomplete download is cached
+    for `RETRY_SECONDS`. Raises `DownloadRefused` if a bound of `policy` is exceeded; nothing is kept then.
     """
     dated = "" if all(map(_is_pinned, sets[0].requirements if sets else ())) else "Unpinned dependencies resolved as of {}."
     sets = _unique(sets)
     key = cache_key(interpreter, sets, policy)
     kept = await acquire(lambda: folder_cache.newest(cache, key), folder_cache.release)
     try:
-        if kept is not None and time.time() - kept.made < FRESH_SECONDS:
-            yield Wheels(kept.folder, _digests(kept.folder), note=dated.format(_day(kept.made)))
-            return
+        if kept is not None:
+            missing = _missing(kept.folder)
+            if time.time() - kept.made < (RETRY_SECONDS if missing else FRESH_SECONDS):
+                note = dated.format(_day(kept.made))
+                yield Wheels(kept.folder, missing=missing) if missing else Wheels(kept.folder, _digests(kept.folder), note=note)
+                return
+            if missing:
+                await asyncio.to_thread(folder_cache.release, kept)
+                kept = None
         fresh = await acquire(lambda: folder_cache.create(cache, key), folder_cache.release)
         try:
             try:
@@ -73,8 +80,10 @@ async def fetched(
                     raise
                 missing = tuple(requirement for lines in sets for requirement in lines.requirements)
             size = await asyncio.to_thread(disk.size, fresh.folder, policy.size)
-            if not missing:
+            if not missing or (kept is None and any(fresh.folder.glob("*.whl"))):
                 await asyncio.to_thread(_write_digests, fresh.folder)
+                if missing:
+                    await asyncio.to_thread((fresh.folder / MISSING).write_text, json.dumps(missing))
                 if kept is not None:
                     await asyncio.to_thread(folder_cache.release, kept)
                     kept = None
@@ -83,7 +92,7 @@ async def fetched(
                 note = f"Some packages could not be refreshed; using those of {_day(kept.made)}."
                 yield Wheels(kept.folder, _digests(kept.folder), note=note, size=size)
             elif missing:
-                # Not cached, because the network may have caused the failure.
+                # If there is no wheel at all, the network may be at fault, and nothing was cached.
                 yield Wheels(fresh.folder, missing=missing, size=size)
             else:
                 yield Wheels(fresh.folder, _digests(fresh.folder), note=dated.format(_day(time.time())), size=size)
@@ -108,12 +117,21 @@ async def _download_all(
     for lines in sets:
         if settings is None:
             missing += lines.requirements
-        elif not await client.fetch(lines, settings, into):
-            for requirement in lines.requirements:
-                if not await client.fetch(RequirementLines((requirement,), lines.constraints), settings, into):
-                    missing.append(requirement)
+        else:
+            missing += await _not_found(client, lines, settings, into)
     await asyncio.to_thread(disk.remove, scratch)
     return tuple(missing)
+
+
+async def _not_found(client: PipClient, lines: RequirementLines, settings: Mapping[str, str], into: Path) -> list[str]:
+    """The requirements without a wheel, or that need one. Halves are tried, as pip takes seconds to start for each alone."""
+    if await client.fetch(lines, settings, into):
+        return []
+    if len(lines.requirements) == 1:
+        return [*lines.requirements]
+    half = len(lines.requirements) // 2
+    parts = (RequirementLines(part, lines.constraints) for part in (lines.requirements[:half], lines.requirements[half:]))
+    return [one for part in parts for one in await _not_found(client, part, settings, into)]
 
 
 def _is_pinned(requirement: str) -> bool:
@@ -136,6 +154,11 @@ def _write_digests(folder: Path) -> None:
 
 def _digests(folder: Path) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(json.loads((folder / DIGESTS).read_text()).items()))
+
+
+def _missing(folder: Path) -> tuple[str, ...]:
+    file = folder / MISSING
+    return tuple(json.loads(file.read_text())) if file.exists() else ()
 
 
 def cache_key(interpreter: Interpreter, sets: tuple[RequirementLines, ...], policy: DownloadPolicy) -> str:

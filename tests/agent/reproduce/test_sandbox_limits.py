@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 TESTS = {
     "test_net.py": """
-import errno, os, socket, subprocess, sys, urllib.request
+import errno, locale, os, socket, subprocess, sys, urllib.request
 from unittest import mock
 import pytest
 
@@ -39,6 +39,7 @@ def test_replaced(monkeypatch):
 def test_told(): assert "Could not resolve host" == "fine"
 def test_full(): raise OSError(errno.ENOSPC, "No space left on device")
 def test_memory(): raise MemoryError
+def test_locale(): locale.setlocale(locale.LC_ALL, "xx_XX.UTF-8")
 """
 }
 
@@ -49,9 +50,9 @@ async def test_only_what_the_system_itself_said_is_a_lack_of_the_sandbox(run_che
     found = {failure.id.partition("::")[2]: limit_behind(failure, run, check) for failure in run.failures}
     assert {name: lack.what for name, lack in found.items() if lack is not None} == {
         "test_network": "network", "test_url": "network", "test_large": "file size",
-        "test_program": "network", "test_captured_program": "network", "test_git": "network",
+        "test_program": "network", "test_captured_program": "network", "test_git": "network", "test_locale": "locale",
     }  # fmt: skip
-    assert len(found) == 12
+    assert len(found) == 13
 
 
 @pytest.mark.parametrize(
@@ -107,6 +108,19 @@ async def test_a_limit_ends_the_attempt_only_where_it_explains_all_and_ci_does_n
     assert isinstance(result, NoRepair), result
     assert result.outcome is outcome
     assert "file size limit" in result.reason
+
+
+async def test_of_a_checkout_what_the_sandbox_does_not_explain_is_repaired_and_the_rest_is_told(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    from tests.agent.reproduce.test_flakiness import Case
+
+    files = {"test_big.py": BIG + "def test_bug(): assert 1 == 2\n"}
+    result = await Case(tmp_path, files, sandbox).seen(failed_in_ci=False)
+    assert isinstance(result, ConfirmedFailure), result
+    assert result.failing == ("test_big.py::test_bug",)
+    told = "`test_big.py::test_big` fails here, but the sandbox lacks what it needs; only the other failures are repaired."
+    assert told in result.notes
 
 
 BROWSER = "Executable doesn't exist at /tmp/.cache/ms-playwright/webkit-2311/pw_run.sh"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -139,6 +139,33 @@ async def test_the_time_of_all_sets_and_retries_counts_together(index: Index, tm
     with pytest.raises(DownloadRefused, match="SELFHEAL_DOWNLOAD_SECONDS"):
         await fetch(tmp_path / "wheels", DownloadPolicy(seconds=1.0), *missing)
     assert list((tmp_path / "wheels").iterdir()) == []
+
+
+@pytest.mark.long
+async def test_what_cannot_be_had_is_found_among_many_without_asking_for_each_alone(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"there{number}" for number in range(8)]
+    for name in names:
+        add(index, name, 100)
+    fetched, calls = wheels.PipClient.fetch, list[RequirementLines]()
+
+    async def counted(self: wheels.PipClient, lines: RequirementLines, settings: Mapping[str, str], into: Path) -> bool:
+        calls.append(lines)
+        return await fetched(self, lines, settings, into)
+
+    monkeypatch.setattr(wheels.PipClient, "fetch", counted)
+    asked = (RequirementLines((*names[:3], "nowhere", *names[3:7])),)
+    async with wheels.fetched(tmp_path / "wheels", own(), asked) as found:
+        assert found.missing == ("nowhere",)
+        assert sorted(path.name.partition("-")[0] for path in found.folder.glob("*.whl")) == names[:7]
+    assert len(calls) == 7, "all, then the halves of what fails"
+    async with wheels.fetched(tmp_path / "wheels", own(), asked) as found:
+        assert (found.missing, len(calls)) == (("nowhere",), 7), "it is known for a while"
+    add(index, "nowhere", 100)
+    monkeypatch.setattr(wheels, "RETRY_SECONDS", -1.0)
+    async with wheels.fetched(tmp_path / "wheels", own(), asked) as found:
+        assert (found.missing, len(calls)) == ((), 8)
 
 
 @pytest.mark.long

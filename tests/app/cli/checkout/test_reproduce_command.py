@@ -184,8 +184,9 @@ def test_without_options_the_job_that_tests_is_taken_and_the_others_are_named(ch
     [
         ("python -c 'import urllib.request as r; r.urlopen(\\\"http://example.invalid/\\\")'", "the network"),
         ("python -m pytest -k of_a_plugin", "a test that it selects"),
+        ("python -m pytest --doctest-glob=*.txt", "a locale that its tests set"),
     ],
-    ids=["network", "no test"],
+    ids=["network", "no test", "locale"],
 )
 def test_a_step_that_lacks_something_here_is_no_failure(checkout: Checkout, command: str, lacks: str) -> None:
     steps = f"""
@@ -197,7 +198,9 @@ def test_a_step_that_lacks_something_here_is_no_failure(checkout: Checkout, comm
               - {{name: First, run: "{command}"}}
               - {{name: Tests, run: python -m unittest}}
         """
-    found = told(checkout(steps, **{"test_a.py": UNITTEST.format(2)}))
+    sets = ">>> import locale\n>>> locale.setlocale(locale.LC_ALL, 'xx_XX.UTF-8')\n'xx_XX.UTF-8'\n"
+    files = {"a.txt": sets, "pytest.ini": "[pytest]\npython_files = none.py\n", "test_a.py": UNITTEST.format(2)}
+    found = told(checkout(steps, **files))
     assert (found["outcome"], found["failing"]) == ("reproduced", ["test_a.Tests.test_a"])
     assert [step["does"] for step in found["jobs"][0]["steps"]] == ["left out", "fails"]
     assert f"step 1, `First`, fails here without {lacks}, so it is left out" in found["approximated"]
