@@ -13,6 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from agent.proposers.patterns.misplaced import is_misplaced
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, assigned, each_of, parameters
 from agent.source import syntax
 
@@ -48,7 +49,7 @@ def naturally(source: Source, node: ast.AST, *, may_forget: bool = False) -> Cal
         after = _parsed(source, unit, source.text[start : rewrite.start] + rewrite.text + source.text[rewrite.end : end])
         if after is None:
             return True
-        if _offences(after) - source.once(_own_offences, unit):
+        if _offences(after) - source.once(_own_offences, unit) or is_misplaced(source, unit, after):
             return False
         return may_forget or not _forgets_a_name(source, unit, after)
 

@@ -34,7 +34,8 @@ def constants(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     elif isinstance(value, bool):
         others = [(str(not value), 0.8), ("None", 0.3)]
     elif isinstance(value, int) and before.isdigit() and len(before) < 20:
-        numbers = ((value + 1, 0.9), (value - 1, 0.9), (1 - value, 0.5), (0, 0.5), (-value, 0.5), (value * 2, 0.3),
+        below = 0.92 if value == 1 else 0.9  # people count from 0 or 1
+        numbers = ((value + 1, 0.9), (value - 1, below), (1 - value, 0.5), (0, 0.5), (-value, 0.5), (value * 2, 0.3),
                    (value + 2, 0.25), (10, 0.2), (2, 0.35))  # fmt: skip
         others = [(str(other), prior) for other, prior in numbers if other != value]
         others += [("None", 0.25)] if value in (0, 1) else []

@@ -289,6 +289,35 @@ def is_natural(before: str, after: str) -> bool:
     return naturally(source, node)(source.replaced(node, after, 1.0))
 
 
+IN_BRANCHES = (
+    "def f(a, b):\n    if a > 1:\n        c = a.x\n    elif a:\n        c = a.y\n    else:\n        c = b.z\n    return c\n"
+)
+INTO = "def f(a, b):\n    c = {}\n    a.n = 1\n    c[0] = b\n    return c\n"
+SETTER = "class A:\n    @a.setter\n    def a(self, value):\n        self._a = value\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after", "natural"),
+    [
+        (IN_BRANCHES, "c = b.z", "c = a.x", False),
+        (IN_BRANCHES, "c = a.y", "c = a.x", False),
+        (IN_BRANCHES, "c = b.z", "c = a.z", True),
+        (IN_BRANCHES.replace("b.z", "0").replace("a.x", "1"), "c = 0", "c = 1", True),
+        (IN_BRANCHES.replace("    return", "    c = a.q\n    return"), "c = a.q", "c = a.x", True),
+        (INTO, "c[0] = b", "b[0] = b", False),
+        (INTO, "c[0] = b", "a[0] = b", True),
+        (INTO, "c[0] = b", "c[0] = a", True),
+        (SETTER, "self._a = value", "self._a = value - 1", False),
+        (SETTER, "self._a = value", "self._a = int(value)", True),
+        (SETTER.replace("setter", "getter"), "self._a = value", "self._a = value - 1", True),
+    ],
+)
+def test_an_assignment_that_nobody_would_write_there(text: str, before: str, after: str, natural: bool) -> None:
+    source = Source.read("m.py", text)
+    node = next(node for node in source.parents if isinstance(node, ast.Assign) and source.segment(node) == before)
+    assert naturally(source, node, may_forget=True)(source.replaced(node, after, 1.0)) is natural
+
+
 def test_what_nobody_would_write_is_not_listed() -> None:
     found = all_changes("def f(a):\n    return a.upper() == 'BEGIN'\n")
     assert any("!= 'BEGIN'" in text for text in found)

@@ -1,0 +1,57 @@
+"""Refuses assignments that nobody would write where they stand, although others would be fine: see `is_misplaced`. Pure."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from agent.proposers.patterns.source import FunctionNode, Source, parameters
+
+OWN = frozenset({"self", "cls"})
+
+
+def is_misplaced(source: Source, unit: ast.AST, after: ast.AST) -> bool:
+    """Whether an assignment that becomes `after` would write into an argument that the function only reads, instead of its own
+    value; would compute what a setter is given; or would do the same as another branch of its `if`."""
+    new = next((node for node in ast.walk(after) if isinstance(node, ast.Assign | ast.AugAssign)), None)
+    function = source.function(unit)
+    if not isinstance(unit, ast.Assign | ast.AugAssign) or new is None or function is None:
+        return False
+    given, before = {*parameters(function)} - OWN, set(_written(unit))
+    if before.isdisjoint(given) and not given.isdisjoint(set(_written(new)) - source.once(_all_written, function)):
+        return True
+    if _is_setter(function) and isinstance(unit.value, ast.Name) and isinstance(new.value, ast.BinOp):
+        return True
+    return not isinstance(new.value, ast.Constant) and ast.dump(new) in {ast.dump(other) for other in _beside(source, unit)}
+
+
+def _written(node: ast.AST) -> Iterator[str]:
+    """The names of the objects into which a statement writes: `a` of `a[0] = 1` and of `a.b = 1`."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
+    for target in targets:
+        base: ast.AST = target
+        while isinstance(base, ast.Subscript | ast.Attribute):
+            base = base.value
+        if isinstance(base, ast.Name) and base is not target:
+            yield base.id
+
+
+def _all_written(source: Source, function: FunctionNode) -> set[str]:
+    return {name for node in source.inside(function) for name in _written(node)}
+
+
+def _is_setter(function: FunctionNode) -> bool:
+    return any(isinstance(each, ast.Attribute) and each.attr == "setter" for each in function.decorator_list)
+
+
+def _beside(source: Source, unit: ast.stmt) -> Iterator[ast.stmt]:
+    """The only statements of the other branches, if the unit is the only one of its own."""
+    top: ast.AST = unit
+    for above in source.above(unit):
+        is_branch = isinstance(above, ast.If) and (top is unit or above.orelse == [top])
+        if not is_branch or (top is unit and isinstance(above, ast.If) and [unit] not in (above.body, above.orelse)):
+            break
+        top = above
+    while isinstance(top, ast.If):
+        yield from (branch[0] for branch in (top.body, top.orelse) if len(branch) == 1 and branch[0] is not unit)
+        top = top.orelse[0] if len(top.orelse) == 1 else ast.Pass()
