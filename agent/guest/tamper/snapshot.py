@@ -190,11 +190,11 @@ def _agrees(method: Callable[..., Any], made: Any) -> bool:
 def tools_in_use(root: str, is_test: Callable[[str], bool]) -> set[str]:
     """`PATH: uses TOOL` for each module inside `root` for whose path `is_test` is false."""
     found: set[str] = set()
-    for module in list(sys.modules.values()):
+    for name, module in list(sys.modules.items()):  # a module can lose its own `__name__`
         file = getattr(module, "__file__", None) if isinstance(module, types.ModuleType) else None
         path = relative_path(file, root) if isinstance(file, str) else None
         if path and not is_test(path):
-            found.update("%s: uses %s" % (path, tool) for tool in _tools_in(vars(module), module.__name__, _DEPTH))
+            found.update("%s: uses %s" % (path, tool) for tool in _tools_in(vars(module), name, _DEPTH))
     return found
 
 
@@ -204,7 +204,7 @@ def _tools_in(space: Mapping[str, Any], module: str, depth: int) -> Iterator[str
         if isinstance(value, (staticmethod, classmethod)):
             value = value.__func__
         if isinstance(value, types.ModuleType):
-            name = value.__name__
+            name = getattr(value, "__name__", "")
         elif isinstance(value, (type, types.FunctionType)) and value.__module__ == module:
             if isinstance(value, type):
                 if depth:

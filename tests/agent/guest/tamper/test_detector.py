@@ -39,9 +39,11 @@ async def test_ordinary_code_and_what_tests_do_leave_no_mark(run_check: RunCheck
         class S(str):
             def __eq__(self, other): return str.__eq__(self, other)
             __hash__ = str.__hash__
+        log = logging.getLogger(__name__)
+        del __name__
         @functools.lru_cache(None)
         def f(x):
-            logging.getLogger(__name__).info("asked")
+            log.info("asked")
             inspect.signature(f)
             try:
                 raise ValueError(x)
