@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, render, value_of
-from agent.ci.expressions.values import Files
+from agent.ci.expressions.values import Files, is_primitive, unknown_in
+from agent.ci.expressions.values import text as text_of
 from agent.ci.job.contexts import build_scope, with_empty_token
 from agent.ci.job.leg import Leg
 from agent.ci.job.refusals import Unavailable, quote_missing
-from agent.ci.workflows.model import WorkflowStep
+from agent.ci.workflows.model import ALL, WorkflowStep
 from agent.ci.workflows.shown_names import title_of
 from agent.guest.text import one_line
 
@@ -106,13 +107,37 @@ class Renderer:
         found, left_out = dict[str, str](), dict[str, str]()
         for name, text in step.env.items():
             try:
-                found[name] = self.render(text, frame)
+                found |= self._rendered(name, text, frame)
             except Unavailable as needs:
-                if is_target or self.leg.is_red or not needs.is_secret:
+                if is_target or self.leg.is_red or not needs.is_secret or name == ALL:
                     raise
                 left_out[name] = needs.what
                 self.notes.append(f"the variable {one_line(name, 60)} is left out: it needs {quote_missing(needs.what)}")
         return found, left_out
+
+    def _rendered(self, name: str, template: str, frame: StepFrame) -> dict[str, str]:
+        """One variable of a step, or all of them. Raises as `render`."""
+        if name != ALL:
+            return {name: self.render(template, frame)}
+        found = self._known(name, template, frame)
+        if isinstance(found, Unknown):
+            self.require_known(found.what)
+            raise Unavailable(found.what)
+        return found
+
+    def _known(self, name: str, template: str, frame: StepFrame) -> dict[str, str] | Unknown:
+        """As `_rendered`, or the unknown value that it needs. Raises `ExpressionError`."""
+        if name != ALL:
+            text = self.render_known(template, frame)
+            return text if isinstance(text, Unknown) else {name: text}
+        value = value_of(template, self.scope(frame))
+        if (unknown := next(unknown_in(value, 1), None)) is not None:
+            return unknown
+        if value is None or value == "":
+            return {}
+        if not isinstance(value, Mapping) or not all(map(is_primitive, value.values())):
+            raise ExpressionError(f"{one_line(template, 60)!r} is not a mapping of variables")
+        return {key: text_of(each) for key, each in value.items() if not isinstance(each, Unknown)}
 
     def require_known(self, what: str) -> None:
         """Raises `RunNeeded` if running the steps so far would show `what`."""
@@ -166,11 +191,12 @@ class Renderer:
         """Add the variables of a workflow or a job; an unknown one is left out, because most steps do not need it."""
         found = dict(env)
         for name, template in templates.items():
-            text = self.render_known(template, StepFrame(found, self.leg.inputs, ".", SHELL))
-            if isinstance(text, Unknown):
-                self.notes.append(f"the variable {one_line(name, 60)} is left out: it needs {quote_missing(text.what)}")
+            known = self._known(name, template, StepFrame(found, self.leg.inputs, ".", SHELL))
+            if isinstance(known, Unknown):
+                what = "whole `env`" if name == ALL else f"variable {one_line(name, 60)}"
+                self.notes.append(f"the {what} is left out: it needs {quote_missing(known.what)}")
             else:
-                found[name] = text
+                found |= known
         return found
 
 

@@ -22,6 +22,9 @@ class RunDefaults:
     working_directory: str | None = None
 
 
+ALL = ""  # no variable's name: in `env`, the template of a mapping with all of them
+
+
 @dataclass(frozen=True, slots=True)
 class WorkflowStep:
     """One step: `run` or `uses` is set, the other is None."""

@@ -34,6 +34,11 @@ def _texts(place: Availability) -> Shape:
     return Shape(others=_text(place))
 
 
+def _variables(place: Availability) -> Shape:
+    """Variables of an environment, or an expression that gives them all."""
+    return Shape(others=_text(place), template=place)
+
+
 def _filled(place: Availability) -> Shape:
     return Shape(filled=True, template=place)
 
@@ -83,7 +88,7 @@ def _step_keys(place: Availability) -> dict[str, Shape]:
         "name": _text(place),
         "id": _FILLED,
         "if": _text(Availability(place.contexts - {"secrets"}, hashing=True, condition=True)),
-        "env": _texts(place),
+        "env": _variables(place),
         "continue-on-error": _flag(place),
     }
 
@@ -123,7 +128,7 @@ JOB = Shape(
         "continue-on-error": _flag(_JOB_PLACE),
         "container": _CONTAINER,
         "services": Shape(others=_SERVICE),
-        "env": _texts(Availability(_JOB | {"secrets"})),
+        "env": _variables(Availability(_JOB | {"secrets"})),
         "environment": _ANY,
         "outputs": _texts(Availability(_RUNNING)),
         "defaults": _JOB_DEFAULTS,
@@ -194,7 +199,7 @@ WORKFLOW = Shape(
         "name": _LITERAL,
         "run-name": _text(Availability(_START)),
         "defaults": _DEFAULTS,
-        "env": _texts(Availability(_START | {"secrets"})),
+        "env": _variables(Availability(_START | {"secrets"})),
         "permissions": _ANY,
         "concurrency": _ANY,
         "jobs": Shape(others=Shape(others=_LATER)),

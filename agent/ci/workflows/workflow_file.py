@@ -21,7 +21,7 @@ from agent.ci.workflows.document import (
     read_document,
     text_of,
 )
-from agent.ci.workflows.model import Action, Container, Input, Job, RunDefaults, Workflow, WorkflowStep
+from agent.ci.workflows.model import ALL, Action, Container, Input, Job, RunDefaults, Workflow, WorkflowStep
 from agent.ci.workflows.shapes import Shape, check, expressions
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ def _workflow(root: Keys) -> Workflow:
         jobs=jobs,
         events=tuple(entry.key for entry in on.entries) if isinstance(on, Keys) else _listed(on),
         name=_text(root.get("name")) or None,
-        env=_texts(root.get("env")),
+        env=_variables(root.get("env")),
         defaults=_defaults(root),
         call_inputs=call_inputs,
         only_tags=any(map(push.get, ("tags", "tags-ignore"))) and not any(map(push.get, ("branches", "branches-ignore"))),
@@ -85,7 +85,7 @@ def _job(entry: KeyValue, taken: set[str]) -> Job:
         id=entry.key,
         name=_text(node.get("name")) or None,
         needs=_listed(node.get("needs")),
-        env=_texts(node.get("env")),
+        env=_variables(node.get("env")),
         defaults=_defaults(node),
         strategy=_text(strategy),
         matrix=None if matrix is None else plain(matrix),
@@ -196,7 +196,7 @@ def _step(item: Node, number: int, shapes: Mapping[str, Shape], taken: set[str])
         run=_text(node.get("run")),
         uses=_text(node.get("uses")),
         inputs=_texts(node.get("with")),
-        env=_texts(node.get("env")),
+        env=_variables(node.get("env")),
         shell=_text(node.get("shell")),
         working_directory=_text(node.get("working-directory")),
         continue_on_error=may_fail if isinstance(may_fail, bool | str) else False,
@@ -233,6 +233,10 @@ def _text(node: Node | None) -> str | None:
 
 def _texts(node: Node | None) -> dict[str, str]:
     return {entry.key: _text(entry.value) or "" for entry in _keys(node).entries}
+
+
+def _variables(node: Node | None) -> dict[str, str]:
+    return {ALL: _text(node) or ""} if isinstance(node, Scalar) else _texts(node)
 
 
 def _listed(node: Node | None) -> tuple[str, ...]:

@@ -147,6 +147,26 @@ async def test_variables_of_workflow_job_and_step_and_where_it_runs(walks: Walks
     assert check.env == {"C": "step", "D": "workflow-backend"}
 
 
+async def test_an_expression_can_give_all_variables(walks: Walks) -> None:
+    job = """
+        env: ${{ matrix.outer }}
+        strategy: {matrix: {include: [{outer: {A: job, B: job}, env: {B: step, C: 1.5}}]}}
+        name: tests${{ '' }}
+        """
+    check = (await walks.read(workflow("- {name: Go, env: '${{ matrix.env }}', run: pytest}", job), failed="Go")).check
+    assert check is not None
+    assert (check.env, check.outer["A"]) == ({"B": "step", "C": "1.5"}, "job")
+    none = await walks.read(workflow("- {name: Go, env: '${{ matrix.absent }}', run: pytest}", job), failed="Go")
+    assert none.check is not None
+    assert none.check.env == {}
+    wrong = await walks.read(workflow("- {name: Go, env: '${{ matrix.env.B }}', run: pytest}", job), failed="Go")
+    assert wrong.check is None
+    assert wrong.ending is not None
+    assert "is not a mapping of variables" in wrong.ending.reason
+    late = await walks.read(workflow("- {name: Go, env: '${{ github.event.variables }}', run: pytest}", job), failed="Go")
+    assert late.check is None
+
+
 async def test_conditions_decide_and_what_ci_tells_of_a_step_decides_first(walks: Walks) -> None:
     steps = """
         - {name: Windows, if: runner.os == 'Windows', run: make windows}

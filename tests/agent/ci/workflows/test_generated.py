@@ -72,7 +72,7 @@ def test_files_with_one_wrong_value_are_judged_alike(judge: Judge) -> None:
         ours = read_workflow(text)
         refused += isinstance(ours, WorkflowProblem)
         if isinstance(ours, WorkflowProblem) and "whole mapping is not supported" in ours.sentence:
-            continue  # GitHub takes it for `env` and `with`; we say that we do not
+            continue  # GitHub takes it for `with` and a container's `env`; we say that we do not
         if isinstance(ours, WorkflowProblem) != bool(answer["errors"]):
             apart.append(
                 f"{where}: ours {ours if isinstance(ours, WorkflowProblem) else 'valid'}, theirs {answer['errors'] or 'valid'}"
