@@ -43,7 +43,9 @@ class StepRecorder:
 
     def add(self, additions: Additions) -> None:
         packages = merge(self.packages, additions.packages)
-        self.packages = replace(packages, python=additions.python or packages.python)
+        # There is one environment: a version for what comes after the tests, such as their report, is not that of the tests.
+        is_late = any(one.check.runs_tests for one in self.tried)
+        self.packages = replace(packages, python=(None if is_late else additions.python) or packages.python)
         self.notes += additions.notes
         self.runtimes |= dict([additions.runtime] if additions.runtime else [])
 

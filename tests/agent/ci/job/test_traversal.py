@@ -123,6 +123,14 @@ async def test_the_failing_step_keeps_the_steps_before_it_that_do_more_than_look
     ]  # fmt: skip
 
 
+async def test_the_python_is_the_one_of_the_tests_not_of_what_comes_after_them(walks: Walks) -> None:
+    first, tests, last = (
+        f"- {{uses: actions/setup-python@v6, with: {{python-version: '{version}'}}}}" for version in ("3.8", "3.11", "3.9")
+    )
+    text = workflow("\n".join([first, tests, "- run: pytest", last, "- run: coverage combine"]))
+    assert (await walks.read(text)).packages.python == "3.11"
+
+
 async def test_variables_of_workflow_job_and_step_and_where_it_runs(walks: Walks) -> None:
     text = workflow(
         """
