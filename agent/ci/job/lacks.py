@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agent.checks.runner import NO_TESTS
@@ -49,6 +49,8 @@ def lack_of(runs: RunStep, run: CheckRun, current: CurrentStep, earlier: Iterabl
         return Lack(f"the program {program}", program)
     if NO_BROWSER.search(run.output):
         return Lack("a browser")
+    if _ended_for_want_of_network(lines):
+        return Lack(NETWORK)
     if not _sets_up(runs.check):
         return None
     if (sign := by_sandbox(lines, run.exit_code)) or not lacks_a_file(lines):
@@ -71,6 +73,11 @@ def _fails_for_want_of(name: str, check: Check, run: CheckRun) -> bool:
 def lacks_network(check: Check, run: CheckRun) -> bool:
     """Whether a set-up step fails for want of the network, which the steps before it cannot change."""
     return _sets_up(check) and by_sandbox(run.output.splitlines(), None) == NETWORK
+
+
+def _ended_for_want_of_network(lines: Sequence[str]) -> bool:
+    """Whether its last words are an error of the network. A runner of tests would end with a summary."""
+    return by_sandbox([line for line in lines if line.strip()][-1:], None) == NETWORK
 
 
 def _sets_up(check: Check) -> bool:

@@ -183,10 +183,11 @@ def test_without_options_the_job_that_tests_is_taken_and_the_others_are_named(ch
     ("command", "lacks"),
     [
         ("python -c 'import urllib.request as r; r.urlopen(\\\"http://example.invalid/\\\")'", "the network"),
+        ("python tests/fetch.py", "the network"),
         ("python -m pytest -k of_a_plugin", "a test that it selects"),
         ("python -m pytest --doctest-glob=*.txt", "a locale that its tests set"),
     ],
-    ids=["network", "no test", "locale"],
+    ids=["network", "network, among tests", "no test", "locale"],
 )
 def test_a_step_that_lacks_something_here_is_no_failure(checkout: Checkout, command: str, lacks: str) -> None:
     steps = f"""
@@ -199,7 +200,9 @@ def test_a_step_that_lacks_something_here_is_no_failure(checkout: Checkout, comm
               - {{name: Tests, run: python -m unittest}}
         """
     sets = ">>> import locale\n>>> locale.setlocale(locale.LC_ALL, 'xx_XX.UTF-8')\n'xx_XX.UTF-8'\n"
-    files = {"a.txt": sets, "pytest.ini": "[pytest]\npython_files = none.py\n", "test_a.py": UNITTEST.format(2)}
+    fetch = "import urllib.request as r\nr.urlopen('http://example.invalid/')\n"
+    files = {"a.txt": sets, "tests/fetch.py": fetch, "pytest.ini": "[pytest]\npython_files = none.py\n"}
+    files["test_a.py"] = UNITTEST.format(2)
     found = told(checkout(steps, **files))
     assert (found["outcome"], found["failing"]) == ("reproduced", ["test_a.Tests.test_a"])
     assert [step["does"] for step in found["jobs"][0]["steps"]] == ["left out", "fails"]
