@@ -101,7 +101,8 @@ class IniConfig(Config):
         return next((options[name] for name in other_names(key) if name in options), None)
 
     def _expanded(self, text: str, env: str) -> str:
-        return values.substitute(text, lambda inside: self.value(inside, env))
+        # tox reads `[]` as `{posargs}`, wherever it stands.
+        return values.substitute(re.sub(r"(?<!\\)\[\]", "{posargs}", text), lambda inside: self.value(inside, env))
 
     def reference(self, inside: str, env: str) -> str | None:
         found = _REFERENCE.fullmatch(inside)

@@ -51,6 +51,12 @@ def run(line: str, files: dict[str, str] = FILES, python: str | None = None, **e
     return found
 
 
+def test_empty_brackets_are_the_arguments_of_the_command_line() -> None:
+    files = {"tox.ini": "[testenv]\ncommands = python -m coverage run -m pytest []\n"}
+    assert run("tox -e py", files).command == "python -m coverage run -m pytest"
+    assert run("tox -e py -- -k a", files).command == "python -m coverage run -m pytest -k a"
+
+
 def test_one_environment_gives_its_commands_packages_variables_and_python() -> None:
     found = run("tox -e py311 -- -k 'a or b'")
     assert found.command == "pytest -k 'a or b'\ncoverage report || true"
