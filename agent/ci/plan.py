@@ -26,7 +26,7 @@ from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, Test
 from agent.ci.project.detection import Project
 from agent.ci.project.install_commands import merge
 from agent.ci.project.locked_sources import locked_sources
-from agent.ci.runners.default_tests import detected, stated
+from agent.ci.runners.default_tests import detected, needed, stated
 from agent.ci.runners.dispatch import follow_script
 from agent.ci.workflows.document import WorkflowProblem
 from agent.contract.outcome import Outcome
@@ -319,8 +319,10 @@ class _Planner:
 
     def _as_written_down(self, found: Check, configuration: Configuration) -> Check:
         """The detected tests as the repository's own runner runs them, if that is one command."""
-        own = detected(self.project, configuration.python or detection.detect_python(self.project))
+        python = configuration.python or detection.detect_python(self.project)
+        own = detected(self.project, python)
         if own is None:
+            self.packages = merge(self.packages, Packages(requirements=needed(self.project, python)))
             return found
         followed, line = own
         self.packages = merge(self.packages, followed.packages)

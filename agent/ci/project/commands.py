@@ -39,6 +39,11 @@ _TESTING = re.compile(
 )
 
 
+_LISTING = re.compile(
+    r"(?<![\w-])(?:tox|nox)(?![\w-])[^\n|;&)]*?\s(?:l|list|-l|--list|--list-sessions|--listenvs|--listenvs-all)(?![\w-])"
+)
+
+
 class Reading(NamedTuple):
     """What a piece of shell text runs."""
 
@@ -68,8 +73,8 @@ def telling_line(text: str) -> str:
 
 
 def names_tests(text: str) -> bool:
-    """Whether a command says that it tests."""
-    return _TESTING.search(text) is not None
+    """Whether a command says that it tests, and not only which environments a runner would test in."""
+    return _TESTING.search(_LISTING.sub("", text)) is not None
 
 
 def only_looks(text: str) -> bool:

@@ -39,6 +39,16 @@ def detected(project: Project, python: str | None = None) -> tuple[Followed, str
     return None
 
 
+def needed(project: Project, python: str | None = None) -> tuple[str, ...]:
+    """The packages that the repository's tox installs beside the project, whatever runs the tests there."""
+    python = python or _OURS
+    for words in itertools.islice(_lines(ShellContext(project, python=python)), _TRIED):
+        found = follow(words, project, {}, python=python) if words[0] == "tox" else None
+        if isinstance(found, Followed) and read_command(found.command).reader != "findings":
+            return found.packages.requirements
+    return ()
+
+
 def stated(project: Project, python: str | None = None) -> tuple[Followed, str] | None:
     """What the repository names its tests, whatever that runs, and its command line; None if it names nothing.
 

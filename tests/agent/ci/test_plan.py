@@ -103,6 +103,12 @@ async def test_without_a_workflow_the_tests_are_those_of_the_repositorys_own_run
     assert found.notes == ("the tests were detected from `tox -e py`",)
 
 
+async def test_tests_that_another_program_runs_there_get_what_that_runner_installs(repository: Repository) -> None:
+    found = await plan(await repository({**TESTS, "tox.ini": "[testenv]\ndeps = attrs\ncommands = nose2 -v\n"}))
+    assert [check.command for check in found.checks] == ["python -m pytest"]
+    assert set(found.packages.requirements) == {"attrs", "pytest"}
+
+
 async def test_what_the_repositorys_own_runner_installs_is_not_mixed_with_the_pins_of_other_environments(
     repository: Repository,
 ) -> None:

@@ -64,6 +64,9 @@ def test_what_leaves_nothing_behind(text: str, does: bool) -> None:
 def test_the_latest_version_of_a_tool_is_no_test() -> None:
     assert not names_tests("go install github.com/mitchellh/gox@latest")
     assert names_tests("make richtest")
+    assert not names_tests("echo x=$(uvx nox --list-sessions --json | jq .)")
+    assert not names_tests("tox -q -l; tox list")
+    assert names_tests("nox --list; nox -s unit")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from agent.ci.runners.default_tests import detected, stated
+from agent.ci.runners.default_tests import detected, needed, stated
 from tests.agent.ci.runners.project import project
 
 
@@ -25,6 +25,13 @@ def test_the_tests_are_found_as_the_repositorys_runner_has_them(files: dict[str,
     found = detected(project(files), "3.10")
     assert found is not None
     assert (found[1], found[0].command) == (line, command)
+
+
+def test_what_another_runner_needs_is_known_too() -> None:
+    lint = "[testenv:lint]\ndeps = ruff\ncommands = ruff check\n"
+    tox = f"[tox]\nenvlist = lint, py310\n[testenv]\ndeps =\n    hypothesis\n    nose2\ncommands = nose2\n{lint}"
+    assert needed(project({"tox.ini": tox}), "3.10") == ("hypothesis", "nose2")
+    assert needed(project({"tox.ini": lint})) == ()
 
 
 @pytest.mark.parametrize(
