@@ -106,15 +106,19 @@ def _day(jobs: Sequence[RequestedJob]) -> str | None:
 async def _of_any_job(
     case: Case, planned: Plan, sandbox: Sandbox, emit: Emit, seconds: float
 ) -> _Ready | _Refused | Uninstalled | NoRepair:
-    """The plan made ready. If its job was our choice and is refused, another job; if all are refused, the first refusal."""
+    """The plan made ready. If its job was our choice and is refused, another job; if all are refused, the first refusal.
+
+    If that is for want of a program, such as a task runner, the tests are run without a job, as they were detected.
+    """
     until, jobs = time.monotonic() + seconds, case.jobs
     ready = first = await _made_ready(case, planned, sandbox, emit, until)
+    lacks_program = any(one.result.absent_program for one in first.planned.legs) if isinstance(first, _Refused) else False
     for _ in range(OTHERS):
         if not isinstance(ready, _Refused) or time.monotonic() > until:
             break
         jobs = ready.planned.other(jobs, ready.ending)
         planned = await _planned(case, jobs, sandbox) if jobs else planned
-        if not (jobs and planned.legs and planned.is_open):
+        if not (jobs and planned.is_open and (planned.legs or lacks_program)):
             break
         await emit(StepDone(step="replay", text=f"{ready.ending.reason} {_understood(planned)}", seconds=0.0))
         ready = await _made_ready(case, planned, sandbox, emit, until)

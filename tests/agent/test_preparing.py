@@ -120,7 +120,6 @@ async def test_where_every_job_is_refused_the_first_refusal_is_the_ending(tmp_pa
     files = {
         ".github/workflows/a.yml": WORKFLOW.replace("SCRIPT", "nosuchtool test"),
         ".github/workflows/b.yml": WORKFLOW.replace("SCRIPT", "nosuchprogram test"),
-        "test_it.py": PASSES,
     }
     ended = await prepared(files, tmp_path, job=AnyJob())
     assert isinstance(ended, NoRepair)
@@ -128,6 +127,18 @@ async def test_where_every_job_is_refused_the_first_refusal_is_the_ending(tmp_pa
     assert ended.next_step.startswith(
         "Ask the operator of Selfheal to install the program nosuchtool for the sandbox, or set `test:`"
     )
+
+
+async def test_without_the_program_that_runs_the_tests_in_every_job_the_detected_tests_are_run(tmp_path: Path) -> None:
+    files = {
+        ".github/workflows/a.yml": WORKFLOW.replace("SCRIPT", "just tests"),
+        "justfile": "tests *args:\n    pytest {{ if a == b { c } else { d } }}\n",
+        "test_it.py": PASSES,
+    }
+    found = await prepared(files, tmp_path, job=AnyJob())
+    assert isinstance(found, Prepared), found
+    assert [(check.command, check.source) for check in found.task.checks] == [("python -m unittest discover", "detected")]
+    assert any("fails here without the program just, which CI has" in note for note in found.task.approximated)
 
 
 @pytest.mark.parametrize("seconds", [pytest.param(600.0, marks=pytest.mark.long), 0.0])

@@ -12,7 +12,7 @@ from agent.ci.job.refusals import quote_missing
 from agent.ci.job.steps import CurrentStep, RunStep
 from agent.ci.logs.machine_signs import NETWORK, absent_program, by_sandbox, lacks_a_file
 from agent.ci.project.commands import names_tests
-from agent.contract.verdicts import Check, CheckRun
+from agent.contract.verdicts import EXIT, Check, CheckRun
 from agent.reproduce.sandbox_limits import LOCALE, NO_BROWSER, limit_behind
 
 # How programs say that a variable is missing. An assertion may only compare its name.
@@ -40,13 +40,13 @@ def lack_of(runs: RunStep, run: CheckRun, current: CurrentStep, earlier: Iterabl
         return Lack(quote_missing(secret), secret=secret)
     if run.exit_code == NO_TESTS and not run.verdicts and runs.check.runs_tests:
         return Lack("a test that it selects")  # a plugin that only the step's own environment has may provide these
+    lines = run.output.splitlines()
+    if set(run.verdicts) <= {EXIT} and (program := absent_program(lines, run.exit_code)):
+        return Lack(f"the program {program}", program)
     if runs.check.reader != "exit":
         found = [limit_behind(failure, run, runs.check) for failure in run.failures]
         is_locale = bool(found) and all(lack is not None and lack.what == LOCALE for lack in found)
         return Lack("a locale that its tests set") if is_locale else None
-    lines = run.output.splitlines()
-    if program := absent_program(lines, run.exit_code):
-        return Lack(f"the program {program}", program)
     if NO_BROWSER.search(run.output):
         return Lack("a browser")
     if _ended_for_want_of_network(lines):
