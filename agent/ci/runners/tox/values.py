@@ -75,24 +75,25 @@ def conditional(value: str, env: str) -> str | None:
     """The lines of a value that apply to an environment, without comments; None if it has lines but none applies."""
     factors = {*env.split("-"), "linux"}
     kept: list[str] = []
-    skipped = False  # the line before ended in a backslash and was left out
+    continues = skipped = False  # whether the last line that was kept, or left out, ends in a backslash
     stripped = "\n".join(without_comment(line).replace("\\#", "#") for line in value.split("\n") if not line.startswith("#"))
     for line in stripped.split("\n"):
         marker = re.search(r":(?=\s|$)", line)
         groups: list[list[str]] | None = None
-        if marker is not None and not skipped:
+        if marker is not None:
             try:
                 groups = [name.split("-") for name in itertools.islice(_generate(line[: marker.start()].strip()), NAMES_LIMIT)]
             except Unfollowed:
                 groups = None  # the colon belongs to the value
-        if groups is None:
-            if not skipped:
-                kept.append(line)
-            skipped = skipped and line.endswith("\\")
-        elif any(all((factor.lstrip("!") in factors) != factor.startswith("!") for factor in group) for group in groups):
-            kept.append(line[marker.end() :].strip() if marker else line)
-        else:
-            skipped = line.endswith("\\")
+        is_last = skipped and not continues and not line.endswith("\\")  # of the lines that were left out
+        is_kept = not is_last
+        if groups is not None:
+            is_kept = any(all((factor.lstrip("!") in factors) != factor.startswith("!") for factor in one) for one in groups)
+            line = line[marker.end() :].strip() if is_kept and marker else line
+        if is_kept:
+            kept.append(line)
+            continues = line.endswith("\\") if line else continues
+        skipped = line.endswith("\\") if not is_kept else False
     text = "\n".join(kept)
     if not text.strip() and stripped.strip():
         return None

@@ -51,6 +51,21 @@ def run(line: str, files: dict[str, str] = FILES, python: str | None = None, **e
     return found
 
 
+def test_lines_of_other_environments_do_not_end_a_command() -> None:
+    lines = (
+        "",
+        "python -m pytest \\",
+        "pypy39: --no-cov \\",
+        "pypy310: --no-cov \\",
+        "py: -x \\",
+        "  {posargs:tests}",
+        "echo 1",
+    )
+    commands = "\n    ".join(lines)
+    files = {"tox.ini": f"[testenv]\ncommands ={commands}\n"}
+    assert run("tox -e py", files).command == "python -m pytest -x tests\necho 1"
+
+
 def test_empty_brackets_are_the_arguments_of_the_command_line() -> None:
     files = {"tox.ini": "[testenv]\ncommands = python -m coverage run -m pytest []\n"}
     assert run("tox -e py", files).command == "python -m coverage run -m pytest"
