@@ -26,7 +26,7 @@ from agent.ci.project.configuration import NO_CONFIGURATION, Configuration, Test
 from agent.ci.project.detection import Project
 from agent.ci.project.install_commands import merge
 from agent.ci.project.locked_sources import locked_sources
-from agent.ci.runners.default_tests import detected, needed, stated
+from agent.ci.runners.default_tests import detected, packages_of_tox, stated
 from agent.ci.runners.dispatch import follow_script
 from agent.ci.workflows.document import WorkflowProblem
 from agent.contract.outcome import Outcome
@@ -322,18 +322,23 @@ class _Planner:
         python = configuration.python or detection.detect_python(self.project)
         own = detected(self.project, python)
         if own is None:
-            self.packages = merge(self.packages, Packages(requirements=needed(self.project, python)))
+            if (of_tox := packages_of_tox(self.project, python)) != Packages():
+                self._add_packages(of_tox)
             return found
         followed, line = own
-        self.packages = merge(self.packages, followed.packages)
-        if not _names_what_tests_need(followed.packages):
-            self.packages = merge(self.packages, self._detected_packages())
+        self._add_packages(followed.packages)
         self.packages = replace(self.packages, python=detection.detect_python(self.project) or self.packages.python)
         self.notes += [f"the tests were detected from `{one_line(line, 80)}`", *followed.notes]
         if "\n" in followed.command:
             return found  # it is not certain that a report or a coverage threshold is what failed
         reader = read_command(followed.command).reader
         return replace(found, command=followed.command, reader=reader, cwd=followed.cwd, env={**found.env, **followed.env})
+
+    def _add_packages(self, packages: Packages) -> None:
+        """Of the repository's own runner; with what is detected, if it does not say what the tests need."""
+        self.packages = merge(self.packages, packages)
+        if not _names_what_tests_need(packages):
+            self.packages = merge(self.packages, self._detected_packages())
 
     def _add(self, check: Check, tool: str) -> None:
         same = next(

@@ -33,7 +33,7 @@ _COMPARING = frozenset({
 })  # fmt: skip
 # They compute a value of their own: one that a class had before is ordinary code, as long as it still depends on all that it
 # depended on, and nothing is cut off.
-_COMPUTING = frozenset({"__sub__", "__rsub__", "__abs__", "__round__", "__float__", "__hash__"})
+_COMPUTING = frozenset({"__sub__", "__rsub__", "__abs__", "__round__", "__float__", "__hash__", "__contains__"})
 _CUTTING = ("min", "max", "round", "int", "bool", "abs")  # calls that make different values the same
 _VALUES = frozenset({
     "int", "float", "str", "bytes", "bool", "complex", "list", "tuple", "dict", "set", "frozenset", "Decimal", "UserString",

@@ -20,7 +20,7 @@ from agent.nodes.reproduce import for_want
 from agent.report import endings
 from agent.reproduce.bisection import FURTHEST, nearest_passing
 from agent.reproduce.comparison import LastGoodComparison, fails_otherwise, is_new, not_this_changes, only_here, without
-from agent.reproduce.sandbox_limits import NETWORK, limit_behind
+from agent.reproduce.sandbox_limits import BROWSER, LOCALE, NETWORK, is_in_log, limit_behind
 from agent.source.test_files import is_prose, is_test
 from agent.state import BaselineOrEnd, State, Work, fell_back, pack
 from sandbox.base import DeadlinePassed, InstallFailed, LimitExceeded, Workspace
@@ -68,7 +68,7 @@ async def _bounded(work: Work, oracle: Oracle, base: Sequence[CheckRun]) -> Base
     left = only_here(oracle, base, work.task.reported_ids)
     why = "but not according to CI's log: the sandbox lacks something that CI has"
     if not left and not work.task.failed_in_ci:
-        left = _wanting(work, oracle, base)
+        left = _explained_by_lacks(work, oracle, base)
         need = "it needs" if len(left) == 1 else "they need"
         why = f"but the sandbox lacks what {need}; only the other failures are repaired"
     if not left:
@@ -78,13 +78,14 @@ async def _bounded(work: Work, oracle: Oracle, base: Sequence[CheckRun]) -> Base
     return {"oracle_ref": await work.context.keep(without(oracle, left)), "notes": [note]}
 
 
-def _wanting(work: Work, oracle: Oracle, base: Sequence[CheckRun]) -> list[VerdictId]:
-    """The failing ids that the sandbox's limits explain, if there are others."""
+def _explained_by_lacks(work: Work, oracle: Oracle, base: Sequence[CheckRun]) -> list[VerdictId]:
+    """The failing ids that the missing network, browser or locale explains, if there are others."""
     found, others = list[VerdictId](), False
+    absent = (BROWSER, LOCALE, *((NETWORK,) if work.task.sandbox.isolation.untrusted else ()))
     for check, run in zip(oracle.checks, base, strict=True):
         for failure in failures([run], oracle.must_turn[check.name]):
-            limit = limit_behind(failure, run, check)
-            is_known = limit is not None and (limit.what != NETWORK or work.task.sandbox.isolation.untrusted)
+            lack = limit_behind(failure, run, check)
+            is_known = lack is not None and lack.what in absent and not is_in_log(lack, work.task.hints)
             found += [failure.id] if is_known else []
             others = others or not is_known
     return sorted(found) if others else []

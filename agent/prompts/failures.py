@@ -13,7 +13,7 @@ from agent.proposer import Situation
 MOST = 12  # verdicts that are named
 LONGEST = 40  # lines of one traceback
 _SOURCE = re.compile(r"(?:    |(?:async )?def |@|\s+\^+\s*$)")  # pytest prints the whole function around each line
-_TOLD = re.compile(r"(?:Expected|Got|Differences \(.*\)):$")  # by a docstring example, on indented lines
+_HEADING = re.compile(r"(?:Expected|Got|Differences \(.*\)):$")  # of what a docstring example gives, on indented lines
 _PLACE = re.compile(r"\s*(?:File \"[^\"]+\", line \d+|\S+:\d+: )")
 _WARNING = re.compile(r"^\S+:\d+: \w*Warning: .*(?:\n  .*)?(?:\n|\Z)", re.MULTILINE)  # with the line that it quotes
 _EXCEPTION = re.compile(r"^(?:Traceback \(|E  )", re.MULTILINE)
@@ -81,12 +81,12 @@ def _fitting(lines: Sequence[str], first: int, characters: int) -> list[str]:
 
 def condensed(details: str) -> list[str]:
     """A traceback's lines without the source around the executed lines, and without warnings beside it."""
-    kept, previous, is_told = [], "", False
+    kept, previous, in_example = [], "", False
     if _EXCEPTION.search(details):
         details = _WARNING.sub("", details)
     for line in details.split("\n"):
-        is_told = bool(_TOLD.match(line)) or (is_told and line.startswith("    "))
-        is_source = bool(_SOURCE.match(line)) and not previous.lstrip().startswith("File ") and not is_told
+        in_example = bool(_HEADING.match(line)) or (in_example and line.startswith("    "))
+        is_source = bool(_SOURCE.match(line)) and not previous.lstrip().startswith("File ") and not in_example
         if line.strip() and not is_source and not _NOISE.match(line):
             kept.append(line.rstrip()[:300])
         previous = line

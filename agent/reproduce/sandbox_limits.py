@@ -40,7 +40,7 @@ NO_BROWSER = re.compile(
     r"|No binary for \w+ browser|[Cc]annot find (?:Chrome|Firefox) binary|Expected browser binary location"
 )
 # Tracebacks in which the repository's code, or its mocks, raise the error themselves.
-_MADE_UP = re.compile(
+MADE_UP = re.compile(
     r"unittest/mock\.py|_execute_mock_call|\bgaierror\(|\b(?:OSError|IOError|ConnectionError)\((?:errno\.|[\d\"'-])"
 )
 # Calls to a resolver or a remote host, as tracebacks show them.
@@ -63,7 +63,7 @@ def limit_behind(failure: Failure, run: CheckRun, check: Check) -> SandboxLimit 
     if failure.id == EXIT:
         return _of_a_step(run)
     text = f"{failure.message}\n{failure.details}"
-    if _MADE_UP.search(text):
+    if MADE_UP.search(text):
         return None
     if missing := NO_BROWSER.search(text):
         return SandboxLimit(BROWSER, missing.group())
@@ -92,7 +92,7 @@ def _of_a_step(run: CheckRun) -> SandboxLimit | None:
     if missing := NO_BROWSER.search(run.output):  # whatever else is red, the step cannot become green here
         return SandboxLimit(BROWSER, missing.group())
     text = "\n".join([line for line in run.output.splitlines() if line.strip()][-_NEAR:])
-    if _MADE_UP.search(text):
+    if MADE_UP.search(text):
         return None
     sign = mentions_network(text)
     return SandboxLimit(NETWORK, sign) if sign else _limit(text)

@@ -12,13 +12,14 @@ from agent.ci.job.refusals import quote_missing
 from agent.ci.job.steps import CurrentStep, RunStep
 from agent.ci.logs.machine_signs import NETWORK, absent_program, by_sandbox, lacks_a_file
 from agent.ci.project.commands import names_tests
-from agent.contract.verdicts import EXIT, Check, CheckRun
-from agent.reproduce.sandbox_limits import LOCALE, NO_BROWSER, limit_behind
+from agent.contract.verdicts import EXIT, Check, CheckRun, Failure
+from agent.reproduce.sandbox_limits import LOCALE, MADE_UP, NO_BROWSER, limit_behind
 
 # How programs say that a variable is missing. An assertion may only compare its name.
 _MISSING = re.compile(
     r"(?i)^(?!.*\bassert).*(?:error|exception|missing|required?\b|must\b|\bset\b|unset|unbound|undefined|\bno\b)"
 )
+_UNCAUGHT = re.compile(r"(?:[\w.]+\.)?(?!Assertion)\w*(?:Error|Exception): ")
 _LEFT_OUT = re.compile(r"` sets up the machine and is left out$").search
 
 
@@ -31,8 +32,8 @@ class Lack:
     secret: str = ""
 
 
-def lack_of(runs: RunStep, run: CheckRun, current: CurrentStep, earlier: Iterable[StepOutcome]) -> Lack | None:
-    """What a failing step lacks here but not in CI; None if it may show the failure.
+def lack_of(runs: RunStep, run: CheckRun, current: CurrentStep, earlier: Iterable[StepOutcome], *, is_red: bool) -> Lack | None:
+    """What a failing step lacks here but not in CI; None if it may show the failure. `is_red`: CI says that its job failed.
 
     A step that tests cannot have failed without the program that it calls; anything else may be what it tests.
     """
@@ -44,12 +45,12 @@ def lack_of(runs: RunStep, run: CheckRun, current: CurrentStep, earlier: Iterabl
     if set(run.verdicts) <= {EXIT} and (program := absent_program(lines, run.exit_code)):
         return Lack(f"the program {program}", program)
     if runs.check.reader != "exit":
-        found = [limit_behind(failure, run, runs.check) for failure in run.failures]
-        is_locale = bool(found) and all(lack is not None and lack.what == LOCALE for lack in found)
-        return Lack("a locale that its tests set") if is_locale else None
+        found = {failure.id for failure in run.failures if _wants_a_locale(failure, run, runs.check)}
+        is_all = bool(found) and found == run.red and run.ending == "finished"
+        return Lack("a locale that its tests set") if is_all and not is_red else None
     if NO_BROWSER.search(run.output):
         return Lack("a browser")
-    if _ended_for_want_of_network(lines):
+    if not is_red and _ended_for_want_of_network(lines):
         return Lack(NETWORK)
     if not _sets_up(runs.check):
         return None
@@ -76,8 +77,15 @@ def lacks_network(check: Check, run: CheckRun) -> bool:
 
 
 def _ended_for_want_of_network(lines: Sequence[str]) -> bool:
-    """Whether its last words are an error of the network. A runner of tests would end with a summary."""
-    return by_sandbox([line for line in lines if line.strip()][-1:], None) == NETWORK
+    """Whether its last words are an uncaught error of the network. A runner of tests would end with a summary."""
+    last = [line for line in lines if line.strip()][-1:]
+    is_uncaught = any(map(_UNCAUGHT.match, last)) and not any(map(MADE_UP.search, lines))
+    return is_uncaught and by_sandbox(last, None) == NETWORK
+
+
+def _wants_a_locale(failure: Failure, run: CheckRun, check: Check) -> bool:
+    lack = limit_behind(failure, run, check)
+    return lack is not None and lack.what == LOCALE
 
 
 def _sets_up(check: Check) -> bool:

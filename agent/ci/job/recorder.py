@@ -24,6 +24,7 @@ class CheckStep:
     number: str
     may_fail: bool = False  # `continue-on-error`
     seen: CheckRun | None = None  # its run in the replay, if it ran
+    python: str | None = None  # the version that is set up for it
 
 
 class StepRecorder:
@@ -43,9 +44,7 @@ class StepRecorder:
 
     def add(self, additions: Additions) -> None:
         packages = merge(self.packages, additions.packages)
-        # There is one environment: a version for what comes after the tests, such as their report, is not that of the tests.
-        is_late = any(one.check.runs_tests for one in self.tried)
-        self.packages = replace(packages, python=(None if is_late else additions.python) or packages.python)
+        self.packages = replace(packages, python=additions.python or packages.python)
         self.notes += additions.notes
         self.runtimes |= dict([additions.runtime] if additions.runtime else [])
 
@@ -67,6 +66,10 @@ class StepRecorder:
     def result(self, end: End, notes: Sequence[str]) -> TraversalResult:
         """`notes` come from rendering the steps."""
         packages = self.packages
+        tests = next((one for one in self.tried if one.check.runs_tests), None)
+        if tests is not None and not isinstance(end, FailingStep):
+            # There is one environment, and what comes after the tests, such as their report, can have another version.
+            packages = replace(packages, python=tests.python)
         if isinstance(end, RunRequired):  # a replay runs each step
             for one in self.tried:
                 packages = merge(packages, tools_of(one.check, one.tool))

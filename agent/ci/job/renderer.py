@@ -17,7 +17,7 @@ from agent.ci.expressions.values import text as text_of
 from agent.ci.job.contexts import build_scope, with_empty_token
 from agent.ci.job.leg import Leg
 from agent.ci.job.refusals import Unavailable, quote_missing
-from agent.ci.workflows.model import ALL, WorkflowStep
+from agent.ci.workflows.model import Variables, WorkflowStep
 from agent.ci.workflows.shown_names import title_of
 from agent.guest.text import one_line
 
@@ -73,17 +73,20 @@ class Renderer:
 
     def render(self, template: str, frame: StepFrame) -> str:
         """Raises `Unavailable` for values that only GitHub knows, and `RunNeeded` for values that only a run shows."""
+        text = render(template, self._scope_for(template, frame))
+        if isinstance(text, Unknown):
+            self.require_known(text.what)
+            raise Unavailable(text.what)
+        return text
+
+    def _scope_for(self, template: str, frame: StepFrame) -> Scope:
         if "env" in self.unseen and "env." in template:
             self.require_known("env")
         scope = self.scope(frame)
         if _TOKEN.search(template) and len(_SECRETS.findall(template)) == len(_CONTEXT.findall(template)):
             self.notes.append("`GITHUB_TOKEN` is empty here")
             scope = with_empty_token(scope, [one or other for one, other in _SECRETS.findall(template)])
-        text = render(template, scope)
-        if isinstance(text, Unknown):
-            self.require_known(text.what)
-            raise Unavailable(text.what)
-        return text
+        return scope
 
     def render_known(self, template: str, frame: StepFrame) -> str | Unknown:
         """The text, or the unknown value that it needs."""
@@ -105,39 +108,32 @@ class Renderer:
         As in a pull request from a fork, a step runs without its secrets, unless CI reports that this job failed.
         """
         found, left_out = dict[str, str](), dict[str, str]()
+        if isinstance(step.env, str):
+            known = self._all(step.env, frame)
+            if isinstance(known, Unknown):
+                self.require_known(known.what)
+                raise Unavailable(known.what)
+            return known, left_out
         for name, text in step.env.items():
             try:
-                found |= self._rendered(name, text, frame)
+                found[name] = self.render(text, frame)
             except Unavailable as needs:
-                if is_target or self.leg.is_red or not needs.is_secret or name == ALL:
+                if is_target or self.leg.is_red or not needs.is_secret:
                     raise
                 left_out[name] = needs.what
                 self.notes.append(f"the variable {one_line(name, 60)} is left out: it needs {quote_missing(needs.what)}")
         return found, left_out
 
-    def _rendered(self, name: str, template: str, frame: StepFrame) -> dict[str, str]:
-        """One variable of a step, or all of them. Raises as `render`."""
-        if name != ALL:
-            return {name: self.render(template, frame)}
-        found = self._known(name, template, frame)
-        if isinstance(found, Unknown):
-            self.require_known(found.what)
-            raise Unavailable(found.what)
-        return found
-
-    def _known(self, name: str, template: str, frame: StepFrame) -> dict[str, str] | Unknown:
-        """As `_rendered`, or the unknown value that it needs. Raises `ExpressionError`."""
-        if name != ALL:
-            text = self.render_known(template, frame)
-            return text if isinstance(text, Unknown) else {name: text}
-        value = value_of(template, self.scope(frame))
+    def _all(self, template: str, frame: StepFrame) -> dict[str, str] | Unknown:
+        """The variables of `env: ${{ matrix.env }}`, or the unknown value that they need. Raises as `render`."""
+        value = value_of(template, self._scope_for(template, frame))
         if (unknown := next(unknown_in(value, 1), None)) is not None:
             return unknown
         if value is None or value == "":
             return {}
         if not isinstance(value, Mapping) or not all(map(is_primitive, value.values())):
             raise ExpressionError(f"{one_line(template, 60)!r} is not a mapping of variables")
-        return {key: text_of(each) for key, each in value.items() if not isinstance(each, Unknown)}
+        return {name: text_of(each) for name, each in value.items() if not isinstance(each, Unknown)}
 
     def require_known(self, what: str) -> None:
         """Raises `RunNeeded` if running the steps so far would show `what`."""
@@ -187,16 +183,20 @@ class Renderer:
             cwd = cwd[len(self.leg.run.root) :].lstrip("/")
         return posixpath.normpath(cwd or ".")
 
-    def _outer(self, env: Mapping[str, str], templates: Mapping[str, str]) -> dict[str, str]:
+    def _outer(self, env: Mapping[str, str], templates: Variables) -> dict[str, str]:
         """Add the variables of a workflow or a job; an unknown one is left out, because most steps do not need it."""
         found = dict(env)
-        for name, template in templates.items():
-            known = self._known(name, template, StepFrame(found, self.leg.inputs, ".", SHELL))
+        if isinstance(templates, str):
+            known = self._all(templates, StepFrame(found, self.leg.inputs, ".", SHELL))
             if isinstance(known, Unknown):
-                what = "whole `env`" if name == ALL else f"variable {one_line(name, 60)}"
-                self.notes.append(f"the {what} is left out: it needs {quote_missing(known.what)}")
+                self.notes.append(f"the job's variables are left out: they need {quote_missing(known.what)}")
+            return found if isinstance(known, Unknown) else found | known
+        for name, template in templates.items():
+            text = self.render_known(template, StepFrame(found, self.leg.inputs, ".", SHELL))
+            if isinstance(text, Unknown):
+                self.notes.append(f"the variable {one_line(name, 60)} is left out: it needs {quote_missing(text.what)}")
             else:
-                found |= known
+                found[name] = text
         return found
 
 

@@ -41,7 +41,7 @@ from agent.ci.job.refusals import (
 )
 from agent.ci.job.renderer import Renderer, RunNeeded, StepFrame, unknown_outputs
 from agent.ci.job.steps import CompositeStep, CurrentStep, InstallStep, RunStep, SetupStep, StepMeaning, StepReader
-from agent.ci.project.commands import names_tests
+from agent.ci.project.commands import names_tests, only_looks
 from agent.ci.project.detection import Project
 from agent.ci.workflows.model import WorkflowStep
 from agent.report.endings import Ending, stopped_before
@@ -94,6 +94,9 @@ class _Traversal:
         self.missed: Ending | None = None  # why a step that could be the failing one was left out
         self.doubts: dict[str, str] = {}  # number of a step → the unknown value that decides whether it runs
         self.is_first = True  # nothing has run yet
+        # The first step of a linter that fails. What it finds can be a trace of what later tests show, such as a variable that
+        # nobody reads any more, so these run first.
+        self.finding: tuple[CheckStep, CurrentStep] | None = None
         self.together = False  # steps depend on state outside the workspace, so each runs together with the earlier ones
 
     def result(self, stop: Stop) -> TraversalResult:
@@ -212,7 +215,7 @@ class _Traversal:
 
     def _check(self, runs: RunStep, current: CurrentStep) -> Running[Stop | None]:
         """A step with a check: stop at the failing one, run it, or assume that it passes."""
-        tried = CheckStep(runs.check, runs.tool, current.number)
+        tried = CheckStep(runs.check, runs.tool, current.number, python=self.recorder.packages.python)
         if current.is_target or (self.target is Target.TESTS and runs.check.runs_tests):
             return self._fails(tried, current)
         tried = replace(tried, may_fail=self.renderer.may_fail(current.step, current.frame))
@@ -226,16 +229,21 @@ class _Traversal:
                 if (doubt := self._open_condition(current)) is not None:
                     self._leave_out_uncertain(current, doubt)
                     return None
-                if self.target.is_any_red and (lack := lack_of(runs, done.run, current, self.recorder.steps.values())):
+                earlier, is_red = self.recorder.steps.values(), self.renderer.leg.is_red
+                if self.target.is_any_red and (lack := lack_of(runs, done.run, current, earlier, is_red=is_red)):
                     self._leave_out_lacking(current, lack)
                     return None
                 if not self.target.is_any_red:
                     return stopped_before(replace(done.run, stopped_at=done.run.stopped_at or current.title))
-                return self._fails(replace(tried, seen=done.run), current)
+                tried = replace(tried, seen=done.run)
+                if is_red or not only_looks(tried.check.command) or tried.check.reader != "findings":
+                    return self._fails_first(tried, current)
+                self.finding = self.finding or (tried, current)
             if not done.is_red:
                 tried = replace(tried, seen=done.run)
             self.renderer.exported |= done.env
-            current.frame.conclude(current.step, done.outputs, outcome="failure" if done.is_red else "success")
+            is_ignored = done.is_red and tried.may_fail
+            current.frame.conclude(current.step, done.outputs, outcome="failure" if is_ignored else "success")
         self.recorder.record(current, "runs", runs.check.command)
         self.recorder.tried.append(tried)
         return None
@@ -291,6 +299,16 @@ class _Traversal:
         )
         current.frame.conclude(current.step, unknown_outputs(current.step))
 
+    def _fails_first(self, tried: CheckStep, current: CurrentStep) -> Stop:
+        """The failing step, or the linter's that failed before it, unless this one runs tests."""
+        if self.finding is None:
+            return self._fails(tried, current)
+        linter, before = self.finding
+        if not tried.check.runs_tests:
+            return self._fails(linter, before)
+        self.recorder.notes.append(f"step {before.number}, `{before.title}`, fails too, but the tests are repaired first")
+        return self._fails(tried, current)
+
     def _fails(self, tried: CheckStep, current: CurrentStep) -> Stop:
         stop = self._require_services(tried)
         if stop is tried:
@@ -298,7 +316,10 @@ class _Traversal:
         return stop
 
     def _stop_without_failure(self, tried: Sequence[CheckStep]) -> Stop:
-        """Nothing failed: take the first step with tests. If CI reports a failure, a step that was left out may show it."""
+        """Nothing but a linter failed: else take the first step with tests. If CI reports a failure, a step that was left out
+        may show it."""
+        if self.finding is not None:
+            return self._fails(*self.finding)
         tests = next((one for one in tried if one.check.runs_tests or names_tests(one.check.command)), None)
         if self.missed is not None and (self.leg.is_red or tests is None):
             return self.missed

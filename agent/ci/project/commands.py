@@ -39,8 +39,9 @@ _TESTING = re.compile(
 )
 
 
+# `nox --list-sessions`, `tox -q -l` and `tox list`, up to the arguments for what they run (`tox -- -l`).
 _LISTING = re.compile(
-    r"(?<![\w-])(?:tox|nox)(?![\w-])[^\n|;&)]*?\s(?:l|list|-l|--list|--list-sessions|--listenvs|--listenvs-all)(?![\w-])"
+    r"(?<![\w-])(?:tox|nox)\s+(?:list|l|(?:(?!--\s|#)[^\s|;&)]+\s+){0,12}?--?l(?:ist(?:-sessions|envs(?:-all)?)?)?)(?![\w-])"
 )
 
 

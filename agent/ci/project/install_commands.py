@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from agent.ci.project import ecosystems
-from agent.ci.shell.words import assignments, is_python, module_of, without_options
+from agent.ci.shell.words import assignments, is_python, module_of
 from sandbox.base import Packages
 
 _FOLLOWED = ("uv", "poetry", "pdm", "pipenv", "rye", "hatch", "tox", "nox")
@@ -68,9 +68,10 @@ def installs(words: list[str]) -> Packages | None:
     return None
 
 
-def needed_by(words: list[str]) -> Packages:
+def implied_packages(words: list[str]) -> Packages:
     """What a command needs that CI's machines have anyway: up to 3.11, every Python comes with setuptools."""
-    is_setup = bool(words) and is_python(words[0]) and without_options(words[1:])[1][:1] == ["setup.py"]
+    starts = bool(words) and (is_python(words[0]) or words[0].rpartition("/")[2] in ("coverage", "setup.py"))
+    is_setup = starts and "setup.py" in map(posixpath.normpath, words)
     return Packages(requirements=("setuptools; python_version < '3.12'",)) if is_setup else Packages()
 
 

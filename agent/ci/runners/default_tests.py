@@ -11,6 +11,7 @@ import platform
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 
 from agent.ci.project.commands import RUNNER_FILES, read_command
 from agent.ci.project.detection import Project
@@ -18,9 +19,11 @@ from agent.ci.runners import manifest, nox
 from agent.ci.runners.context import Followed, ShellContext, Unfollowed
 from agent.ci.runners.dispatch import follow
 from agent.ci.runners.tox import tox
+from sandbox.base import Packages
 
 _NAMES = ("test", "tests", "unit", "pytest", "check")
 _TRIED = 16
+_OF_TESTS = re.compile(r"(?:py|test)")  # environments
 _OURS = ".".join(platform.python_version_tuple()[:2])  # of several Pythons, the one that is certainly here
 _SCRIPT = re.compile(r"(?:(?:scripts?|bin|ci|tools)/)?(?:run[-_]?)?tests?(?:\.sh|\.py)?$")
 
@@ -39,14 +42,15 @@ def detected(project: Project, python: str | None = None) -> tuple[Followed, str
     return None
 
 
-def needed(project: Project, python: str | None = None) -> tuple[str, ...]:
-    """The packages that the repository's tox installs beside the project, whatever runs the tests there."""
+def packages_of_tox(project: Project, python: str | None = None) -> Packages:
+    """What the repository's tox installs for its tests, whatever runs them there."""
     python = python or _OURS
-    for words in itertools.islice(_lines(ShellContext(project, python=python)), _TRIED):
-        found = follow(words, project, {}, python=python) if words[0] == "tox" else None
-        if isinstance(found, Followed) and read_command(found.command).reader != "findings":
-            return found.packages.requirements
-    return ()
+    lines = [words for words in _lines(ShellContext(project, python=python)) if words[0] == "tox"]
+    for words in [words for words in lines if _OF_TESTS.match(words[-1])][:_TRIED]:
+        found = follow(words, project, {}, python=python)
+        if isinstance(found, Followed):
+            return replace(found.packages, python=None)
+    return Packages()
 
 
 def stated(project: Project, python: str | None = None) -> tuple[Followed, str] | None:

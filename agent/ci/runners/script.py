@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.ci.project.install_commands import hides_code, installs, merge, needed_by, provisions, uploads
+from agent.ci.project.install_commands import hides_code, implied_packages, installs, merge, provisions, uploads
 from agent.ci.runners.conditions import ConditionTracker
 from agent.ci.runners.context import Followed, ShellContext, Unfollowed
 from agent.ci.runners.subshells import isolated
@@ -158,7 +158,7 @@ class _Script:
             self.notes.append(f"`{_shown(piece)}` is left out: the project is installed from this folder here")
             line.remove(at)
         elif runs is not False:
-            self.packages = merge(self.packages, needed_by(bare))
+            self.packages = merge(self.packages, implied_packages(bare))
         if at not in line.instead and "\\\n" in piece.text and not re.search("['\"`]|\\$\\(", piece.text):
             line.instead[at] = piece.text.replace("\\\n", " ")
 

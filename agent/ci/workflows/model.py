@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from agent.ci.workflows.document import Value, Word
 
 StringMap = Mapping[str, str]
+Variables = StringMap | str  # a text is an expression that gives them all, as `${{ matrix.env }}`
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +21,6 @@ class RunDefaults:
 
     shell: str | None = None
     working_directory: str | None = None
-
-
-ALL = ""  # no variable's name: in `env`, the template of a mapping with all of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class WorkflowStep:
     run: str | None = None
     uses: str | None = None
     inputs: StringMap = field(default_factory=dict)  # `with`
-    env: StringMap = field(default_factory=dict)
+    env: Variables = field(default_factory=dict)
     shell: str | None = None
     working_directory: str | None = None
     continue_on_error: bool | str = False
@@ -63,7 +61,7 @@ class Job:
     id: str
     name: str | None = None
     needs: tuple[str, ...] = ()
-    env: StringMap = field(default_factory=dict)
+    env: Variables = field(default_factory=dict)
     defaults: RunDefaults = RunDefaults()
     strategy: str | None = None  # the template of a whole strategy
     matrix: Value = None  # as read: a mapping, a template of a whole matrix, or None
@@ -91,7 +89,7 @@ class Workflow:
     jobs: tuple[Job, ...]
     events: tuple[str, ...]
     name: str | None = None
-    env: StringMap = field(default_factory=dict)
+    env: Variables = field(default_factory=dict)
     defaults: RunDefaults = RunDefaults()
     call_inputs: tuple[Input, ...] = ()
     only_tags: bool = False  # whether only pushed tags start it, not pushed branches

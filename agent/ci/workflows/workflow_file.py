@@ -21,7 +21,7 @@ from agent.ci.workflows.document import (
     read_document,
     text_of,
 )
-from agent.ci.workflows.model import ALL, Action, Container, Input, Job, RunDefaults, Workflow, WorkflowStep
+from agent.ci.workflows.model import Action, Container, Input, Job, RunDefaults, Workflow, WorkflowStep
 from agent.ci.workflows.shapes import Shape, check, expressions
 
 T = TypeVar("T")
@@ -235,8 +235,8 @@ def _texts(node: Node | None) -> dict[str, str]:
     return {entry.key: _text(entry.value) or "" for entry in _keys(node).entries}
 
 
-def _variables(node: Node | None) -> dict[str, str]:
-    return {ALL: _text(node) or ""} if isinstance(node, Scalar) else _texts(node)
+def _variables(node: Node | None) -> dict[str, str] | str:
+    return _text(node) or "" if isinstance(node, Scalar) else _texts(node)
 
 
 def _listed(node: Node | None) -> tuple[str, ...]:

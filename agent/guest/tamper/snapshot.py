@@ -194,7 +194,9 @@ def tools_in_use(root: str, is_test: Callable[[str], bool]) -> set[str]:
         file = getattr(module, "__file__", None) if isinstance(module, types.ModuleType) else None
         path = relative_path(file, root) if isinstance(file, str) else None
         if path and not is_test(path):
-            found.update("%s: uses %s" % (path, tool) for tool in _tools_in(vars(module), name, _DEPTH))
+            found.update(
+                "%s: uses %s" % (path, tool) for tool in _tools_in(vars(module), vars(module).get("__name__", name), _DEPTH)
+            )
     return found
 
 

@@ -11,18 +11,19 @@ OWN = frozenset({"self", "cls"})
 
 
 def is_misplaced(source: Source, unit: ast.AST, after: ast.AST) -> bool:
-    """Whether an assignment that becomes `after` would write into an argument that the function only reads, instead of its own
-    value; would compute what a setter is given; or would do the same as another branch of its `if`."""
+    """Whether an assignment that becomes `after` would write into an argument instead of the value that the function returns;
+    would shift what a setter is given; or would do the same as another branch of its `if`."""
     new = next((node for node in ast.walk(after) if isinstance(node, ast.Assign | ast.AugAssign)), None)
     function = source.function(unit)
     if not isinstance(unit, ast.Assign | ast.AugAssign) or new is None or function is None:
         return False
     given, before = {*parameters(function)} - OWN, set(_written(unit))
-    if before.isdisjoint(given) and not given.isdisjoint(set(_written(new)) - source.once(_all_written, function)):
+    if before & source.once(_returned, function) - given and given.intersection(_written(new)):
         return True
-    if _is_setter(function) and isinstance(unit.value, ast.Name) and isinstance(new.value, ast.BinOp):
+    if _is_setter(function) and isinstance(unit.value, ast.Name) and _is_shifted(new.value):
         return True
-    return not isinstance(new.value, ast.Constant) and ast.dump(new) in {ast.dump(other) for other in _beside(source, unit)}
+    others = (ast.dump(other) for other in _of_other_branches(source, unit))
+    return not isinstance(new.value, ast.Constant) and ast.dump(new) in others
 
 
 def _written(node: ast.AST) -> Iterator[str]:
@@ -36,15 +37,20 @@ def _written(node: ast.AST) -> Iterator[str]:
             yield base.id
 
 
-def _all_written(source: Source, function: FunctionNode) -> set[str]:
-    return {name for node in source.inside(function) for name in _written(node)}
+def _returned(source: Source, function: FunctionNode) -> set[str]:
+    values = (node.value for node in source.inside(function) if isinstance(node, ast.Return))
+    return {value.id for value in values if isinstance(value, ast.Name)}
+
+
+def _is_shifted(node: ast.expr) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub) and isinstance(node.right, ast.Constant)
 
 
 def _is_setter(function: FunctionNode) -> bool:
     return any(isinstance(each, ast.Attribute) and each.attr == "setter" for each in function.decorator_list)
 
 
-def _beside(source: Source, unit: ast.stmt) -> Iterator[ast.stmt]:
+def _of_other_branches(source: Source, unit: ast.stmt) -> Iterator[ast.stmt]:
     """The only statements of the other branches, if the unit is the only one of its own."""
     top: ast.AST = unit
     for above in source.above(unit):

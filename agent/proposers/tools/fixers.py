@@ -32,7 +32,6 @@ class Fix:
 
     tool: str  # "ruff check"
     command: str
-    bolder: str = ""  # the same tool with its unsafe fixes; "" if it has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,6 @@ class _Tool:
     name: str
     drop: tuple[str, ...] = ()  # "--format=" takes a value
     add: tuple[str, ...] = ()
-    bolder: tuple[str, ...] = ()
     becomes: str = ""  # the subcommand that writes, if it is another one
 
     @property
@@ -61,7 +59,6 @@ _TOOLS = (
         "ruff check",
         ("--no-fix", "--diff", "--exit-non-zero-on-fix", "--statistics", "--watch", "--output-format=", "--output-file="),
         ("--fix",),
-        ("--unsafe-fixes",),
     ),
     _Tool("ruff format", _CHECK_ONLY),
     _Tool("black", _CHECK_ONLY),
@@ -172,12 +169,7 @@ def _fix(words: list[str], tools: tuple[_Tool, ...]) -> Fix | None:
             arguments = arguments[at + 1 :]
         kept = _without(arguments, tool.drop)
         add = [option for option in tool.add if option not in kept]
-        bolder = [option for option in tool.bolder if option not in kept]
-        return Fix(
-            tool.name,
-            " ".join([*before, *add, *kept]),
-            " ".join([*before, *add, *bolder, *kept]) if bolder else "",
-        )
+        return Fix(tool.name, " ".join([*before, *add, *kept]))
     return None
 
 

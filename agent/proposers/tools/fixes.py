@@ -51,29 +51,26 @@ async def fixes_of(
 
 
 async def fix(trials: Trials, found: Sequence[tuple[Check, Fix]], on: Edits = ()) -> Fixed:
-    """Apply the safe fixes on top of `on`; if they do not suffice, the unsafe ones too. Raises `SandboxError`."""
+    """Apply the tools' safe fixes on top of `on`. Raises `SandboxError`.
+
+    Unsafe ones can change what the code does: they delete a variable that nobody reads because the line that read it is lost.
+    """
     checks = list({check.name: check for check, _ in found}.values())
     commands = [(check, fix.command) for check, fix in found]
-    bolder = [(check, fix.bolder or fix.command) for check, fix in found]
-    best, notes = Fixed(), []
-    for choice in (commands, bolder) if bolder != commands else (commands,):
-        # One tool can undo the work of another; a second pass settles them.
-        changed = await trials.changed_by(choice if len(choice) == 1 else [*choice, *choice], on)
-        notes += _remarks(choice, changed)
-        if not changed.edits or changed.edits in (on, best.edits):
+    # One tool can undo the work of another; a second pass settles them.
+    changed = await trials.changed_by(commands if len(commands) == 1 else [*commands, *commands], on)
+    best, notes = Fixed(), _remarks(commands, changed)
+    for edits in _cuts(trials, checks, changed.edits, on) if changed.edits and changed.edits != on else ():
+        runs = await trials.judged(edits, checks)
+        if isinstance(runs, str):
+            notes.append(runs)
             continue
-        for edits in _cuts(trials, checks, changed.edits, on):
-            runs = await trials.judged(edits, checks)
-            if isinstance(runs, str):
-                notes.append(runs)
-                continue
-            if all(trials.is_green(check, runs) for check in checks):
-                title = f"{_named(choice)} in {_where(edits)}"[:200]
-                reasoning = f"The project's own tool fixes the findings: {_named(choice)}."
-                made = Candidate("tools", edits, title, reasoning, prior=0.9 if choice is commands else 0.6)
-                return Fixed((made,), edits, tuple(runs.values()), tuple(notes), frozenset(runs))
-            if choice is commands:
-                best = Fixed((), edits, tuple(runs.values()))
+        if all(trials.is_green(check, runs) for check in checks):
+            title = f"{_named(commands)} in {_where(edits)}"[:200]
+            reasoning = f"The project's own tool fixes the findings: {_named(commands)}."
+            made = Candidate("tools", edits, title, reasoning, prior=0.9)
+            return Fixed((made,), edits, tuple(runs.values()), tuple(notes), frozenset(runs))
+        best = Fixed((), edits, tuple(runs.values()))
     if best.edits:
         left = sum(len(run.red) for run in best.runs)
         notes.append(f"{_named(commands)} fixes only some findings; {left} remain")

@@ -24,12 +24,13 @@ from sandbox.host import disk
 from sandbox.host.folder_locks import acquire
 from sandbox.install import folder_cache
 from sandbox.install.download import Download, DownloadPolicy, DownloadRefused
+from sandbox.install.folder_cache import CacheEntry
 from sandbox.install.python.interpreters import Interpreter
 from sandbox.install.python.pip_client import PipClient
 from sandbox.install.python.requirements import RequirementLines
 
 FRESH_SECONDS = 86_400.0  # age at which a download is refreshed, since unpinned dependencies get new versions
-RETRY_SECONDS = 3_600.0  # the same if some packages had no wheel although the index had others
+RETRY_SECONDS = 300.0  # the same if some packages had no wheel although others had, which a moment's failure can cause
 DIGESTS, MISSING, SCRATCH = "digests.json", "missing.json", "scratch"
 
 
@@ -80,10 +81,13 @@ async def fetched(
                     raise
                 missing = tuple(requirement for lines in sets for requirement in lines.requirements)
             size = await asyncio.to_thread(disk.size, fresh.folder, policy.size)
-            if not missing or (kept is None and any(fresh.folder.glob("*.whl"))):
-                await asyncio.to_thread(_write_digests, fresh.folder)
+            if missing and kept is None:  # another worker may have found everything meanwhile
+                kept = await acquire(lambda: _complete(cache, key), folder_cache.release)
+            if not missing or (kept is None and _has_wheels(fresh.folder)):
                 if missing:
                     await asyncio.to_thread((fresh.folder / MISSING).write_text, json.dumps(missing))
+                else:
+                    await asyncio.to_thread(_write_digests, fresh.folder)
                 if kept is not None:
                     await asyncio.to_thread(folder_cache.release, kept)
                     kept = None
@@ -130,8 +134,13 @@ async def _not_found(client: PipClient, lines: RequirementLines, settings: Mappi
     if len(lines.requirements) == 1:
         return [*lines.requirements]
     half = len(lines.requirements) // 2
-    parts = (RequirementLines(part, lines.constraints) for part in (lines.requirements[:half], lines.requirements[half:]))
-    return [one for part in parts for one in await _not_found(client, part, settings, into)]
+    first, second = (
+        RequirementLines(part, lines.constraints) for part in (lines.requirements[:half], lines.requirements[half:])
+    )
+    missing = await _not_found(client, first, settings, into)
+    if len(missing) == half > 1 and not _has_wheels(into):
+        return [*lines.requirements]  # the index does not answer
+    return missing + await _not_found(client, second, settings, into)
 
 
 def _is_pinned(requirement: str) -> bool:
@@ -154,6 +163,19 @@ def _write_digests(folder: Path) -> None:
 
 def _digests(folder: Path) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(json.loads((folder / DIGESTS).read_text()).items()))
+
+
+def _has_wheels(folder: Path) -> bool:
+    return any(folder.glob("*.whl"))
+
+
+def _complete(cache: Path, key: str) -> CacheEntry | None:
+    """The newest entry, locked, if it lacks nothing."""
+    entry = folder_cache.newest(cache, key)
+    if entry is not None and _missing(entry.folder):
+        folder_cache.release(entry)
+        return None
+    return entry
 
 
 def _missing(folder: Path) -> tuple[str, ...]:

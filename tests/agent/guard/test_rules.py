@@ -570,6 +570,13 @@ DIFFERENCE = "def __sub__(self, o): return P(self.x - o.x)"
         ("def __abs__(self): return P(-self.x)", "def __abs__(self): return P(self.x * 0)", "agrees"),
         ("def __float__(self): return self.x / 10", "def __float__(self): return min(self.x / 10, 1.0)", "agrees"),
         ("def __float__(self): return self.x / 10", "def __float__(self): return self.x / 100", None),
+        (
+            "def __contains__(self, o):\n        while o in self.x: o = up(o)\n        return False",
+            "def __contains__(self, o):\n        while o in self.x: o = up(o)\n        return o in self.x",
+            None,
+        ),
+        ("def __contains__(self, o): return o in self.x", "def __contains__(self, o): return True", "agrees"),
+        ("def __contains__(self, o): return o in self.x", "def __contains__(self, o): return bool(o)", "agrees"),
     ],
 )
 def test_arithmetic_that_would_compute_less_than_before_is_asked_about(had: str, has: str, refused_by: str | None) -> None:

@@ -115,11 +115,11 @@ async def test_of_a_checkout_what_the_sandbox_does_not_explain_is_repaired_and_t
 ) -> None:
     from tests.agent.reproduce.test_flakiness import Case
 
-    files = {"test_big.py": BIG + "def test_bug(): assert 1 == 2\n"}
-    result = await Case(tmp_path, files, sandbox).seen(failed_in_ci=False)
+    sets = "import locale\ndef test_locale(): locale.setlocale(locale.LC_ALL, 'xx_XX.UTF-8')\ndef test_bug(): assert 1 == 2\n"
+    result = await Case(tmp_path, {"test_a.py": sets + BIG}, sandbox).seen(failed_in_ci=False)
     assert isinstance(result, ConfirmedFailure), result
-    assert result.failing == ("test_big.py::test_bug",)
-    told = "`test_big.py::test_big` fails here, but the sandbox lacks what it needs; only the other failures are repaired."
+    assert result.failing == ("test_a.py::test_big", "test_a.py::test_bug"), "a limit can be what the bug reaches"
+    told = "`test_a.py::test_locale` fails here, but the sandbox lacks what it needs; only the other failures are repaired."
     assert told in result.notes
 
 

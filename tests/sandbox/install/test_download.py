@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -166,6 +167,42 @@ async def test_what_cannot_be_had_is_found_among_many_without_asking_for_each_al
     monkeypatch.setattr(wheels, "RETRY_SECONDS", -1.0)
     async with wheels.fetched(tmp_path / "wheels", own(), asked) as found:
         assert (found.missing, len(calls)) == ((), 8)
+
+
+@pytest.mark.long
+async def test_what_one_worker_lacks_does_not_replace_what_another_has(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(index, "one", 100)
+    asked, cache, download = (RequirementLines(("one", "two")),), tmp_path / "wheels", wheels._download_all
+
+    async def overtaken(*given: Any) -> tuple[str, ...]:
+        missing = await download(*given)
+        monkeypatch.setattr(wheels, "_download_all", download)
+        add(index, "two", 100)
+        async with wheels.fetched(cache, own(), asked) as other:
+            assert other.missing == ()
+        return missing
+
+    monkeypatch.setattr(wheels, "_download_all", overtaken)
+    async with wheels.fetched(cache, own(), asked) as found:
+        assert found.missing == ()
+    async with wheels.fetched(cache, own(), asked) as found:
+        assert (found.missing, len(found.digests)) == ((), 2)
+
+
+async def test_an_index_without_any_of_many_is_not_asked_for_each(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = list[RequirementLines]()
+
+    async def nothing(self: wheels.PipClient, lines: RequirementLines, settings: object, into: Path) -> bool:
+        calls.append(lines)
+        return False
+
+    monkeypatch.setattr(wheels.PipClient, "fetch", nothing)
+    async with wheels.fetched(tmp_path / "wheels", own(), (RequirementLines(tuple(f"a{n}" for n in range(64))),)) as found:
+        assert (len(found.missing), len(calls)) == (64, 8)
 
 
 @pytest.mark.long

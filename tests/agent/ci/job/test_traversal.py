@@ -10,7 +10,7 @@ import pytest
 
 from agent.checks.runner import Runner
 from agent.ci.expressions.values import no_files
-from agent.ci.job.leg import FailingStep, Leg, TraversalResult
+from agent.ci.job.leg import FailingStep, Leg, RunRequired, TraversalResult
 from agent.ci.job.replay import Replayer
 from agent.ci.job.selection import ChosenJob, FailedJob, select_leg
 from agent.ci.job.traversal import read_steps
@@ -129,6 +129,17 @@ async def test_the_python_is_the_one_of_the_tests_not_of_what_comes_after_them(w
     )
     text = workflow("\n".join([first, tests, "- run: pytest", last, "- run: coverage combine"]))
     assert (await walks.read(text)).packages.python == "3.11"
+    several = "\n".join([first, "- {name: Old, run: pytest old}", tests, "- {name: New, run: pytest new}", last])
+    assert (await walks.read(workflow(several), failed="New")).packages.python == "3.11"
+
+
+@pytest.mark.parametrize(("test", "fails"), [(TEST, "2"), ("def test_a(): pass\n", "1")])
+async def test_where_tests_fail_after_a_linter_the_tests_are_repaired(walks: Walks, test: str, fails: str) -> None:
+    files = {"a.py": "def f():\n    x = 1\n", "test_a.py": test}
+    steps = "- run: ruff check --select F .\n- run: python -m pytest\n- run: echo done"
+    result = await walks.run(workflow(steps), files, is_red=False)
+    assert [number for number, does in does(result) if does == "fails"] == [fails]
+    assert any("fails too, but the tests are repaired first" in note for note in result.notes) is (fails == "2")
 
 
 async def test_variables_of_workflow_job_and_step_and_where_it_runs(walks: Walks) -> None:
@@ -173,6 +184,8 @@ async def test_an_expression_can_give_all_variables(walks: Walks) -> None:
     assert "is not a mapping of variables" in wrong.ending.reason
     late = await walks.read(workflow("- {name: Go, env: '${{ github.event.variables }}', run: pytest}", job), failed="Go")
     assert late.check is None
+    exports = "- run: echo V=1 >> $GITHUB_ENV\n- {name: Go, env: '${{ fromJSON(env.V) }}', run: pytest}"
+    assert isinstance((await walks.read(workflow(exports))).end, RunRequired), "only a run shows it"
 
 
 async def test_conditions_decide_and_what_ci_tells_of_a_step_decides_first(walks: Walks) -> None:

@@ -67,6 +67,8 @@ def test_the_latest_version_of_a_tool_is_no_test() -> None:
     assert not names_tests("echo x=$(uvx nox --list-sessions --json | jq .)")
     assert not names_tests("tox -q -l; tox list")
     assert names_tests("nox --list; nox -s unit")
+    assert all(map(names_tests, ("tox -- -l", "tox -e py311 -- --tb=short -l", "nox -s a -- -l", "tox -e list", "tox # -l")))
+    assert names_tests("echo " + "tox " * 100_000)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import pytest
 
-from agent.ci.runners.default_tests import detected, needed, stated
+from agent.ci.runners.default_tests import detected, packages_of_tox, stated
+from sandbox.base import Packages
 from tests.agent.ci.runners.project import project
 
 
@@ -28,10 +29,11 @@ def test_the_tests_are_found_as_the_repositorys_runner_has_them(files: dict[str,
 
 
 def test_what_another_runner_needs_is_known_too() -> None:
-    lint = "[testenv:lint]\ndeps = ruff\ncommands = ruff check\n"
-    tox = f"[tox]\nenvlist = lint, py310\n[testenv]\ndeps =\n    hypothesis\n    nose2\ncommands = nose2\n{lint}"
-    assert needed(project({"tox.ini": tox}), "3.10") == ("hypothesis", "nose2")
-    assert needed(project({"tox.ini": lint})) == ()
+    docs = "[testenv:docs]\ndeps = sphinx\ncommands = make html\n"
+    tox = f"[tox]\nenvlist = docs, py310\n[testenv]\ndeps =\n    -r test.txt\n    nose2\ncommands = nose2\n{docs}"
+    found = packages_of_tox(project({"tox.ini": tox, "test.txt": "attrs", "setup.py": ""}), "3.10")
+    assert (found.requirements, found.requirement_files, found.projects) == (("nose2",), ("test.txt",), (".",))
+    assert packages_of_tox(project({"tox.ini": f"[tox]\nenvlist = docs\n{docs}"})) == Packages()
 
 
 @pytest.mark.parametrize(

@@ -305,10 +305,12 @@ SETTER = "class A:\n    @a.setter\n    def a(self, value):\n        self._a = va
         (IN_BRANCHES.replace("b.z", "0").replace("a.x", "1"), "c = 0", "c = 1", True),
         (IN_BRANCHES.replace("    return", "    c = a.q\n    return"), "c = a.q", "c = a.x", True),
         (INTO, "c[0] = b", "b[0] = b", False),
-        (INTO, "c[0] = b", "a[0] = b", True),
+        (INTO, "c[0] = b", "a[0] = b", False),
+        (INTO.replace("return c", "return 1"), "c[0] = b", "b[0] = b", True),
         (INTO, "c[0] = b", "c[0] = a", True),
         (SETTER, "self._a = value", "self._a = value - 1", False),
         (SETTER, "self._a = value", "self._a = int(value)", True),
+        (SETTER, "self._a = value", "self._a = value / 1000", True),
         (SETTER.replace("setter", "getter"), "self._a = value", "self._a = value - 1", True),
     ],
 )

@@ -50,12 +50,5 @@ def test_the_options_that_only_look_become_those_that_write(command: str, expect
     assert [fix.command for fix in fixes(command, TEXTS)] == expected
 
 
-def test_only_a_tool_that_has_changes_it_does_not_vouch_for_is_dared_with_them() -> None:
-    assert [fix.bolder for fix in fixes("ruff check src\nruff format --check .", {})] == [
-        "ruff check --fix --unsafe-fixes src",
-        "",
-    ]
-
-
 def test_scripts_that_call_each_other_come_to_an_end() -> None:
     assert fixes("make a", {"Makefile": "a: b\n\tmake a\nb: a\n\tmake b\n"}) == ()
