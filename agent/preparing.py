@@ -112,7 +112,7 @@ async def _of_any_job(
     """
     until, jobs = time.monotonic() + seconds, case.jobs
     ready = first = await _made_ready(case, planned, sandbox, emit, until)
-    lacks_program = any(one.result.absent_program for one in first.planned.legs) if isinstance(first, _Refused) else False
+    lacks_program = isinstance(first, _Refused) and any(one.result.absent_program for one in first.planned.legs)
     for _ in range(OTHERS):
         if not isinstance(ready, _Refused) or time.monotonic() > until:
             break

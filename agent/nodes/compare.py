@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from agent.checks.oracle import failures, turned
+from agent.checks.oracle import turned
 from agent.contract import words
 from agent.contract.events import Compared
 from agent.contract.last_good import LastGood, Regression
@@ -20,7 +20,7 @@ from agent.nodes.reproduce import for_want
 from agent.report import endings
 from agent.reproduce.bisection import FURTHEST, nearest_passing
 from agent.reproduce.comparison import LastGoodComparison, fails_otherwise, is_new, not_this_changes, only_here, without
-from agent.reproduce.sandbox_limits import BROWSER, LOCALE, NETWORK, is_in_log, limit_behind
+from agent.reproduce.sandbox_limits import BROWSER, LOCALE, NETWORK, is_in_log, limits_behind
 from agent.source.test_files import is_prose, is_test
 from agent.state import BaselineOrEnd, State, Work, fell_back, pack
 from sandbox.base import DeadlinePassed, InstallFailed, LimitExceeded, Workspace
@@ -80,15 +80,10 @@ async def _bounded(work: Work, oracle: Oracle, base: Sequence[CheckRun]) -> Base
 
 def _explained_by_lacks(work: Work, oracle: Oracle, base: Sequence[CheckRun]) -> list[VerdictId]:
     """The failing ids that the missing network, browser or locale explains, if there are others."""
-    found, others = list[VerdictId](), False
     absent = (BROWSER, LOCALE, *((NETWORK,) if work.task.sandbox.isolation.untrusted else ()))
-    for check, run in zip(oracle.checks, base, strict=True):
-        for failure in failures([run], oracle.must_turn[check.name]):
-            lack = limit_behind(failure, run, check)
-            is_known = lack is not None and lack.what in absent and not is_in_log(lack, work.task.hints)
-            found += [failure.id] if is_known else []
-            others = others or not is_known
-    return sorted(found) if others else []
+    found = limits_behind(oracle.checks, base, frozenset().union(*oracle.must_turn.values()))
+    others = {id_ for id_, lack in found if lack is None or lack.what not in absent or is_in_log(lack, work.task.hints)}
+    return sorted({id_ for id_, _ in found} - others) if others else []
 
 
 def _text(

@@ -18,7 +18,7 @@ from agent.gate.gate import is_brief
 from agent.report import endings
 from agent.report.endings import Ending
 from agent.reproduce.flakiness import mentions_network, reported_in
-from agent.reproduce.sandbox_limits import NETWORK, is_in_log, limit_behind
+from agent.reproduce.sandbox_limits import NETWORK, is_in_log, limits_behind
 from agent.state import BaselineOrEnd, State, Work, pack
 from sandbox.base import LimitExceeded
 
@@ -144,9 +144,7 @@ async def _not_red(work: Work, rounds: list[Round]) -> BaselineOrEnd:
 def for_want(work: Work, red: list[VerdictId], base: Round) -> Ending | None:
     """The ending if a limit of the sandbox explains every failure, or if its missing network does and CI's log is unknown."""
     task = work.task
-    lacks = []
-    for check, run in zip(task.checks, base, strict=True):
-        lacks += [limit_behind(failure, run, check) for failure in failures([run], red)]
+    lacks = [lack for _, lack in limits_behind(task.checks, base, red)]
     found = [lack for lack in lacks if lack is not None]
     if len(found) < max(len(red), len(lacks)) or any(is_in_log(lack, task.hints) for lack in found):
         return None

@@ -7,10 +7,11 @@ Reads the system's own error messages. A faked error (a mock that raises `gaierr
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from agent.contract.verdicts import EXIT, Check, CheckRun, Failure
+from agent.checks.oracle import failures
+from agent.contract.verdicts import EXIT, Check, CheckRun, Failure, VerdictId
 from agent.reproduce.flakiness import mentions_network
 
 NETWORK = "network"
@@ -70,6 +71,17 @@ def limit_behind(failure: Failure, run: CheckRun, check: Check) -> SandboxLimit 
     if sign := mentions_network(text):
         return SandboxLimit(NETWORK, sign) if not check.is_python or _REACHES_OUT.search(text) else None
     return _limit(text)
+
+
+def limits_behind(
+    checks: Sequence[Check], runs: Sequence[CheckRun], ids: Collection[VerdictId]
+) -> list[tuple[VerdictId, SandboxLimit | None]]:
+    """For each failure of these ids, in one run of each check, the limit that explains it."""
+    return [
+        (failure.id, limit_behind(failure, run, check))
+        for check, run in zip(checks, runs, strict=True)
+        for failure in failures([run], ids)
+    ]
 
 
 def is_in_log(lack: SandboxLimit, hints: Sequence[str]) -> bool:

@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from agent.ci.expressions import ExpressionError, Scope, Unknown, Value, render, value_of
 from agent.ci.expressions.values import Files, is_primitive, unknown_in
@@ -21,6 +22,7 @@ from agent.ci.workflows.model import Variables, WorkflowStep
 from agent.ci.workflows.shown_names import title_of
 from agent.guest.text import one_line
 
+T = TypeVar("T")
 SHELL = "bash -e {0}"  # the default
 POWERSHELL = "pwsh, unnamed"  # the default on Windows
 # Script text that bash and PowerShell read differently: variables, blocks, cmdlets, paths.
@@ -73,11 +75,13 @@ class Renderer:
 
     def render(self, template: str, frame: StepFrame) -> str:
         """Raises `Unavailable` for values that only GitHub knows, and `RunNeeded` for values that only a run shows."""
-        text = render(template, self._scope_for(template, frame))
-        if isinstance(text, Unknown):
-            self.require_known(text.what)
-            raise Unavailable(text.what)
-        return text
+        return self._available(render(template, self._scope_for(template, frame)))
+
+    def _available(self, value: T | Unknown) -> T:
+        if isinstance(value, Unknown):
+            self.require_known(value.what)
+            raise Unavailable(value.what)
+        return value
 
     def _scope_for(self, template: str, frame: StepFrame) -> Scope:
         if "env" in self.unseen and "env." in template:
@@ -109,11 +113,7 @@ class Renderer:
         """
         found, left_out = dict[str, str](), dict[str, str]()
         if isinstance(step.env, str):
-            known = self._all(step.env, frame)
-            if isinstance(known, Unknown):
-                self.require_known(known.what)
-                raise Unavailable(known.what)
-            return known, left_out
+            return self._available(self._all(step.env, frame)), left_out
         for name, text in step.env.items():
             try:
                 found[name] = self.render(text, frame)

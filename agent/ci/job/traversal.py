@@ -225,24 +225,23 @@ class _Traversal:
             done = yield from self._perform(tried, current)
             if done.run.ending == "timeout" and time.monotonic() > self.until:
                 return self._out_of_time()
-            if done.is_red and not tried.may_fail:
+            is_ignored = done.is_red and tried.may_fail
+            if not is_ignored:
+                tried = replace(tried, seen=done.run)
+            if done.is_red and not is_ignored:
                 if (doubt := self._open_condition(current)) is not None:
                     self._leave_out_uncertain(current, doubt)
                     return None
-                earlier, is_red = self.recorder.steps.values(), self.renderer.leg.is_red
+                earlier, is_red = self.recorder.steps.values(), self.leg.is_red
                 if self.target.is_any_red and (lack := lack_of(runs, done.run, current, earlier, is_red=is_red)):
                     self._leave_out_lacking(current, lack)
                     return None
                 if not self.target.is_any_red:
                     return stopped_before(replace(done.run, stopped_at=done.run.stopped_at or current.title))
-                tried = replace(tried, seen=done.run)
                 if is_red or not only_looks(tried.check.command) or tried.check.reader != "findings":
                     return self._fails_first(tried, current)
                 self.finding = self.finding or (tried, current)
-            if not done.is_red:
-                tried = replace(tried, seen=done.run)
             self.renderer.exported |= done.env
-            is_ignored = done.is_red and tried.may_fail
             current.frame.conclude(current.step, done.outputs, outcome="failure" if is_ignored else "success")
         self.recorder.record(current, "runs", runs.check.command)
         self.recorder.tried.append(tried)

@@ -45,8 +45,9 @@ def detected(project: Project, python: str | None = None) -> tuple[Followed, str
 def packages_of_tox(project: Project, python: str | None = None) -> Packages:
     """What the repository's tox installs for its tests, whatever runs them there."""
     python = python or _OURS
-    lines = [words for words in _lines(ShellContext(project, python=python)) if words[0] == "tox"]
-    for words in [words for words in lines if _OF_TESTS.match(words[-1])][:_TRIED]:
+    lines = _lines(ShellContext(project, python=python))
+    of_tests = (words for words in lines if words[0] == "tox" and _OF_TESTS.match(words[-1]))
+    for words in itertools.islice(of_tests, _TRIED):
         found = follow(words, project, {}, python=python)
         if isinstance(found, Followed):
             return replace(found.packages, python=None)

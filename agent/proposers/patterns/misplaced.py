@@ -54,8 +54,7 @@ def _of_other_branches(source: Source, unit: ast.stmt) -> Iterator[ast.stmt]:
     """The only statements of the other branches, if the unit is the only one of its own."""
     top: ast.AST = unit
     for above in source.above(unit):
-        is_branch = isinstance(above, ast.If) and (top is unit or above.orelse == [top])
-        if not is_branch or (top is unit and isinstance(above, ast.If) and [unit] not in (above.body, above.orelse)):
+        if not isinstance(above, ast.If) or [top] not in ((above.body, above.orelse) if top is unit else (above.orelse,)):
             break
         top = above
     while isinstance(top, ast.If):

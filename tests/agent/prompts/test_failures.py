@@ -60,5 +60,5 @@ def test_a_traceback_too_long_for_the_room_does_not_hide_a_later_one() -> None:
 
 def test_what_a_docstring_example_should_give_and_gives_is_told() -> None:
     details = "002     >>> f(1)\nExpected:\n    2\n    3\nGot:\n    4\n\n/m.py:4: DocTestFailure"
-    told = as_text([Failure(VerdictId("m.py::m.f"), "DocTestFailure", details)], 100).splitlines()
-    assert told[-6:] == ["Expected:", "    2", "    3", "Got:", "    4", "/m.py:4: DocTestFailure"]
+    lines = as_text([Failure(VerdictId("m.py::m.f"), "DocTestFailure", details)], 100).splitlines()
+    assert lines[-6:] == ["Expected:", "    2", "    3", "Got:", "    4", "/m.py:4: DocTestFailure"]

@@ -119,8 +119,8 @@ async def test_of_a_checkout_what_the_sandbox_does_not_explain_is_repaired_and_t
     result = await Case(tmp_path, {"test_a.py": sets + BIG}, sandbox).seen(failed_in_ci=False)
     assert isinstance(result, ConfirmedFailure), result
     assert result.failing == ("test_a.py::test_big", "test_a.py::test_bug"), "a limit can be what the bug reaches"
-    told = "`test_a.py::test_locale` fails here, but the sandbox lacks what it needs; only the other failures are repaired."
-    assert told in result.notes
+    note = "`test_a.py::test_locale` fails here, but the sandbox lacks what it needs; only the other failures are repaired."
+    assert note in result.notes
 
 
 BROWSER = "Executable doesn't exist at /tmp/.cache/ms-playwright/webkit-2311/pw_run.sh"

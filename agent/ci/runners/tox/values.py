@@ -85,15 +85,14 @@ def conditional(value: str, env: str) -> str | None:
                 groups = [name.split("-") for name in itertools.islice(_generate(line[: marker.start()].strip()), NAMES_LIMIT)]
             except Unfollowed:
                 groups = None  # the colon belongs to the value
-        is_last = skipped and not continues and not line.endswith("\\")  # of the lines that were left out
-        is_kept = not is_last
+        is_kept = continues or not skipped or line.endswith("\\")
         if groups is not None:
             is_kept = any(all((factor.lstrip("!") in factors) != factor.startswith("!") for factor in one) for one in groups)
             line = line[marker.end() :].strip() if is_kept and marker else line
         if is_kept:
             kept.append(line)
             continues = line.endswith("\\") if line else continues
-        skipped = line.endswith("\\") if not is_kept else False
+        skipped = not is_kept and line.endswith("\\")
     text = "\n".join(kept)
     if not text.strip() and stripped.strip():
         return None
