@@ -55,9 +55,9 @@ def test_lines_of_other_environments_do_not_end_a_command() -> None:
     lines = (
         "",
         "python -m pytest \\",
+        "py: -x \\",
         "pypy39: --no-cov \\",
         "pypy310: --no-cov \\",
-        "py: -x \\",
         "  {posargs:tests}",
         "echo 1",
     )
