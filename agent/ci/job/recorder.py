@@ -22,7 +22,7 @@ class CheckStep:
     check: Check
     tool: str
     number: str
-    may_fail: bool = False  # `continue-on-error`
+    may_fail: bool = False  # `continue-on-error`, or only a linter failed that waits for the tests
     seen: CheckRun | None = None  # its run in the replay, if it ran
     python: str | None = None  # the version that is set up for it
 

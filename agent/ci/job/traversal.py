@@ -41,9 +41,10 @@ from agent.ci.job.refusals import (
 )
 from agent.ci.job.renderer import Renderer, RunNeeded, StepFrame, unknown_outputs
 from agent.ci.job.steps import CompositeStep, CurrentStep, InstallStep, RunStep, SetupStep, StepMeaning, StepReader
-from agent.ci.project.commands import names_tests, only_looks
+from agent.ci.project.commands import ends_with_findings, names_tests, only_looks
 from agent.ci.project.detection import Project
 from agent.ci.workflows.model import WorkflowStep
+from agent.contract.verdicts import Check, CheckRun
 from agent.report.endings import Ending, stopped_before
 
 Stop = CheckStep | Ending | NoCheck  # the failing step, why it cannot be reached, or no check at all
@@ -238,9 +239,10 @@ class _Traversal:
                     return None
                 if not self.target.is_any_red:
                     return stopped_before(replace(done.run, stopped_at=done.run.stopped_at or current.title))
-                if is_red or not only_looks(tried.check.command) or tried.check.reader != "findings":
+                if is_red or not _is_finding(tried.check, done.run):
                     return self._fails_first(tried, current)
                 self.finding = self.finding or (tried, current)
+                tried = replace(tried, may_fail=True)  # for the later steps that it runs before
             self.renderer.exported |= done.env
             current.frame.conclude(current.step, done.outputs, outcome="failure" if is_ignored else "success")
         self.recorder.record(current, "runs", runs.check.command)
@@ -356,3 +358,10 @@ class _Traversal:
 
     def _need_run(self, what: str) -> None:
         self.asks = self.asks or what  # the first need is the first one that a run reaches
+
+
+def _is_finding(check: Check, run: CheckRun) -> bool:
+    """Whether a failing step only reports what linters found, so that the later steps run as well without it."""
+    if check.reader == "findings":
+        return only_looks(check.command)
+    return check.reader == "exit" and not names_tests(check.command) and ends_with_findings(run.output)

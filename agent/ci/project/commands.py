@@ -45,6 +45,13 @@ _LISTING = re.compile(
 )
 
 
+# The last lines of mypy, ruff, black, pyright and pylint.
+_SUMMARY = re.compile(
+    r"(?:\[\*\] )?(?:Found \d+ errors?(?: in \d+ files?.*|\.| \(.*)|\d+ files? would be reformatted\b.*"
+    r"|\d+ errors?, \d+ warnings?\b.*|Your code has been rated at .*)"
+).fullmatch
+
+
 class Reading(NamedTuple):
     """What a piece of shell text runs."""
 
@@ -88,6 +95,11 @@ def only_looks(text: str) -> bool:
         (looks[at] or moves[at]) and command.kind == "command" and not command.is_computed and not command.redirections
         for at, command in enumerate(found)
     )
+
+
+def ends_with_findings(output: str) -> bool:
+    """Whether the last lines of a failing command are the summary of a linter, such as that of a script that calls several."""
+    return any(map(_SUMMARY, [line for line in output.splitlines() if line.strip()][-6:]))
 
 
 def tools_of(check: Check, tool: str) -> Packages:

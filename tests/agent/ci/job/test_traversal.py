@@ -142,6 +142,27 @@ async def test_where_tests_fail_after_a_linter_the_tests_are_repaired(walks: Wal
     assert any("fails too, but the tests are repaired first" in note for note in result.notes) is (fails == "2")
 
 
+@pytest.mark.parametrize(
+    ("last", "fails"),
+    [
+        ("Found 2 errors in 1 file (checked 3 source files)", "2"),
+        ("1 file would be reformatted, 8 files already formatted", "2"),
+        ("could not compile", "1"),
+    ],
+)
+async def test_a_script_whose_linter_fails_lets_the_tests_run_but_one_that_builds_does_not(
+    walks: Walks, last: str, fails: str
+) -> None:
+    files = {"check": f"#!/bin/sh\ntouch built\necho '{last}'\nexit 1\n", "test_a.py": TEST}
+    result = await walks.run(workflow("- run: sh check\n- run: python -m pytest\n- run: echo done"), files, is_red=False)
+    assert [number for number, does in does(result) if does == "fails"] == [fails]
+    if fails == "2":
+        assert result.check is not None
+        assert [step.may_fail for step in result.check.before] == [True]
+    named = await walks.run(workflow("- run: sh check\n- run: python -m pytest"), files, is_red=True)
+    assert [number for number, does in does(named) if does == "fails"] == ["1"]
+
+
 async def test_variables_of_workflow_job_and_step_and_where_it_runs(walks: Walks) -> None:
     text = workflow(
         """
