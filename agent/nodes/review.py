@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 
 from agent.challenge.judgement import Challenged, with_variants
+from agent.contract.budget import Usage
 from agent.contract.events import Opined
 from agent.contract.proposal import Candidate, model_name
 from agent.models.decisions import line, read_object, truth
@@ -23,6 +24,11 @@ from agent.state import Objection, Reviewed, State, Work, fell_back, pack, unpac
 _WORD, _NONE = re.compile(r"\w"), frozenset({"none", "null", "n/a", "na", "input", "any", "unknown", "not applicable"})
 UNREAD = ("tools",)  # rungs whose changes are not reviewed: those of formatters and lock files explain themselves
 MOST_VARIANTS = 3  # that a review decides on
+KEPT = 4_000  # characters of an unusable answer
+AGAIN = (
+    'That could not be used: it has to be one JSON object with "accept": true or false, and with a "reason" if it is false. '
+    "Answer again with only the JSON object."
+)
 REPAIR, VARIANT = "repair", "variant"  # the review's choices
 
 
@@ -48,14 +54,19 @@ async def review(state: State, work: Work) -> Reviewed:
     shown = known.variants[:MOST_VARIANTS]
     prompt = await reviewing.review(await situation_of(state, work, with_change=False), candidate, asked, shown)
     rung = model_name(candidate.rung)
-    try:
+    usage = Usage()
+    for _ in range(2):
         seconds = min(models.settings("review", rung).timeout, work.ledger.seconds_left() / 3)
-        answer = await models.ask(prompt, seconds=seconds, emit=context.emit, rung=rung)
-    except ModelError as error:
-        return await fell_back(work, "review", f"The model gave no review: {error}", error.usage)
-    found = read_review(answer.text)
-    if found is None:
-        return await fell_back(work, "review", "The review's answer is not a usable verdict", answer.usage)
+        try:
+            answer = await models.ask(prompt, seconds=seconds, emit=context.emit, rung=rung)
+        except ModelError as error:
+            return await fell_back(work, "review", f"The model gave no review: {error}", usage + error.usage)
+        usage += answer.usage
+        if (found := read_review(answer.text)) is not None:
+            break
+        prompt = prompt.then(answer.text[:KEPT] or "(nothing)", AGAIN)
+    else:
+        return await fell_back(work, "review", "The review's answer is not a usable verdict", usage)
     if found.accepted and (better := [each for each, choice in zip(shown, found.choices, strict=False) if choice == VARIANT]):
         found = Review(False, f"the tests also pass if {better[0]}, and that is what the code is meant to do")
     settled = [each for each, choice in zip(shown, found.choices, strict=False) if choice == REPAIR]
@@ -70,7 +81,7 @@ async def review(state: State, work: Work) -> Reviewed:
         ],
     )
     await context.emit(opined)
-    update: Reviewed = {"usage": [pack(answer.usage)], "opinions": [pack(opined)]}
+    update: Reviewed = {"usage": [pack(usage)], "opinions": [pack(opined)]}
     if not found.accepted:
         return {**update, "objection": pack(Objection("review", found.reason)), "rejected": state.get("rejected", 0) + 1}
     reviewed = with_variants(known, tuple(each for each in known.variants if each not in settled)) if settled else known

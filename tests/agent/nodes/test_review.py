@@ -112,10 +112,23 @@ async def test_the_search_that_comes_after_one_that_was_rejected_has_its_own_cha
 
 @pytest.mark.parametrize("reply", [Reply("Looks good to me!"), Reply('{"accept": false}'), refused()])
 async def test_a_review_that_is_none_accepts_and_says_so(tmp_path: Path, reply: Reply) -> None:
-    result, bench, _ = await healed(tmp_path, Scripted([(RIGHT,)]), reply)
+    result, bench, _ = await healed(tmp_path, Scripted([(RIGHT,)]), reply, reply)
     assert isinstance(result, Repair)
     assert [event.step for event in bench.of(events.Degraded)] == ["review"]
     assert result.doubts
+
+
+async def test_an_unusable_review_is_asked_for_once_more_and_both_answers_are_paid_for(tmp_path: Path) -> None:
+    unusable = Reply("I see no fault.", tokens=(40, 5))
+    result, bench, server = await healed(
+        tmp_path, Scripted([(OTHER,), (RIGHT,)]), unusable, REJECTED, Reply('{"accept": true}')
+    )
+    assert isinstance(result, Repair)
+    assert result.edits == RIGHT
+    assert [event.accepted for event in bench.of(events.Opined) if event.step == "review"] == [False, True]
+    assert not bench.of(events.Degraded)
+    assert "I see no fault." in server.asked[1].prompt
+    assert result.usage.tokens_in >= 90
 
 
 async def test_without_a_model_or_where_the_policy_wants_none_nobody_reads_and_nothing_is_degraded(tmp_path: Path) -> None:
