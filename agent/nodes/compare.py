@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -27,6 +28,8 @@ from sandbox.base import DeadlinePassed, InstallFailed, LimitExceeded, Workspace
 
 SHOWN = 50  # ids in one event of the timeline
 ABREAST = 8  # files that are read at once
+# The items of pytest-ruff, pytest-mypy, pytest-flake8, pytest-black, pytest-pylint, pytest-isort and pytest-pycodestyle.
+_LINTED = re.compile(r".+::(?:ruff(?:::format)?|mypy(?:-status)?|FLAKE8|BLACK|PYLINT|ISORT|isort|PYCODESTYLE)").fullmatch
 SHARE = 0.25  # of the time that is left, for looking through older commits
 
 
@@ -71,6 +74,9 @@ async def _bounded(work: Work, oracle: Oracle, base: Sequence[CheckRun]) -> Base
         left = _explained_by_lacks(work, oracle, base)
         need = "it needs" if len(left) == 1 else "they need"
         why = f"but the sandbox lacks what {need}; only the other failures are repaired"
+    if not left and not work.task.failed_in_ci:
+        left = _found_by_linters(oracle)
+        why = "but as a linter's finding: the tests are repaired first"
     if not left:
         return {}
     fail = "fails" if len(left) == 1 else "fail"
@@ -84,6 +90,13 @@ def _explained_by_lacks(work: Work, oracle: Oracle, base: Sequence[CheckRun]) ->
     found = limits_behind(oracle.checks, base, frozenset().union(*oracle.must_turn.values()))
     others = {id_ for id_, lack in found if lack is None or lack.what not in absent or is_in_log(lack, work.task.hints)}
     return sorted({id_ for id_, _ in found} - others) if others else []
+
+
+def _found_by_linters(oracle: Oracle) -> list[VerdictId]:
+    """The failing items of pytest's plugins that run linters, if tests fail too. Newer linters find more in unchanged code."""
+    red = frozenset().union(*oracle.must_turn.values())
+    found = {id_ for id_ in red if _LINTED(id_)}
+    return sorted(found) if found < red else []
 
 
 def _text(

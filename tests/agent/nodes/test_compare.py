@@ -235,6 +235,37 @@ async def test_what_only_the_sandbox_lacks_leaves_the_target_if_cis_log_names_ot
     assert any("`test_remote.py::test_remote` fails here, but not according to CI's log" in note for note in result.log.notes)
 
 
+PLUGIN = """
+import pytest
+
+def pytest_collect_file(file_path, parent):
+    return Linted.from_parent(parent, path=file_path) if file_path.name == "calc.py" else None
+
+class Linted(pytest.File):
+    def collect(self):
+        yield Finding.from_parent(self, name="ruff")
+
+class Finding(pytest.Item):
+    def runtest(self):
+        raise Exception("calc.py:1:1: RUF100 unused suppression")
+"""
+
+
+async def test_findings_of_a_linter_among_the_tests_wait_for_failing_tests(bench: Bench) -> None:
+    files = {**SAMPLE, "conftest.py": PLUGIN}
+    result = await bench.heal(Scripted([(RIGHT,)], rung="model:m"), files=files)
+    assert isinstance(result, Repair), result
+    assert result.evidence.checks[0].target == ("test_calc.py::test_add",)
+    assert any("`calc.py::ruff` fails here, but as a linter's finding" in note for note in result.log.notes)
+
+
+async def test_a_linters_finding_alone_is_the_failure(bench: Bench) -> None:
+    files = {**SAMPLE, "calc.py": FIXED, "conftest.py": PLUGIN}
+    result = await bench.heal(Scripted([]), files=files)
+    assert isinstance(result, NoRepair), result
+    assert any("calc.py::ruff" in note for note in result.log.notes)
+
+
 @pytest.mark.long
 async def test_a_slip_beside_a_new_feature_is_found_although_its_tests_need_the_feature(bench: Bench) -> None:
     uses_both = "from calc import add, half\n\n\ndef test_both():\n    assert half(add(3, 5)) == 4\n"
