@@ -131,12 +131,13 @@ class Turn(Bookkeeping, total=False):
     rounds: Annotated[list[Any], operator.add]  # packed `StrategyResult`, one for each strategy, until `climb` has read them
     rungs: Annotated[list[Any], operator.add]  # packed `RungCost`, one for each strategy
     refused_behind: int  # how many refusals concern earlier rungs
-    rejected: int  # how many changes of the current rung the review rejected
+    rejected: int  # how many changes that a search found the review rejected since the current rung began
     stuck: int  # how many of the last changes, in a row, failed in the same way
 
 
 class Candidates(Bookkeeping, total=False):
-    """Changes to be judged. Written by `propose`, `guard`, `verify`, `select`, `prove`, `challenge`, `approve`, `reflect`.
+    """Changes to be judged. Written by `climb`, `propose`, `guard`, `verify`, `select`, `prove`, `challenge`, `approve`,
+    `reflect`.
 
     A ref names a `Candidate` in the blobs; a verdict is [ref, packed `Verification`].
     """
@@ -201,7 +202,7 @@ class BaselineOrEnd(Baseline, End, total=False):
     """What `reproduce`, `probe` and `compare` write."""
 
 
-class Direction(Turn, Learning, total=False):
+class Direction(Turn, Candidates, Learning, total=False):
     """What `climb` and `diagnose` write."""
 
 

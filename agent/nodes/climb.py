@@ -8,7 +8,7 @@ from agent.contract import words
 from agent.contract.budget import RungCost, Usage
 from agent.contract.proposal import is_model
 from agent.guard import rules
-from agent.nodes.propose import COLLECT, situation_of
+from agent.nodes.propose import COLLECT, SEARCH, situation_of
 from agent.proposer import Strategist
 from agent.report.recording import report_cost
 from agent.state import Direction, State, StrategyResult, Work, fell_back, pack, remember, unpack
@@ -23,9 +23,14 @@ async def climb(state: State, work: Work) -> Direction:
     rung, fruitless, lessons = _after_the_round(state)
     update: Direction = {"rounds": Overwrite([]), "strategies": [], "lessons": lessons}  # type: ignore[typeddict-item]
     if is_left_to_a_model(state, work):
-        rung, fruitless = state["rung"] + 1, 0
-        if others := len(state.get("allowed", [])):
-            dropped = f"{words.counted(others, 'other change')} from {words.rung(work.ladder[rung - 1].rung)}"
+        left = work.ladder[state["rung"]].rung
+        if is_model(left):  # what a search found in the background was rejected
+            left, update["rejected"] = SEARCH, 0
+        else:
+            rung, fruitless = state["rung"] + 1, 0
+        update |= {"allowed": [], "passed": []}
+        if others := len(state.get("allowed", [])) + len(state.get("passed", [])):
+            dropped = f"{words.counted(others, 'other change')} from {words.rung(left)}"
             update["notes"] = [f"The review rejected {REJECTIONS} changes, so {dropped} were dropped and a model is asked"]
     if wanted := state.get("asked_next"):
         names = [proposer.rung for proposer in work.ladder]
@@ -66,8 +71,7 @@ def is_left_to_a_model(state: State, work: Work) -> bool:
     """Does the review keep rejecting a search's patches although they pass the tests, while a model can still be asked?"""
     if state.get("rejected", 0) < REJECTIONS or work.ledger.spent_up() or work.ledger.model_spent_up():
         return False
-    rung, *later = work.ladder[state["rung"] :] or work.ladder[-1:]
-    return not is_model(rung.rung) and any(is_model(each.rung) for each in later)
+    return any(is_model(each.rung) for each in work.ladder[state["rung"] :])
 
 
 def _after_the_round(state: State) -> tuple[int, int, list[str]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from agent.challenge.judgement import Challenged, with_variants
 from agent.contract.budget import Usage
 from agent.contract.events import Opined
-from agent.contract.proposal import Candidate, model_name
+from agent.contract.proposal import Candidate, is_model, model_name
 from agent.models.decisions import line, read_object, truth
 from agent.models.values import ModelError
 from agent.nodes.guard import questions_of
@@ -83,7 +83,8 @@ async def review(state: State, work: Work) -> Reviewed:
     await context.emit(opined)
     update: Reviewed = {"usage": [pack(usage)], "opinions": [pack(opined)]}
     if not found.accepted:
-        return {**update, "objection": pack(Objection("review", found.reason)), "rejected": state.get("rejected", 0) + 1}
+        rejected = state.get("rejected", 0) + (not is_model(candidate.rung))
+        return {**update, "objection": pack(Objection("review", found.reason)), "rejected": rejected}
     reviewed = with_variants(known, tuple(each for each in known.variants if each not in settled)) if settled else known
     if found.example and not known.tests_due:
         reviewed = replace(reviewed, witnesses=reviewed.witnesses + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,9 +14,12 @@ from agent.contract import events
 from agent.contract.outcome import NoRepair, Repair
 from agent.contract.proposal import Candidate, Edits
 from agent.contract.task import Policy
+from agent.models.router import Models
+from agent.models.values import ModelSettings
 from agent.proposer import Proposal, Situation
 from sandbox.base import SandboxLost
 from tests.agent.workbench import RIGHT, WRONG, Bench, Scripted, change
+from tests.standins.model import Asked, Reply, ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("remembered_runs")
 
@@ -114,6 +118,29 @@ async def test_a_search_that_loses_its_sandbox_does_not_lose_the_models_answer(b
     result = await bench.heal(Searching(seconds=0.3, error=SandboxLost("gone")), asked, policy=QUICK)
     assert isinstance(result, Repair), result
     assert len(asked.seen) == 1, "a model is not paid twice for one answer"
+
+
+@pytest.mark.long
+async def test_a_search_whose_changes_the_review_rejects_makes_way_for_the_model_that_was_asked_before(bench: Bench) -> None:
+    found = tuple(change("a - b", f"a + b + 0 * {n}") for n in range(6))
+    asked, reviews = model((WRONG,), (RIGHT,)), 0
+
+    def answer(request: Asked) -> Reply:
+        nonlocal reviews
+        if "You review" not in request.prompt:
+            return Reply('{"cause": "it subtracts", "category": "logic", "confidence": 0.9}')
+        reviews += 1
+        is_found = "0 *" in request.prompt
+        return Reply(
+            json.dumps({"accept": not is_found, "reason": "it hides a zero" if is_found else "", "input": "add(7, 8)"})
+        )
+
+    async with ScriptedModel(answer) as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "k", 30.0))
+        result = await bench.heal(Searching(found, seconds=0.5), asked, models=models, policy=QUICK)
+    assert isinstance(result, Repair), result
+    assert (result.edits, reviews) == (RIGHT, 3)
+    assert any("The review rejected 2 changes, so 4 other changes" in note for note in result.log.notes), result.log.notes
 
 
 @pytest.mark.long
