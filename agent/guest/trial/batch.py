@@ -24,6 +24,7 @@ from typing import Any, Callable, Tuple
 from . import hot_swap
 from .forks import Fork, TimeLimit, Write, bound_memory
 from .hot_swap import Edit
+from .leftovers import Leftovers
 
 Timed = Tuple[Any, float, float]  # test, CPU seconds, wall seconds
 
@@ -53,8 +54,10 @@ class Batch:
         failing: list[Timed],
         control: Timed | None,
         paths: Collection[str | None],
+        leftovers: Leftovers,
     ) -> None:
         self.root, self.swap, self.failing, self.control, self.paths = root, swap, failing, control, paths
+        self.leftovers = leftovers
         self.current = mmap.mmap(-1, 8)  # shared with the fork: index of the change being tried
         self.tried, self.seconds = 0, 0.0
         self.is_broken = False  # its processes die before they have tried anything
@@ -71,6 +74,7 @@ class Batch:
         deaths, is_alive = 0, False  # is_alive: a process has answered
         while pieces and time.monotonic() < until and not self.is_broken:
             start, stop = pieces.pop(0)
+            self.leftovers.remove()
             fork = Fork(lambda write: self._work(write, jobs, start, stop, patient, surveying))  # noqa: B023 - used at once
             reached, before = start, self.tried
             self.current[:8] = struct.pack("q", start)

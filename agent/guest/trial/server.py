@@ -16,6 +16,7 @@ from . import collection, examples, hot_swap
 from .batch import Batch
 from .forks import LOOPING, Fork, Measurements, TimeLimit, Write, bound_memory
 from .hot_swap import Edit
+from .leftovers import Leftovers
 
 Kinds = Dict[Tuple[str, str], List[Tuple[int, Set[str]]]]  # (path, variable) -> [(first line, names of types)]
 
@@ -75,6 +76,7 @@ class SearchServer:
     ) -> None:
         self.plan, self.root, self.tests, self.candidates, self.write = plan, root, tests, candidates, write
         self.until: float = plan["until"]
+        self.leftovers = Leftovers(root)
         self.known = Measurements(root, tests, plan["durations"])
         self.swappers: dict[str, hot_swap.Swapper | None] = {}
         self.red: list[str] = []
@@ -200,7 +202,8 @@ class SearchServer:
             costs, walls = self.known.costs, self.known.walls
             timed = {n: (self.tests[n], costs.get(n, LOOPING), walls.get(n, LOOPING)) for n in names}
             paths = {call[0] for n in names for call in self.known.calls.get(n, ())} | {c["path"] for c in self.candidates}
-            self.batch = Batch(self.root, self.swap, [timed[n] for n in red], timed[green[0]] if green else None, paths)
+            control = timed[green[0]] if green else None
+            self.batch = Batch(self.root, self.swap, [timed[n] for n in red], control, paths, self.leftovers)
 
     def report_progress(self, score: float) -> None:
         batch = [self.batch.tried, round(self.batch.seconds, 3)] if self.batch else [0, 0.0]
@@ -292,6 +295,7 @@ class SearchServer:
                 write(self.count_examples(edits, limit))
 
         begin = time.monotonic()
+        self.leftovers.remove()
         fork = Fork(work)
         try:
             kept = outcome_of(fork, names, self.known.walls, 0.0, 2 * (WAIT + SLACK))

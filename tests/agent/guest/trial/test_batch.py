@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent.guest.trial.batch import DEATHS, Batch, _outcome
+from agent.guest.trial.batch import DEATHS, LIFE, Batch, _outcome
+from agent.guest.trial.leftovers import Leftovers
 
 
 class Deadly:
@@ -22,7 +23,7 @@ class Deadly:
 
 
 def test_a_batch_whose_processes_die_at_once_gives_up(tmp_path: Path) -> None:
-    batch = Batch(str(tmp_path), lambda _: lambda: None, [(Deadly(), 0.01, 0.01)], None, ())
+    batch = Batch(str(tmp_path), lambda _: lambda: None, [(Deadly(), 0.01, 0.01)], None, (), Leftovers(str(tmp_path)))
     assert all(outcome is None for _, outcome in batch.run([[]] * 200, time.monotonic() + 30))
     assert batch.is_broken
     assert batch.tried == DEATHS
@@ -45,7 +46,7 @@ class Spoilt:
 
 def test_a_change_that_spoils_its_process_hides_none_of_the_next(tmp_path: Path) -> None:
     test, jobs = Spoilt(), [["wrong"], ["spoils"], ["wrong"], ["right"], ["wrong"]]
-    batch = Batch(str(tmp_path), test.swap, [(test, 0.01, 0.01)], None, ())
+    batch = Batch(str(tmp_path), test.swap, [(test, 0.01, 0.01)], None, (), Leftovers(str(tmp_path)))
     found = list(batch.run(jobs, time.monotonic() + 30))  # type: ignore[arg-type]
     assert {index for index, outcome in found if outcome == "passed"} == {3}
 
@@ -56,3 +57,41 @@ def test_a_change_that_spoils_its_process_hides_none_of_the_next(tmp_path: Path)
 def test_what_code_under_test_writes_is_no_outcome(told: list[Any]) -> None:
     assert _outcome(told) is None
     assert [_outcome([each]) for each in ("passed", "fresh", ["further", 1, 4])] == ["passed", "fresh", ("further", 1, 4)]
+
+
+def test_only_what_came_later_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "a.py").write_text("1")
+    leftovers = Leftovers(str(tmp_path))
+    (tmp_path / "kept" / "b.db").write_text("2")
+    (tmp_path / "cache" / "deep").mkdir(parents=True)
+    (tmp_path / "cache" / "deep" / "c.py").write_text("3")
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    (tmp_path / "kept" / "a.py").write_text("4")
+    leftovers.remove()
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["kept", "kept/a.py"]
+
+
+class Compiling:
+    """A test that passes with the change "right", unless another one has left its result behind in a file."""
+
+    reached = 1
+
+    def __init__(self, folder: Path) -> None:
+        self.compiled, self.tried = folder / "compiled", ""
+
+    def swap(self, edits: Any) -> Any:
+        (self.tried,) = edits
+        return lambda: None
+
+    def again(self) -> Any:
+        if self.tried == "spoils":
+            self.compiled.touch()
+        return self.tried == "right" and not self.compiled.exists()
+
+
+def test_a_file_that_a_change_leaves_behind_decides_nothing_for_later_processes(tmp_path: Path) -> None:
+    test, jobs = Compiling(tmp_path), [["spoils"], *[["wrong"]] * LIFE, ["right"]]
+    batch = Batch(str(tmp_path), test.swap, [(test, 0.01, 0.01)], None, (), Leftovers(str(tmp_path)))
+    found = list(batch.run(jobs, time.monotonic() + 30))  # type: ignore[arg-type]
+    assert {index for index, outcome in found if outcome == "passed"} == {LIFE + 1}
