@@ -211,7 +211,13 @@ def _pytest_is_configured(project: Project) -> bool:
 
 def _is_installable(project: Project) -> bool:
     """Whether the project defines a build; a `[project]` table alone often belongs to an application that nobody installs."""
-    return "build-system" in project.pyproject or "setup.py" in project.paths or project.setup_cfg.has_section("metadata")
+    says_so = project.table("tool", "uv").get("package") is True
+    return (
+        says_so
+        or "build-system" in project.pyproject
+        or "setup.py" in project.paths
+        or project.setup_cfg.has_section("metadata")
+    )
 
 
 def _extras(project: Project) -> list[str]:

@@ -43,8 +43,8 @@ class Manifest:
 
     @property
     def is_installable(self) -> bool:
-        if self.table("tool", "uv").get("package") is False:
-            return False
+        if isinstance(said := self.table("tool", "uv").get("package"), bool):
+            return said
         return "build-system" in self.content or self.context.has("setup.py") or self.context.has("setup.cfg")
 
     def dependencies(self, extras: Iterable[str]) -> list[str]:

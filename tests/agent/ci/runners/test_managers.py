@@ -66,6 +66,15 @@ def test_a_member_of_a_uv_workspace_brings_its_own_project_and_groups() -> None:
     assert run("uv run pytest", files, cwd="packages/m").packages == named.packages
 
 
+@pytest.mark.parametrize(
+    ("says", "projects"), [("", ()), ("[tool.uv]\npackage = true", (".",)), ("[tool.uv]\npackage = false", ())]
+)
+def test_a_project_without_a_build_is_a_package_where_uv_is_told_so(says: str, projects: tuple[str, ...]) -> None:
+    text = f'[project]\nname = "tool"\ndependencies = ["attrs"]\n{says}\n'
+    packages = run("uv run pytest", {"pyproject.toml": text}).packages
+    assert (packages.projects, packages.requirements) == (projects, () if projects else ("attrs",))
+
+
 def test_a_resolution_that_is_not_uvs_own_is_said() -> None:
     assert run("uv sync --resolution lowest-direct", {"pyproject.toml": PYPROJECT}).notes == (
         "the resolution strategy lowest-direct is not supported",
