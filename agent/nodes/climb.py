@@ -28,8 +28,8 @@ async def climb(state: State, work: Work) -> Direction:
             left, update["rejected"] = SEARCH, 0
         else:
             rung, fruitless = state["rung"] + 1, 0
-        update |= {"allowed": [], "passed": []}
-        if others := len(state.get("allowed", [])) + len(state.get("passed", [])):
+        update["allowed"] = []
+        if others := len(state.get("allowed", [])):
             dropped = f"{words.counted(others, 'other change')} from {words.rung(left)}"
             update["notes"] = [f"The review rejected {REJECTIONS} changes, so {dropped} were dropped and a model is asked"]
     if wanted := state.get("asked_next"):
@@ -71,7 +71,9 @@ def is_left_to_a_model(state: State, work: Work) -> bool:
     """Does the review keep rejecting a search's patches although they pass the tests, while a model can still be asked?"""
     if state.get("rejected", 0) < REJECTIONS or work.ledger.spent_up() or work.ledger.model_spent_up():
         return False
-    return any(is_model(each.rung) for each in work.ladder[state["rung"] :])
+    is_asked = any(is_model(each.rung) for each in work.ladder[state["rung"] :][:1])
+    following = _after_the_round(state)[0] if is_asked else state["rung"] + 1
+    return any(is_model(each.rung) for each in work.ladder[following:])
 
 
 def _after_the_round(state: State) -> tuple[int, int, list[str]]:

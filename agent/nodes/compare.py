@@ -13,7 +13,7 @@ from agent.contract import words
 from agent.contract.events import Compared
 from agent.contract.last_good import LastGood, Regression
 from agent.contract.proposal import Edits, FileChange
-from agent.contract.verdicts import Check, CheckRun, Oracle, VerdictId
+from agent.contract.verdicts import EXIT, Check, CheckRun, Oracle, VerdictId
 from agent.edits.changes import EditProblem, read_text, text_of
 from agent.edits.hunks import merge
 from agent.gate.gate import needs_install
@@ -68,20 +68,18 @@ async def compare(state: State, work: Work) -> BaselineOrEnd:
 
 async def _bounded(work: Work, oracle: Oracle, base: Sequence[CheckRun]) -> BaselineOrEnd:
     """Without a good commit, CI's log alone tells which failures only the sandbox has; without both, their messages do."""
-    left = only_here(oracle, base, work.task.reported_ids)
-    why = "but not according to CI's log: the sandbox lacks something that CI has"
-    if not left and not work.task.failed_in_ci:
-        left = _explained_by_lacks(work, oracle, base)
-        need = "it needs" if len(left) == 1 else "they need"
-        why = f"but the sandbox lacks what {need}; only the other failures are repaired"
-    if not left and not work.task.failed_in_ci:
-        left = _found_by_linters(oracle)
-        why = "but as a linter's finding: the tests are repaired first"
+    logged = only_here(oracle, base, work.task.reported_ids)
+    said = [(logged, "but not according to CI's log: the sandbox lacks something that CI has")]
+    if not logged and not work.task.failed_in_ci:
+        lacking = _explained_by_lacks(work, oracle, base)
+        need = "it needs" if len(lacking) == 1 else "they need"
+        said = [(lacking, f"but the sandbox lacks what {need}; only the other failures are repaired")]
+        said += [(_found_by_linters(without(oracle, lacking)), "but as a linter's finding: the tests are repaired first")]
+    left = [id_ for ids, _ in said for id_ in ids]
     if not left:
         return {}
-    fail = "fails" if len(left) == 1 else "fail"
-    note = f"{words.named(left)} {fail} here, {why}."
-    return {"oracle_ref": await work.context.keep(without(oracle, left)), "notes": [note]}
+    notes = [f"{words.named(ids)} {'fails' if len(ids) == 1 else 'fail'} here, {why}." for ids, why in said if ids]
+    return {"oracle_ref": await work.context.keep(without(oracle, left)), "notes": notes}
 
 
 def _explained_by_lacks(work: Work, oracle: Oracle, base: Sequence[CheckRun]) -> list[VerdictId]:
@@ -94,9 +92,11 @@ def _explained_by_lacks(work: Work, oracle: Oracle, base: Sequence[CheckRun]) ->
 
 def _found_by_linters(oracle: Oracle) -> list[VerdictId]:
     """The failing items of pytest's plugins that run linters, if tests fail too. Newer linters find more in unchanged code."""
-    red = frozenset().union(*oracle.must_turn.values())
-    found = {id_ for id_ in red if _LINTED(id_)}
-    return sorted(found) if found < red else []
+    left: list[VerdictId] = []
+    for red in oracle.must_turn.values():
+        found = {id_ for id_ in red if _LINTED(id_)}
+        left += sorted(found) if red - found - {EXIT} else []
+    return left
 
 
 def _text(

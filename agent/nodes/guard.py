@@ -27,15 +27,14 @@ MOST_FILES = 3  # with failing tests, whose texts are read
 async def guard(state: State, work: Work) -> Candidates:
     """Send allowed candidates to `verify` and refused ones to `reflect`. Equal ones are judged once, as a model's if one is.
 
-    Patches of the lines that changed since the last good commit, if it is known, are judged first.
+    Patches of a model are judged first, and before others those of the lines that changed since the last good commit.
     """
     context = work.context
     tried = set(state.get("tried", []))
     unsure_by_search = {digest(each.edits) for each in await found_by_search(state, work)}
     support = dict(state.get("support", {}))
     changed = await context.recall(Regression, state["regression_ref"]) if state.get("regression_ref") else None
-    near: list[str] = []
-    apart: list[str] = []
+    judged: list[tuple[tuple[bool, bool], str]] = []
     failed, refused, taken = [], [], []
     proposed = [(ref, await context.recall(Candidate, ref)) for ref in state.get("proposed", [])]
     for ref, candidate in sorted(proposed, key=lambda each: not is_model(each[1].rung)):
@@ -52,7 +51,8 @@ async def guard(state: State, work: Work) -> Candidates:
         refusal = await refusal_of(candidate, state, work)
         if refusal is None:
             is_near = changed is None or await asyncio.to_thread(touches, candidate.edits, changed.reversal)
-            (near if is_near else apart).append(ref)
+            order = (not is_model(candidate.rung), not is_near)
+            judged.append((order, ref))
             continue
         text = f"Refused by policy because {refusal.sentence}: {candidate.title}"
         await context.emit(Guarded(text=text, title=candidate.title, rule=refusal.rule))
@@ -63,7 +63,7 @@ async def guard(state: State, work: Work) -> Candidates:
     return {
         "proposed": Overwrite([]),  # type: ignore[typeddict-item]
         "support": support,
-        "allowed": near + apart,
+        "allowed": [ref for _, ref in sorted(judged, key=lambda each: each[0])],
         "failed": failed,
         "refused": refused,
         "tried": taken,

@@ -54,18 +54,17 @@ async def review(state: State, work: Work) -> Reviewed:
     shown = known.variants[:MOST_VARIANTS]
     prompt = await reviewing.review(await situation_of(state, work, with_change=False), candidate, asked, shown)
     rung = model_name(candidate.rung)
-    usage = Usage()
-    for _ in range(2):
+    usage, found = Usage(), None
+    while found is None and usage.calls < 2 and replace(work.ledger, usage=work.ledger.usage + usage).model_spent_up() is None:
         seconds = min(models.settings("review", rung).timeout, work.ledger.seconds_left() / 3)
         try:
             answer = await models.ask(prompt, seconds=seconds, emit=context.emit, rung=rung)
         except ModelError as error:
             return await fell_back(work, "review", f"The model gave no review: {error}", usage + error.usage)
         usage += answer.usage
-        if (found := read_review(answer.text)) is not None:
-            break
+        found = read_review(answer.text)
         prompt = prompt.then(answer.text[:KEPT] or "(nothing)", AGAIN)
-    else:
+    if found is None:
         return await fell_back(work, "review", "The review's answer is not a usable verdict", usage)
     if found.accepted and (better := [each for each, choice in zip(shown, found.choices, strict=False) if choice == VARIANT]):
         found = Review(False, f"the tests also pass if {better[0]}, and that is what the code is meant to do")

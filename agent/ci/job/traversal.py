@@ -44,7 +44,7 @@ from agent.ci.job.steps import CompositeStep, CurrentStep, InstallStep, RunStep,
 from agent.ci.project.commands import ends_with_findings, names_tests, only_looks
 from agent.ci.project.detection import Project
 from agent.ci.workflows.model import WorkflowStep
-from agent.contract.verdicts import Check, CheckRun
+from agent.contract.verdicts import Check, CheckRun, Verdict
 from agent.report.endings import Ending, stopped_before
 
 Stop = CheckStep | Ending | NoCheck  # the failing step, why it cannot be reached, or no check at all
@@ -301,11 +301,15 @@ class _Traversal:
         current.frame.conclude(current.step, unknown_outputs(current.step))
 
     def _fails_first(self, tried: CheckStep, current: CurrentStep) -> Stop:
-        """The failing step, or the linter's that failed before it, unless this one runs tests."""
+        """The failing step, or the linter's that failed before it, unless tests fail in this one.
+
+        Tests that cannot even start may need what a script would have made after its linter.
+        """
         if self.finding is None:
             return self._fails(tried, current)
         linter, before = self.finding
-        if not tried.check.runs_tests:
+        has_failed = tried.seen is not None and Verdict.FAILED in tried.seen.verdicts.values()
+        if not tried.check.runs_tests or (linter.check.reader == "exit" and not has_failed):
             return self._fails(linter, before)
         self.recorder.notes.append(f"step {before.number}, `{before.title}`, fails too, but the tests are repaired first")
         return self._fails(tried, current)
@@ -353,7 +357,9 @@ class _Traversal:
     def _end(self, stop: Stop) -> End:
         return self.recorder.found(stop) if isinstance(stop, CheckStep) else stop
 
-    def _out_of_time(self) -> Ending:
+    def _out_of_time(self) -> Stop:
+        if self.finding is not None:
+            return self._fails(*self.finding)
         return out_of_time(self.leg.source, len(self.recorder.steps), ran=self.runs)
 
     def _need_run(self, what: str) -> None:

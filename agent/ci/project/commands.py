@@ -47,8 +47,9 @@ _LISTING = re.compile(
 
 # The last lines of mypy, ruff, black, pyright and pylint.
 _SUMMARY = re.compile(
-    r"(?:\[\*\] )?(?:Found \d+ errors?(?: in \d+ files?.*|\.| \(.*)|\d+ files? would be reformatted\b.*"
-    r"|\d+ errors?, \d+ warnings?\b.*|Your code has been rated at .*)"
+    r"Found [1-9]\d* errors?(?: in \d+ files? \((?:checked|errors) .*|\.| \(\d+ fixed.*)"
+    r"|[1-9]\d* files? would be reformatted\b.*"
+    r"|[1-9]\d* errors?, \d+ warnings?\b.*|Your code has been rated at (?!10\.00/10).*"
 ).fullmatch
 
 

@@ -67,8 +67,9 @@ class Batch:
     ) -> Iterator[tuple[int, Any]]:
         """Yield (index, outcome) for every outcome other than "no test passed"; jobs are lists of edits.
 
-        Outcomes: "passed" (every failing test), "slow", "fresh" (cannot be swapped in); if `surveying`, ("further", tests,
-        lines): how many failing tests passed and how much further the others got. Yields (index, None) from time to time.
+        Outcomes: "passed" (every failing test; told again when the process has ended), "slow", "fresh" (cannot be swapped in);
+        if `surveying`, ("further", tests, lines): how many failing tests passed and how much further the others got. Yields
+        (index, None) from time to time.
         """
         pieces = [(start, min(start + LIFE, len(jobs))) for start in range(0, len(jobs), LIFE)]
         deaths, is_alive = 0, False  # is_alive: a process has answered
@@ -76,7 +77,7 @@ class Batch:
             start, stop = pieces.pop(0)
             self.leftovers.remove()
             fork = Fork(lambda write: self._work(write, jobs, start, stop, patient, surveying))  # noqa: B023 - used at once
-            reached, before = start, self.tried
+            reached, before, passed = start, self.tried, list[int]()
             self.current[:8] = struct.pack("q", start)
             try:
                 for message in self._messages(fork, until):
@@ -94,10 +95,14 @@ class Batch:
                             pieces[:0] = [(s, min(s + step, stop)) for s in range(start, stop, step)]
                         reached = stop
                     elif start <= message[1] < stop and (outcome := _outcome(message[2:])) is not None:
+                        passed += [message[1]] if outcome == "passed" else []
                         yield message[1], outcome
             finally:
                 at = min(max(self._index(), start), stop - 1)
                 fork.end()
+            for index in passed:  # once more, where nothing is left behind
+                self.leftovers.remove()
+                yield index, "passed"
             deaths += reached == start
             self.is_broken = deaths >= DEATHS and not is_alive
             if reached == start:

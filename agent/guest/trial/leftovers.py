@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 
-MOST = 20_000  # files and folders; beyond, nothing is removed, because each look would take too long
+MOST = 20_000  # files and folders; where there are more, nothing is removed, because each look would take too long
 KEPT = ("__pycache__", ".git")
 
 
@@ -16,34 +16,34 @@ class Leftovers:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.before: set[str] | None = set()
-        for path in self._paths(root):
+        self.before: set[str] = set()
+        for path, is_folder, waiting in _walk(root):
             self.before.add(path)
-            if len(self.before) > MOST:
-                self.before = None
-                break
+            if is_folder:
+                waiting.append(path)
+        self.is_known = len(self.before) < MOST
 
     def remove(self) -> None:
-        if self.before is None:
-            return
-        for path in self._paths(self.root):
-            if path in self.before:
-                continue
-            if os.path.isdir(path) and not os.path.islink(path):
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                with contextlib.suppress(OSError):
-                    os.remove(path)
+        """Only while no code under test runs: it may still need the files."""
+        for path, is_folder, waiting in _walk(self.root) if self.is_known else ():
+            with contextlib.suppress(OSError, RecursionError):
+                if path not in self.before:
+                    shutil.rmtree(path) if is_folder else os.remove(path)
+                elif is_folder:
+                    waiting.append(path)
 
-    def _paths(self, folder: str) -> Iterator[str]:
-        """Files and folders; not what is in a folder that came later."""
+
+def _walk(root: str) -> Iterator[tuple[str, bool, list[str]]]:
+    """At most `MOST` paths, each with whether it is a folder, and the list of the folders that are still to be entered."""
+    waiting, seen = [root], 0
+    while waiting:
         try:
-            entries = list(os.scandir(folder))
+            entries = list(os.scandir(waiting.pop()))
         except OSError:
-            return
+            continue
         for entry in entries:
-            if entry.name in KEPT:
-                continue
-            yield entry.path
-            if entry.is_dir(follow_symlinks=False) and (self.before is None or entry.path in self.before):
-                yield from self._paths(entry.path)
+            if entry.name not in KEPT:
+                yield entry.path, entry.is_dir(follow_symlinks=False), waiting
+                seen += 1
+                if seen >= MOST:
+                    return

@@ -295,7 +295,6 @@ class SearchServer:
                 write(self.count_examples(edits, limit))
 
         begin = time.monotonic()
-        self.leftovers.remove()
         fork = Fork(work)
         try:
             kept = outcome_of(fork, names, self.known.walls, 0.0, 2 * (WAIT + SLACK))

@@ -122,7 +122,7 @@ async def test_a_search_that_loses_its_sandbox_does_not_lose_the_models_answer(b
 
 @pytest.mark.long
 async def test_a_search_whose_changes_the_review_rejects_makes_way_for_the_model_that_was_asked_before(bench: Bench) -> None:
-    found = tuple(change("a - b", f"a + b + 0 * {n}") for n in range(6))
+    found = tuple(change("a - b", f"a + b + 0 * {n}") for n in range(12))
     asked, reviews = model((WRONG,), (RIGHT,)), 0
 
     def answer(request: Asked) -> Reply:
@@ -139,8 +139,9 @@ async def test_a_search_whose_changes_the_review_rejects_makes_way_for_the_model
         models = Models(ModelSettings("openai/scripted", server.openai_url, "k", 30.0))
         result = await bench.heal(Searching(found, seconds=0.5), asked, models=models, policy=QUICK)
     assert isinstance(result, Repair), result
-    assert (result.edits, reviews) == (RIGHT, 3)
-    assert any("The review rejected 2 changes, so 4 other changes" in note for note in result.log.notes), result.log.notes
+    assert result.edits == RIGHT
+    assert reviews <= 6, "the two, those that were being run beside them, and the model's"
+    assert any("The review rejected 2 changes, so" in note for note in result.log.notes), result.log.notes
 
 
 @pytest.mark.long

@@ -264,6 +264,7 @@ async def test_a_linters_finding_alone_is_the_failure(bench: Bench) -> None:
     result = await bench.heal(Scripted([]), files=files)
     assert isinstance(result, NoRepair), result
     assert any("calc.py::ruff" in note for note in result.log.notes)
+    assert not any("as a linter's finding" in note for note in result.log.notes)
 
 
 @pytest.mark.long

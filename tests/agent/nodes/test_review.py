@@ -121,14 +121,14 @@ async def test_a_review_that_is_none_accepts_and_says_so(tmp_path: Path, reply: 
 async def test_an_unusable_review_is_asked_for_once_more_and_both_answers_are_paid_for(tmp_path: Path) -> None:
     unusable = Reply("I see no fault.", tokens=(40, 5))
     result, bench, server = await healed(
-        tmp_path, Scripted([(OTHER,), (RIGHT,)]), unusable, REJECTED, Reply('{"accept": true}')
+        tmp_path, Scripted([(OTHER,), (RIGHT,)]), unusable, REJECTED, Reply('{"accept": true}', tokens=(50, 10))
     )
     assert isinstance(result, Repair)
     assert result.edits == RIGHT
     assert [event.accepted for event in bench.of(events.Opined) if event.step == "review"] == [False, True]
     assert not bench.of(events.Degraded)
     assert "I see no fault." in server.asked[1].prompt
-    assert result.usage.tokens_in >= 90
+    assert result.usage.tokens_in == 40 + 50 + 50
 
 
 async def test_without_a_model_or_where_the_policy_wants_none_nobody_reads_and_nothing_is_degraded(tmp_path: Path) -> None:

@@ -159,6 +159,9 @@ async def test_a_script_whose_linter_fails_lets_the_tests_run_but_one_that_build
     if fails == "2":
         assert result.check is not None
         assert [step.may_fail for step in result.check.before] == [True]
+    files["test_a.py"] = "import built\n\n\ndef test_a(): pass\n"  # may be what the script makes after its linter
+    result = await walks.run(workflow("- run: sh check\n- run: python -m pytest"), files, is_red=False)
+    assert [number for number, does in does(result) if does == "fails"] == ["1"]
     named = await walks.run(workflow("- run: sh check\n- run: python -m pytest"), files, is_red=True)
     assert [number for number, does in does(named) if does == "fails"] == ["1"]
 
