@@ -34,6 +34,10 @@ _WRAPPERS = frozenset({
     "coverage", "--",
 })  # fmt: skip
 _TESTS = re.compile(r"^\s*((async )?def test|class Test|import (pytest|unittest)|from (pytest|unittest))", re.M)
+# The items of pytest-ruff, pytest-mypy, pytest-flake8, pytest-black, pytest-pylint, pytest-isort and pytest-pycodestyle.
+_LINTED = re.compile(
+    r"[^:]+(?:::flake-8)?::(?:ruff(?:::format)?|mypy(?:-status)?|FLAKE8|BLACK|PYLINT|ISORT|isort|PYCODESTYLE)"
+).fullmatch
 # Programs that read their commands from a file of the repository.
 _ORDERS = {
     "make": ("makefile", "gnumakefile", "*.mk"), "gmake": ("makefile", "gnumakefile", "*.mk"),
@@ -159,7 +163,7 @@ def _test_findings(edit: FileChange, path: str, check: Check, ids: Iterable[str]
     for id_ in held:
         # A file that could not be collected can be product code, imported to run its examples.
         is_named = "::" in id_ or check.reader == "unittest" or _TESTS.search(edit.before or "")
-        if is_named and not is_doctest(path, id_, check.reader):
+        if is_named and not is_doctest(path, id_, check.reader) and not is_linters(id_):
             yield "tests", f"{edit.path} contains the test `{id_[:100]}`"
             return
     if held and (lost := _examples(edit.before, path) - _examples(edit.after, path)):
@@ -173,6 +177,11 @@ def _holds(path: str, id_: str, reader: str) -> bool:
     parts = re.sub(r"^\w+ \((.*)\)$", r"\1", id_).casefold().split(".")
     files = ["/".join(parts[:n]) + ".py" for n in range(max(1, len(parts) - 2), len(parts) + 1)]
     return any(path == file or path.endswith(f"/{file}") for file in files)
+
+
+def is_linters(id_: str) -> bool:
+    """Whether a plugin of pytest that runs a linter gives this id: every file that it reads has one."""
+    return _LINTED(id_) is not None
 
 
 def is_doctest(path: str, id_: str, reader: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -17,6 +16,7 @@ from agent.contract.verdicts import EXIT, Check, CheckRun, Oracle, VerdictId
 from agent.edits.changes import EditProblem, read_text, text_of
 from agent.edits.hunks import merge
 from agent.gate.gate import needs_install
+from agent.guard.deciding_files import is_linters
 from agent.nodes.reproduce import for_want
 from agent.report import endings
 from agent.reproduce.bisection import FURTHEST, nearest_passing
@@ -28,8 +28,6 @@ from sandbox.base import DeadlinePassed, InstallFailed, LimitExceeded, Workspace
 
 SHOWN = 50  # ids in one event of the timeline
 ABREAST = 8  # files that are read at once
-# The items of pytest-ruff, pytest-mypy, pytest-flake8, pytest-black, pytest-pylint, pytest-isort and pytest-pycodestyle.
-_LINTED = re.compile(r".+::(?:ruff(?:::format)?|mypy(?:-status)?|FLAKE8|BLACK|PYLINT|ISORT|isort|PYCODESTYLE)").fullmatch
 SHARE = 0.25  # of the time that is left, for looking through older commits
 
 
@@ -94,7 +92,7 @@ def _found_by_linters(oracle: Oracle) -> list[VerdictId]:
     """The failing items of pytest's plugins that run linters, if tests fail too. Newer linters find more in unchanged code."""
     left: list[VerdictId] = []
     for red in oracle.must_turn.values():
-        found = {id_ for id_ in red if _LINTED(id_)}
+        found = {id_ for id_ in red if is_linters(id_)}
         left += sorted(found) if red - found - {EXIT} else []
     return left
 

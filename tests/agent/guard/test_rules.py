@@ -121,6 +121,22 @@ def test_files_are_judged_by_their_path(path: str, refused_by: str | None) -> No
     assert rule(new(path)) == refused_by
 
 
+@pytest.mark.parametrize(
+    ("id_", "refused_by"),
+    [
+        ("ruff", None),
+        ("ruff::format", None),
+        ("mypy", None),
+        ("flake-8::FLAKE8", None),
+        ("BLACK", None),
+        ("test_ruff", "tests"),
+    ],
+)
+def test_a_file_that_a_linter_reads_among_the_tests_is_no_test_for_that(id_: str, refused_by: str | None) -> None:
+    judged_by = oracle("pytest --ruff", f"pkg/a.py::{id_}")
+    assert rule(code("return 1", "return os.path.getsize(path)"), judged_by=judged_by) == refused_by
+
+
 def test_tests_may_be_edited_where_the_policy_says_so() -> None:
     assert rule(new("tests/test_a.py"), policy=Policy(allow_test_edits=True)) is None
 
