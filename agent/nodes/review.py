@@ -55,7 +55,9 @@ async def review(state: State, work: Work) -> Reviewed:
     prompt = await reviewing.review(await situation_of(state, work, with_change=False), candidate, asked, shown)
     rung = model_name(candidate.rung)
     usage, found = Usage(), None
-    while found is None and usage.calls < 2 and replace(work.ledger, usage=work.ledger.usage + usage).model_spent_up() is None:
+    for _ in range(2):
+        if found is not None or replace(work.ledger, usage=work.ledger.usage + usage).model_spent_up() is not None:
+            break
         seconds = min(models.settings("review", rung).timeout, work.ledger.seconds_left() / 3)
         try:
             answer = await models.ask(prompt, seconds=seconds, emit=context.emit, rung=rung)

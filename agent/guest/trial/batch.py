@@ -77,7 +77,8 @@ class Batch:
             start, stop = pieces.pop(0)
             self.leftovers.remove()
             fork = Fork(lambda write: self._work(write, jobs, start, stop, patient, surveying))  # noqa: B023 - used at once
-            reached, before, passed = start, self.tried, list[int]()
+            reached, before = start, self.tried
+            passed: list[int] = []
             self.current[:8] = struct.pack("q", start)
             try:
                 for message in self._messages(fork, until):
@@ -95,7 +96,8 @@ class Batch:
                             pieces[:0] = [(s, min(s + step, stop)) for s in range(start, stop, step)]
                         reached = stop
                     elif start <= message[1] < stop and (outcome := _outcome(message[2:])) is not None:
-                        passed += [message[1]] if outcome == "passed" else []
+                        if outcome == "passed":
+                            passed.append(message[1])
                         yield message[1], outcome
             finally:
                 at = min(max(self._index(), start), stop - 1)

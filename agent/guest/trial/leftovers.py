@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 MOST = 20_000  # files and folders; where there are more, nothing is removed, because each look would take too long
 KEPT = ("__pycache__", ".git")
@@ -16,25 +16,19 @@ class Leftovers:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.before: set[str] = set()
-        for path, is_folder, waiting in _walk(root):
-            self.before.add(path)
-            if is_folder:
-                waiting.append(path)
+        self.before = {path for path, _ in _paths(root)}
         self.is_known = len(self.before) < MOST
 
     def remove(self) -> None:
         """Only while no code under test runs: it may still need the files."""
-        for path, is_folder, waiting in _walk(self.root) if self.is_known else ():
-            with contextlib.suppress(OSError, RecursionError):
-                if path not in self.before:
+        for path, is_folder in _paths(self.root, self.before) if self.is_known else ():
+            if path not in self.before:
+                with contextlib.suppress(OSError, RecursionError):
                     shutil.rmtree(path) if is_folder else os.remove(path)
-                elif is_folder:
-                    waiting.append(path)
 
 
-def _walk(root: str) -> Iterator[tuple[str, bool, list[str]]]:
-    """At most `MOST` paths, each with whether it is a folder, and the list of the folders that are still to be entered."""
+def _paths(root: str, known: Container[str] | None = None) -> Iterator[tuple[str, bool]]:
+    """At most `MOST` paths, each with whether it is a folder. Of the folders, only `known` ones are entered, if it is given."""
     waiting, seen = [root], 0
     while waiting:
         try:
@@ -42,8 +36,12 @@ def _walk(root: str) -> Iterator[tuple[str, bool, list[str]]]:
         except OSError:
             continue
         for entry in entries:
-            if entry.name not in KEPT:
-                yield entry.path, entry.is_dir(follow_symlinks=False), waiting
-                seen += 1
-                if seen >= MOST:
-                    return
+            if entry.name in KEPT:
+                continue
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if is_folder and (known is None or entry.path in known):
+                waiting.append(entry.path)
+            yield entry.path, is_folder
+            seen += 1
+            if seen >= MOST:
+                return
