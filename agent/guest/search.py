@@ -80,6 +80,8 @@ class Driver:
         self.forked: list[float] = [0, 0.0]
         self.fresh, self.fresh_seconds = 0, 0.0
         self.best: float | None = None  # score of the best hit
+        self.go = -1  # a pipe to the server: no fresh import runs now
+        self.is_server_alone = False
         self.is_over, self.exhausted = False, False  # the server has ended; it had tried all changes
         self.problem = ""  # why it ended early, if it did
         self.enough: float | None = None  # number of tried changes at which the search ends after a hit
@@ -109,13 +111,15 @@ class Driver:
 
     def run(self) -> None:
         candidates = list(self.candidates.values())
-        server = Fork(serve(self.plan, self.root, candidates), close=(self.output,))
+        go, self.go = os.pipe()
+        server = Fork(serve(self.plan, self.root, candidates, go), close=(self.output, self.go))
         ready = self.start(server)
         ready["seconds"] = self.elapsed()
         self.report(ready)
         is_ready = self.exhausted = ready["event"] == "ready" and bool(self.red)
         while is_ready and (self.goes_on() or self.is_better_waiting()) and not (self.is_over and not self.waiting):
-            due = bool(self.waiting) and (self.is_over or self.waiting[0]["score"] >= self.frontier)
+            is_next = bool(self.waiting) and self.waiting[0]["score"] >= self.frontier and not self.is_server_alone
+            due = is_next or (self.is_over and bool(self.waiting))
             until = time.monotonic() if due else min(self.deadline, time.monotonic() + 0.5)
             if (self.is_over or not self.read(server, until)) and due:
                 self.try_fresh_import(self.waiting.pop(0))
@@ -155,6 +159,11 @@ class Driver:
             self.waiting.sort(key=lambda c: -float(c["score"]))
         elif message[0] == "at":
             self.frontier, self.batched, self.forked = message[1:4]
+        elif message[0] == "alone":
+            self.is_server_alone = True
+            os.write(self.go, b".")
+        elif message[0] == "free":
+            self.is_server_alone = False
         elif message[0] == "plausible":
             self.report_hit(message[1], message[2], message[3])
 
@@ -171,7 +180,7 @@ class Driver:
 
     def try_fresh_import(self, candidate: dict[str, Any]) -> None:
         started = time.monotonic()
-        fork = Fork(with_fresh_import(self.plan, self.root, candidate, self.needed, self.costs), close=(self.output,))
+        fork = Fork(with_fresh_import(self.plan, self.root, candidate, self.needed, self.costs), close=(self.output, self.go))
         try:
             kept = outcome_of(fork, self.needed, self.costs, IMPORTING, 3.0)
         finally:

@@ -19,12 +19,11 @@ import threading
 import time
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Callable, Tuple
+from typing import Any, Callable, ContextManager, Tuple
 
 from . import hot_swap
 from .forks import Fork, TimeLimit, Write, bound_memory
 from .hot_swap import Edit
-from .leftovers import Leftovers
 
 Timed = Tuple[Any, float, float]  # test, CPU seconds, wall seconds
 
@@ -44,7 +43,8 @@ class Batch:
     """Tries changes against the failing tests that can be run repeatedly.
 
     `swap(edits)` applies a change and returns a function that undoes it; `failing` are tests, the cheapest first; `control` is
-    a test that passes on the unchanged code, or None; `paths` are the files whose modules must stay unchanged.
+    a test that passes on the unchanged code, or None; `paths` are the files whose modules must stay unchanged. In
+    `alone()`, the repository is as it was at first, and nothing else runs in it.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class Batch:
         failing: list[Timed],
         control: Timed | None,
         paths: Collection[str | None],
-        leftovers: Leftovers,
+        alone: Callable[[], ContextManager[None]],
     ) -> None:
         self.root, self.swap, self.failing, self.control, self.paths = root, swap, failing, control, paths
-        self.leftovers = leftovers
+        self.alone = alone
         self.current = mmap.mmap(-1, 8)  # shared with the fork: index of the change being tried
         self.tried, self.seconds = 0, 0.0
         self.is_broken = False  # its processes die before they have tried anything
@@ -75,7 +75,8 @@ class Batch:
         deaths, is_alive = 0, False  # is_alive: a process has answered
         while pieces and time.monotonic() < until and not self.is_broken:
             start, stop = pieces.pop(0)
-            self.leftovers.remove()
+            with self.alone():
+                pass
             fork = Fork(lambda write: self._work(write, jobs, start, stop, patient, surveying))  # noqa: B023 - used at once
             reached, before = start, self.tried
             passed: list[int] = []
@@ -102,9 +103,9 @@ class Batch:
             finally:
                 at = min(max(self._index(), start), stop - 1)
                 fork.end()
-            for index in passed:  # once more, where nothing is left behind
-                self.leftovers.remove()
-                yield index, "passed"
+            for index in passed:
+                with self.alone():
+                    yield index, "passed"
             deaths += reached == start
             self.is_broken = deaths >= DEATHS and not is_alive
             if reached == start:

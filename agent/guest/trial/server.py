@@ -1,22 +1,24 @@
 """The process that has collected the tests: measures them, orders the changes, and tries the changes in its own forks.
 
 It is a fork of the driver and runs no test itself. Messages to the driver: `ready`, `unavailable`, `plausible`, `fresh` (needs
-a fresh import), `at` (progress), `done`.
+a fresh import), `alone` (start no fresh import) and `free`, `at` (progress), `done`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import select
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Dict, List, Set, Tuple
 
 from . import collection, examples, hot_swap
 from .batch import Batch
 from .forks import LOOPING, Fork, Measurements, TimeLimit, Write, bound_memory
 from .hot_swap import Edit
-from .leftovers import Leftovers
+from .snapshot import Snapshot
 
 Kinds = Dict[Tuple[str, str], List[Tuple[int, Set[str]]]]  # (path, variable) -> [(first line, names of types)]
 
@@ -27,6 +29,7 @@ OTHER_TYPE, SAME_TYPE = 0.35, 1.15  # factors for the score of a change that use
 PARTIAL, PARTNERS = 12, 1500  # improving changes that are combined, and how many others each is combined with
 BEST = 1500  # likeliest changes, of which pairs are tried
 LAST = 150  # changes that are verified in forks if batches found nothing
+PATIENCE = 20.0  # seconds of waiting for the driver's fresh import
 SLOW_SHARE = 0.3  # of the remaining time, for changes that were too slow at first
 
 NUMBERS = frozenset(("int", "float", "bool", "complex"))
@@ -72,11 +75,11 @@ class SearchServer:
     """Runs in a fork of the driver, after collection."""
 
     def __init__(
-        self, plan: dict[str, Any], root: str, tests: dict[str, Any], candidates: list[dict[str, Any]], write: Write
+        self, plan: dict[str, Any], root: str, tests: dict[str, Any], candidates: list[dict[str, Any]], write: Write, go: int
     ) -> None:
         self.plan, self.root, self.tests, self.candidates, self.write = plan, root, tests, candidates, write
         self.until: float = plan["until"]
-        self.leftovers = Leftovers(root)
+        self.go, self.snapshot = go, Snapshot(root)
         self.known = Measurements(root, tests, plan["durations"])
         self.swappers: dict[str, hot_swap.Swapper | None] = {}
         self.red: list[str] = []
@@ -203,7 +206,19 @@ class SearchServer:
             timed = {n: (self.tests[n], costs.get(n, LOOPING), walls.get(n, LOOPING)) for n in names}
             paths = {call[0] for n in names for call in self.known.calls.get(n, ())} | {c["path"] for c in self.candidates}
             control = timed[green[0]] if green else None
-            self.batch = Batch(self.root, self.swap, [timed[n] for n in red], control, paths, self.leftovers)
+            self.batch = Batch(self.root, self.swap, [timed[n] for n in red], control, paths, self.alone)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """While the driver starts nothing, and the repository's files are as they were at first."""
+        self.write(["alone"])
+        if select.select([self.go], [], [], PATIENCE)[0]:
+            os.read(self.go, 1)
+        self.snapshot.restore()
+        try:
+            yield
+        finally:
+            self.write(["free"])
 
     def report_progress(self, score: float) -> None:
         batch = [self.batch.tried, round(self.batch.seconds, 3)] if self.batch else [0, 0.0]
@@ -330,13 +345,13 @@ class SearchServer:
         return [kept, count]
 
 
-def serve(plan: dict[str, Any], root: str, candidates: list[dict[str, Any]]) -> Callable[[Write], None]:
-    """The work of the fork that becomes a server."""
+def serve(plan: dict[str, Any], root: str, candidates: list[dict[str, Any]], go: int) -> Callable[[Write], None]:
+    """The work of the fork that becomes a server. The driver writes a byte to `go` when it starts nothing more."""
 
     def work(write: Write) -> None:
         try:
             ids = plan["red"] + plan["green"]
-            collection.collect(plan, root, ids, lambda tests: SearchServer(plan, root, tests, candidates, write).run())
+            collection.collect(plan, root, ids, lambda tests: SearchServer(plan, root, tests, candidates, write, go).run())
         except collection.NotCollected as why:
             write(["unavailable", str(why)])
 

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.guest.trial.batch import DEATHS, LIFE, Batch, _outcome
-from agent.guest.trial.leftovers import Leftovers
+from agent.guest.trial.snapshot import Snapshot
+
+
+def restored(root: Path) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    snapshot = Snapshot(str(root))
+
+    @contextlib.contextmanager
+    def alone() -> Iterator[None]:
+        snapshot.restore()
+        yield
+
+    return alone
 
 
 class Deadly:
@@ -23,7 +36,7 @@ class Deadly:
 
 
 def test_a_batch_whose_processes_die_at_once_gives_up(tmp_path: Path) -> None:
-    batch = Batch(str(tmp_path), lambda _: lambda: None, [(Deadly(), 0.01, 0.01)], None, (), Leftovers(str(tmp_path)))
+    batch = Batch(str(tmp_path), lambda _: lambda: None, [(Deadly(), 0.01, 0.01)], None, (), contextlib.nullcontext)
     assert all(outcome is None for _, outcome in batch.run([[]] * 200, time.monotonic() + 30))
     assert batch.is_broken
     assert batch.tried == DEATHS
@@ -46,7 +59,7 @@ class Spoilt:
 
 def test_a_change_that_spoils_its_process_hides_none_of_the_next(tmp_path: Path) -> None:
     test, jobs = Spoilt(), [["wrong"], ["spoils"], ["wrong"], ["right"], ["wrong"]]
-    batch = Batch(str(tmp_path), test.swap, [(test, 0.01, 0.01)], None, (), Leftovers(str(tmp_path)))
+    batch = Batch(str(tmp_path), test.swap, [(test, 0.01, 0.01)], None, (), contextlib.nullcontext)
     found = list(batch.run(jobs, time.monotonic() + 30))  # type: ignore[arg-type]
     assert {index for index, outcome in found if outcome == "passed"} == {3}
 
@@ -57,19 +70,6 @@ def test_a_change_that_spoils_its_process_hides_none_of_the_next(tmp_path: Path)
 def test_what_code_under_test_writes_is_no_outcome(told: list[Any]) -> None:
     assert _outcome(told) is None
     assert [_outcome([each]) for each in ("passed", "fresh", ["further", 1, 4])] == ["passed", "fresh", ("further", 1, 4)]
-
-
-def test_only_what_came_later_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / "a.py").write_text("1")
-    leftovers = Leftovers(str(tmp_path))
-    (tmp_path / "kept" / "b.db").write_text("2")
-    (tmp_path / "cache" / "deep").mkdir(parents=True)
-    (tmp_path / "cache" / "deep" / "c.py").write_text("3")
-    (tmp_path / "link").symlink_to(tmp_path / "kept")
-    (tmp_path / "kept" / "a.py").write_text("4")
-    leftovers.remove()
-    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == ["kept", "kept/a.py"]
 
 
 class Compiling:
@@ -92,6 +92,6 @@ class Compiling:
 
 def test_a_file_that_a_change_leaves_behind_decides_nothing_for_later_processes(tmp_path: Path) -> None:
     test, jobs = Compiling(tmp_path), [["spoils"], *[["wrong"]] * LIFE, ["right"]]
-    batch = Batch(str(tmp_path), test.swap, [(test, 0.01, 0.01)], None, (), Leftovers(str(tmp_path)))
+    batch = Batch(str(tmp_path), test.swap, [(test, 0.01, 0.01)], None, (), restored(tmp_path))
     found = list(batch.run(jobs, time.monotonic() + 30))  # type: ignore[arg-type]
     assert {index for index, outcome in found if outcome == "passed"} == {LIFE + 1}

@@ -31,6 +31,6 @@ def compute() -> bool:
 
 def test_the_test_that_ends_first_is_tried_first_even_if_another_only_waits(tmp_path: Path) -> None:
     plan = {"until": time.monotonic() + 20, "durations": {}, "red": ["waits", "computes"], "green": []}
-    server = SearchServer(plan, str(tmp_path), {"waits": wait, "computes": compute}, [], lambda _: None)
+    server = SearchServer(plan, str(tmp_path), {"waits": wait, "computes": compute}, [], lambda _: None, -1)
     assert server.prepare()
     assert server.red == ["computes", "waits"]
