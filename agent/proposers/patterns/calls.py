@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from agent.proposers.patterns.names import kind_of, scope
+from agent.proposers.patterns.operators import loosely
 from agent.proposers.patterns.source import (
     FunctionNode,
     Rewrite,
@@ -201,6 +202,20 @@ def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if more and len(node.args) == 1 and not node.keywords and before[-2] != ",":
         close = source.span(node)[1] - 1
         yield Rewrite(close, close, ", " + more, f"`{before[:60]}` gets `{more}`", 0.3)
+
+
+def defaulted(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """`d.get(key, default)` and `d.get(key) or default`, which differ for what is empty."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="get"), args=[key, default], keywords=[]):
+            whole, at = source.segment(node), source.span(key)[1] - source.span(node)[0]
+            text = f"{whole[:at]}) or {loosely(source, default)}"
+            yield source.replaced(node, text, 0.45, compound=True)
+        case ast.BoolOp(
+            op=ast.Or(), values=[ast.Call(func=ast.Attribute(attr="get"), args=[key], keywords=[]) as call, default]
+        ):
+            whole, at = source.segment(call), source.span(key)[1] - source.span(call)[0]
+            yield source.replaced(node, f"{whole[:at]}, {source.segment(default)})", 0.45)
 
 
 def chained(source: Source, node: ast.AST) -> Iterator[Rewrite]:

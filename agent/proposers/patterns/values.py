@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, pairwise
 
 from agent.proposers.patterns.names import scope
 from agent.proposers.patterns.operators import is_idle
@@ -15,6 +16,10 @@ from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_co
 MAX_NODES = 20_000  # nodes that are searched for strings
 MAX_STRINGS = 6  # strings of the same function or module that are tried in place of a string
 LONGEST = 60  # characters of a string
+SHORT = 3  # characters of a text between the values of a string
+SIMPLE = re.compile(r"[fF]?(?P<quote>['\"])(?P<text>(?:(?!(?P=quote))[^\\\n])+)(?P=quote)")
+VALUES = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[a-zA-Z]|\{[^{}]*\}")
+ELSEWHERE = frozenset("'\"\\{}%\n\r\t")  # would end the text, or mean something else in it
 
 # Short strings that are easily confused.
 LOOKALIKES = (
@@ -75,6 +80,32 @@ def _strings(source: Source, node: ast.Constant, value: str) -> Iterator[Rewrite
     for text, prior in [*others, *variants.items()]:
         if text != value:
             yield source.replaced(node, _spelled(text, before[0]), prior, title=quoted(before, repr(text)))
+
+
+def around_values(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """The text before, between or behind the values of a string: `f"{key}={value}"`, `"%s=%s"`, `"{}={}"`.
+
+    Before Python 3.12, such texts have no place of their own in an f-string, so they are looked for in its source.
+    """
+    if not (isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))):
+        return
+    literal = source.segment(node)
+    match = SIMPLE.fullmatch(literal)
+    if match is None or len(literal) > LONGEST or _is_documentation(source, node):
+        return
+    start, end = match.span("text")
+    values = [found.span() for found in VALUES.finditer(literal, start, end)]
+    first, frequent = source.span(node)[0], source.once(_frequent, source.outermost_function(node) or source.tree)
+    for left, right in pairwise([start, *(place for value in values for place in value), end]) if values else ():
+        text = literal[left:right]
+        if (left, right) in values or len(text) > SHORT or "{" in text or "}" in text or "%" in text:
+            continue
+        alike = [other for family in LOOKALIKES if text in family for other in family]
+        others = [*alike, *(other for other in frequent if len(other) <= SHORT), text.strip(), text + " " if text else ""]
+        for rank, other in enumerate(t for t in dict.fromkeys(others) if t != text and ELSEWHERE.isdisjoint(t)):
+            after = literal[:left] + other + literal[right:]
+            prior = (0.45 if text else 0.3) - 0.02 * rank
+            yield Rewrite(first + left, first + right, other, quoted(literal, after), prior)
 
 
 def _frequent(source: Source, around: ast.AST) -> list[str]:
