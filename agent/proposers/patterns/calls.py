@@ -135,6 +135,8 @@ WRAPPERS = (
 )  # fmt: skip
 
 
+OTHER_END = {"lstrip": "rstrip", "rstrip": "lstrip", "removeprefix": "removesuffix", "removesuffix": "removeprefix"}
+MIRRORED = str.maketrans("()[]{}<>", ")(][}{><")
 NO_KEYS = ("list", "set", "dict", "sorted", "reversed", "iter")  # their results cannot be keys, or never equal another one
 
 
@@ -202,6 +204,15 @@ def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if more and len(node.args) == 1 and not node.keywords and before[-2] != ",":
         close = source.span(node)[1] - 1
         yield Rewrite(close, close, ", " + more, f"`{before[:60]}` gets `{more}`", 0.3)
+
+
+def mirrored(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """What is taken from one end of a text is taken from the other, too: `.lstrip("[")` → `.lstrip("[").rstrip("]")`."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name), args=[ast.Constant(value=str(text))], keywords=[]) if name in OTHER_END:
+            call = f".{OTHER_END[name]}({text[::-1].translate(MIRRORED)!r})"
+            end = source.span(node)[1]
+            yield Rewrite(end, end, call, f"`{source.segment(node)[:60]}` gets `{call}`", 0.4)
 
 
 def defaulted(source: Source, node: ast.AST) -> Iterator[Rewrite]:

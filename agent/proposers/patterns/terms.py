@@ -32,6 +32,20 @@ def scaled(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             )
 
 
+def repeated(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A product lacks one of its own numbers once more: `days * 24 * 60` → `days * 24 * 60 * 60`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and source.function(node) is not None:
+        parent = source.parents[node]
+        if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult):
+            return
+        numbers = [
+            source.segment(each) for each in ast.walk(node) if isinstance(each, ast.Constant) and type(each.value) is int
+        ]
+        for number in dict.fromkeys(numbers):
+            before, end = source.segment(node), source.span(node)[1]
+            yield Rewrite(end, end, f" * {number}", quoted(before, f"{before} * {number}"), 0.4)
+
+
 def _factors(source: Source, function: FunctionNode) -> list[str]:
     """The numbers of a function, and the names that it multiplies, divides or raises to a power by."""
     numbers, names = list[str](), list[str]()

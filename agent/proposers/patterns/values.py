@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice, pairwise
 
-from agent.proposers.patterns.names import scope
+from agent.proposers.patterns.names import kind_of, scope
 from agent.proposers.patterns.operators import is_idle
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, quoted
 
@@ -20,6 +20,11 @@ SHORT = 3  # characters of a text between the values of a string
 SIMPLE = re.compile(r"[fF]?(?P<quote>['\"])(?P<text>(?:(?!(?P=quote))[^\\\n])+)(?P=quote)")
 VALUES = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[a-zA-Z]|\{[^{}]*\}")
 ELSEWHERE = frozenset("'\"\\{}%\n\r\t")  # would end the text, or mean something else in it
+
+OUTER = ast.Expr | ast.JoinedStr | ast.FormattedValue  # around documentation, or parts of an f-string
+
+# Numbers that are easily confused: units of time and of memory, and bases.
+UNITS = ((60, 3600, 24, 86400, 1440), (24, 7), (1000, 1024, 100, 1_000_000), (255, 256, 127, 128), (8, 16, 10, 2), (12, 24))
 
 # Short strings that are easily confused.
 LOOKALIKES = (
@@ -43,6 +48,7 @@ def constants(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         numbers = ((value + 1, 0.9), (value - 1, below), (1 - value, 0.5), (0, 0.5), (-value, 0.5), (value * 2, 0.3),
                    (value + 2, 0.25), (10, 0.2), (2, 0.35))  # fmt: skip
         others = [(str(other), prior) for other, prior in numbers if other != value]
+        others += [(str(other), 0.4) for family in UNITS if value in family for other in family if other != value]
         others += [("None", 0.25)] if value in (0, 1) else []
     elif isinstance(value, float):
         others = [(repr(other), 0.5) for other in (value + 1, value - 1, -value, 1.0, 0.0) if other != value]
@@ -57,7 +63,7 @@ def constants(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def _is_documentation(source: Source, node: ast.Constant) -> bool:
-    return isinstance(source.parents[node], ast.Expr | ast.JoinedStr | ast.FormattedValue)
+    return isinstance(source.parents[node], OUTER)
 
 
 def _is_plain(literal: str) -> bool:
@@ -91,7 +97,7 @@ def around_values(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     literal = source.segment(node)
     match = SIMPLE.fullmatch(literal)
-    if match is None or len(literal) > LONGEST or _is_documentation(source, node):
+    if match is None or len(literal) > LONGEST or isinstance(source.parents[node], OUTER):
         return
     start, end = match.span("text")
     values = [found.span() for found in VALUES.finditer(literal, start, end)]
@@ -106,6 +112,21 @@ def around_values(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             after = literal[:left] + other + literal[right:]
             prior = (0.45 if text else 0.3) - 0.02 * rank
             yield Rewrite(first + left, first + right, other, quoted(literal, after), prior)
+
+
+def between(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A short text that the function uses is missing between two that are joined: `scheme + host` → `scheme + "://" + host`."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add) or (function := source.function(node)) is None:
+        return
+    kinds = {kind_of(source, function, side) for side in (node.left, node.right)}
+    if kinds - {"", "text"} or any(isinstance(side, ast.Constant) for side in (node.left, node.right)):
+        return
+    at = source.span(node.right)[0]
+    texts = [text for text in source.once(_frequent, function) if 0 < len(text) <= SHORT]
+    for rank, text in enumerate(map(repr, texts)):
+        if source.text[source.span(node.left)[1] : at].strip() == "+":
+            title = quoted(source.segment(node), f"{source.segment(node.left)} + {text} + {source.segment(node.right)}")
+            yield Rewrite(at, at, f"{text} + ", title, 0.36 - 0.02 * rank)
 
 
 def _frequent(source: Source, around: ast.AST) -> list[str]:
@@ -180,6 +201,8 @@ def bounds(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             yield from _range(source, node)
         case ast.Call(args=near):
             prior = 0.35
+        case ast.List(elts=near) | ast.Tuple(elts=near) if isinstance(node.ctx, ast.Load):
+            kinds, prior = ast.Name | ast.Attribute, 0.33
         case ast.Compare(left=left, comparators=others):
             near, kinds, prior = [left, *others], kinds | ast.Call, 0.45
         case ast.BinOp(op=ast.Mult() | ast.FloorDiv() | ast.Mod() | ast.Div() | ast.Pow(), left=left, right=right):
