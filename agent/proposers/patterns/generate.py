@@ -18,6 +18,7 @@ from agent.contract.proposal import Span
 from agent.proposers.patterns import (
     calls,
     conditions,
+    counterparts,
     forgotten,
     missing,
     names,
@@ -106,6 +107,8 @@ PATTERNS: tuple[Pattern, ...] = (
     siblings.exceptions,
     siblings.guards,
     siblings.returned,
+    counterparts.sides,
+    counterparts.unread,
 )
 FRESH_IMPORT = 0.7  # factor: each trial of a change outside function bodies needs a fresh import
 WORDS = 500  # strings taken from tests

@@ -8,6 +8,7 @@ import pytest
 
 from agent.contract.proposal import Span
 from agent.guest.trial import hot_swap
+from agent.proposers.patterns.counterparts import sides, unread
 from agent.proposers.patterns.generate import PATTERNS, Change, changes, still_parses, words
 from agent.proposers.patterns.natural import naturally
 from agent.proposers.patterns.proposer import PAIR, Hit
@@ -703,6 +704,45 @@ class Store(Base):
 def test_what_was_forgotten_beside_code_that_stands_is_tried(right: str, broken: str) -> None:
     assert right in STORE
     assert STORE in all_changes(STORE.replace(right, broken, 1))
+
+
+RANGE = """\
+from extremes import AbsMax, AbsMin
+
+SPACES = re.compile(" +")
+QUOTES_PATTERN = re.compile("'")
+NUMBERS_PATTERN = re.compile("[0-9]")
+
+
+def between(value, min_val, max_val):
+    if max_val is None:
+        max_val = AbsMax()
+    if min_val is None:
+        min_val = AbsMin()
+    value = QUOTES_PATTERN.sub("", SPACES.sub(" ", value))
+    value = NUMBERS_PATTERN.sub("", SPACES.sub(" ", value))
+    return min_val <= value <= max_val
+"""
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "    if min_val is None:\n        min_val = AbsMin()\n",
+        '    value = NUMBERS_PATTERN.sub("", SPACES.sub(" ", value))\n',
+    ],
+    ids=["the other side", "a constant that nothing reads"],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_is_done_for_one_is_done_for_the_other(lost: str, end: str) -> None:
+    assert RANGE.count(lost) == 1
+    whole, broken = RANGE.replace("\n", end), RANGE.replace(lost, "").replace("\n", end)
+    assert whole in all_changes(broken)
+
+
+def test_what_is_done_for_both_is_not_done_again() -> None:
+    source = Source.read("m.py", RANGE)
+    assert not [change for node in source.parents for pattern in (sides, unread) for change in pattern(source, node)]
 
 
 @pytest.mark.parametrize(
