@@ -20,7 +20,15 @@ from agent.guard import EVALUATED, Finding
 from agent.guard.exits import exit_findings, exit_lines
 from agent.guard.hardcoded import hardcoded_findings
 from agent.guard.lines import line_findings
-from agent.guard.questions import functions, helper_findings, is_unwritten, question_findings, reads_files, typing_findings
+from agent.guard.questions import (
+    functions,
+    helper_findings,
+    is_unwritten,
+    only_raises,
+    question_findings,
+    reads_files,
+    typing_findings,
+)
 from agent.guard.runner_access import TEST_TOOLS, Names, access_findings
 from agent.source import syntax
 
@@ -247,7 +255,7 @@ def _lost_functions(path: str, before: ast.Module, after: ast.Module) -> Iterato
         if name not in has:
             if not name.rpartition(".")[2].startswith("_"):
                 yield "deleted", f"it deletes {name} from {path}"
-        elif is_unwritten(has[name]) and not is_unwritten(node):
+        elif is_unwritten(has[name]) and not is_unwritten(node) and not only_raises(node):
             yield "emptied", f"it empties {name} in {path}"
 
 

@@ -528,14 +528,18 @@ def _is_constant(node: Function) -> bool:
 
 def is_unwritten(node: Function) -> bool:
     """Whether a function contains nothing but a docstring, `pass`, `...` or `raise NotImplementedError`."""
-    for statement in node.body:
-        is_idle = isinstance(statement, ast.Pass) or (
-            isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-        )
-        is_unmade = isinstance(statement, ast.Raise) and "NotImplementedError" in ast.unparse(statement)
-        if not is_idle and not is_unmade:
-            return False
-    return True
+    return all(isinstance(each, ast.Raise) and "NotImplementedError" in ast.unparse(each) for each in _written(node))
+
+
+def only_raises(node: Function) -> bool:
+    """Whether a function contains nothing else but a docstring."""
+    return all(isinstance(each, ast.Raise) for each in _written(node))
+
+
+def _written(node: Function) -> Iterator[ast.stmt]:
+    for each in node.body:
+        if not isinstance(each, ast.Pass) and not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)):
+            yield each
 
 
 def _raises(node: Function) -> int:

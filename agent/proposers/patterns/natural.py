@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from agent.proposers.patterns.misplaced import is_misplaced
+from agent.proposers.patterns.results import is_wrong_result
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, assigned, each_of, parameters
 from agent.source import syntax
 
@@ -49,7 +50,11 @@ def naturally(source: Source, node: ast.AST, *, may_forget: bool = False) -> Cal
         after = _parsed(source, unit, source.text[start : rewrite.start] + rewrite.text + source.text[rewrite.end : end])
         if after is None:
             return True
-        if _offences(after) - source.once(_own_offences, unit) or is_misplaced(source, unit, after):
+        if (
+            _offences(after) - source.once(_own_offences, unit)
+            or is_misplaced(source, unit, after)
+            or is_wrong_result(source, unit, after)
+        ):
             return False
         return may_forget or not _forgets_a_name(source, unit, after)
 
@@ -71,9 +76,9 @@ def _unit(source: Source, node: ast.AST, rewrite: Rewrite) -> _Unit | None:
             found = each
             if isinstance(each, ast.stmt):
                 break
-    # What an expression does can depend on its statement: one without effect, an assignment to itself, a raised text.
+    # What an expression does can depend on its statement: one without effect, an assignment to itself, a raised text, a result.
     parent = source.parents.get(found) if isinstance(found, ast.expr) else None
-    if isinstance(parent, ast.Expr | ast.Assign | ast.Raise) and len(source.segment(parent)) <= LONGEST:
+    if isinstance(parent, ast.Expr | ast.Assign | ast.Raise | ast.Return) and len(source.segment(parent)) <= LONGEST:
         return parent
     return found
 

@@ -187,6 +187,8 @@ def loosely(source: Source, node: ast.expr) -> str:
 
 def _negated(source: Source, test: ast.expr, prior: float) -> Iterator[Rewrite]:
     before = source.segment(test)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        return  # the opposite comparison says the same
     if not (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)):
         text = f"not ({before})" if isinstance(test, ast.BoolOp | ast.IfExp | ast.Compare) else f"not {before}"
         yield source.replaced(test, text, prior)

@@ -224,6 +224,12 @@ def test_code_that_always_was_so_is_no_offence() -> None:
     assert rule(code("    return 1", "    return 2", source)) is None
 
 
+@pytest.mark.parametrize(("before", "refused_by"), [("raise RuntimeError", None), ("x = 1\n    raise RuntimeError", "emptied")])
+def test_a_function_that_only_raised_is_not_emptied(before: str, refused_by: str | None) -> None:
+    source = CODE + f"\n\ndef base(path):\n    {before}\n"
+    assert rule(code(before, "raise NotImplementedError", source)) == refused_by
+
+
 def test_a_deleted_module_is_noticed() -> None:
     assert rule(FileChange("pkg/a.py", CODE, None)) == "deleted"
     assert rule(FileChange("notes.txt", "x", None)) is None

@@ -706,6 +706,39 @@ def test_what_was_forgotten_beside_code_that_stands_is_tried(right: str, broken:
     assert STORE in all_changes(STORE.replace(right, broken, 1))
 
 
+ANSWERS = """\
+def check(value, key) -> bool:
+    try:
+        key.load(value)
+        return True
+    except ValueError:
+        return False
+
+def plain(value, key, other):
+    if key.name in value:
+        return False
+    return key.name == other
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "natural"),
+    [
+        ("        return False\n\n", "        return True\n\n", True),
+        ("        return False\n\n", "        return not value\n\n", True),
+        ("        return False\n\n", "        return value\n\n", True),
+        ("        return False\n\n", "        return key\n\n", False),
+        ("        return False\n\n", "        pass\n\n", False),
+        ("        return False\n    return", "        pass\n    return", True),
+        ("        return False\n    return", "        return key\n    return", False),
+        ("        return False\n    return", "        return other\n    return", True),
+    ],
+)
+def test_a_function_goes_on_giving_what_it_gives(before: str, after: str, natural: bool) -> None:
+    assert ANSWERS.count(before) == 1
+    assert (ANSWERS.replace(before, after) in all_changes(ANSWERS)) == natural
+
+
 RANGE = """\
 from extremes import AbsMax, AbsMin
 
