@@ -33,13 +33,16 @@ def hardcoded_findings(path: str, before: ast.Module, after: ast.Module, failing
     yield from _constants_of_tests(path, before, after, failing)
 
 
-def adds_data(edits: Edits) -> bool:
-    """Whether a change adds values that may be answers, in code or in a file of another kind."""
+def new_values(edits: Edits) -> tuple[object, ...]:
+    """The values that a change adds and that may be answers; of a file of another kind, its text."""
+    found: dict[object, None] = {}
     for edit in edits:
         before, after = (parse(text or "") if edit.path.endswith(".py") else None for text in (edit.before, edit.after))
-        if before is None or after is None or _new_values(before, after):
-            return True
-    return False
+        if before is None or after is None:
+            found[edit.after or edit.path] = None
+        else:
+            found |= {node.value: None for node in _new_values(before, after).values()}
+    return tuple(found)
 
 
 def _new_values(before: ast.Module, after: ast.Module) -> dict[str, ast.Constant]:

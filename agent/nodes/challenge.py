@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Collection
 from dataclasses import replace
 
 from agent.challenge import generated_tests
@@ -15,6 +16,7 @@ from agent.challenge.exercise import exercise
 from agent.challenge.judgement import Challenged, alike, judge, objections, with_neighbours
 from agent.challenge.specification import failing_tests, specification
 from agent.challenge.touched import touched
+from agent.challenge.varied import knows_by_heart
 from agent.checks.oracle import Verification
 from agent.checks.sampling import red_check
 from agent.contract.events import Opined
@@ -22,7 +24,7 @@ from agent.contract.proposal import Candidate, Edits, is_model
 from agent.contract.verdicts import Check, CheckRun, Oracle, VerdictId
 from agent.edits.changes import digest
 from agent.guard.deciding_files import is_doctest
-from agent.guard.hardcoded import adds_data
+from agent.guard.hardcoded import new_values
 from agent.models.values import ModelError
 from agent.nodes.guard import failing_test_files
 from agent.nodes.propose import situation_of
@@ -44,7 +46,7 @@ async def challenge(state: State, work: Work) -> Contest:
     pinned = await pinning(await situation_of(state, work, with_change=False), candidate.edits)
     near = [each.edits for each in pinned.passing[:NEIGHBOURS]]
     changes = [candidate.edits, *rivals.values(), *near]
-    functions = await asyncio.to_thread(touched, changes)
+    functions, new = await asyncio.to_thread(lambda: (touched(changes), new_values(candidate.edits)))
     if check is not None and functions.functions:
         base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
         seen = await exercise(work.task.sandbox, work.runner, oracle, base, functions, changes)
@@ -53,11 +55,13 @@ async def challenge(state: State, work: Work) -> Contest:
         elif seen.silent == "base":
             update = await fell_back(work, "challenge", "The changed functions could not be called outside of a test run.")
         titles = [each.title for each in pinned.passing]
-        judged = judge(seen, len(rivals), has_data=await asyncio.to_thread(adds_data, candidate.edits))
+        judged = judge(seen, len(rivals), has_data=bool(new))
         found = with_neighbours(judged, seen, len(changes) - len(near) + 1, pinned.tried, titles)
         found = replace(found, alike=alike(seen, [digest(edits) for edits in rivals.values()]))
         if found.objection:
             update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(seen)[1:], strict=False) if why})
+        if new and not found.objection and not found.asked and check.reader == "pytest":
+            found = replace(found, asked=await _by_heart(work, oracle, check, candidate, new))
         if any(_is_example(id_, check) for id_ in oracle.must_turn[check.name]):
             # The examples that fail are what the model was shown.
             found = replace(found, witnesses=0)
@@ -84,6 +88,20 @@ async def challenge(state: State, work: Work) -> Contest:
     await context.emit(opined)
     objection = pack(Objection("challenge", found.objection)) if found.objection else None
     return {**update, "challenged": pack(found), "objection": objection, "opinions": [pack(opined)]}
+
+
+async def _by_heart(work: Work, oracle: Oracle, check: Check, candidate: Candidate, new: Collection[object]) -> tuple[str, ...]:
+    """What has to be asked because the change may know a failing test by heart, if something has."""
+    red = [id_ for id_ in sorted(oracle.must_turn[check.name]) if not _is_example(id_, check)]
+    for path, text in (await failing_test_files(oracle, work)).items():
+        mine = [id_ for id_ in red if id_.startswith(f"{path}::")]
+        if (
+            mine
+            and isinstance(text, str)
+            and (why := await knows_by_heart(work, check, path, text, mine, candidate.edits, new))
+        ):
+            return (why,)
+    return ()
 
 
 async def _rivals(state: State, work: Work, candidate: Candidate) -> dict[str, Edits]:
