@@ -46,8 +46,9 @@ class Challenged:
     tests_due: bool = False  # a model was to write tests from the specification, and none of them needs the change
 
 
-def judge(seen: Observations, rivals: int | None = None, *, has_data: bool = False) -> Challenged:
-    """The first change is the winner, the next ones are its `rivals` (None: all others). `has_data`: it adds literal values."""
+def judge(seen: Observations, rivals: int | None = None, *, has_data: bool = False, is_mutation: bool = False) -> Challenged:
+    """The first change is the winner, the next ones are its `rivals` (None: all others). `has_data`: it adds literal values;
+    `is_mutation`: our own search made it, so it cannot know that it is tested."""
     base, winner = [*seen.variants, None, None][:2]
     if base is None or winner is None:
         return Challenged()
@@ -67,7 +68,8 @@ def judge(seen: Observations, rivals: int | None = None, *, has_data: bool = Fal
     unlike = sum(_unlike(winner, variant) is not None for variant in known)
     compared = sum(answer.is_decided for answer in winner.answers)
     against = next(iter([*_described(objecting), *_agreeing(seen, base, winner)]), "")
-    asked = (*_elsewhere(seen), *([other_value] if other_value else []), *near_questions(seen, base, winner, has_data))
+    knowing = () if is_mutation else _elsewhere(seen)
+    asked = (*knowing, *([other_value] if other_value else []), *near_questions(seen, base, winner, has_data))
     return Challenged(against, tuple(doubts), kept, compared, unlike, asked=asked, witnesses=turned)
 
 

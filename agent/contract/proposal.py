@@ -65,6 +65,11 @@ def rung_kind(rung: str) -> str:
     return rung.partition(":")[0]
 
 
+def is_search(rung: str) -> bool:
+    """Whether its changes are our own mutations of the code: these can be wrong, but know nothing of tests."""
+    return rung_kind(rung) == "patterns"
+
+
 def model_name(rung: str) -> str:
     """ "gpt-x" for "model:gpt-x"; "" for a rung without a model."""
     return rung.partition(":")[2] if is_model(rung) else ""

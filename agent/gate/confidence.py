@@ -17,7 +17,7 @@ import msgspec
 
 from agent.challenge.judgement import Challenged
 from agent.contract.outcome import VERY_SURE
-from agent.contract.proposal import Candidate, is_model, rung_kind
+from agent.contract.proposal import Candidate, is_model, is_search, rung_kind
 from agent.edits.changes import changed_lines
 
 SURE = 0.6  # below this, the pull request shows a warning
@@ -106,7 +106,7 @@ def estimate(
     if reversal and is_model(candidate.rung):
         challenged = replace(challenged, doubts=(*challenged.doubts, reversal))
         reversal = ""
-    if challenged.undecided and rung_kind(candidate.rung) == "patterns":
+    if challenged.undecided and is_search(candidate.rung):
         asked = (*asked, challenged.loose)
         challenged = replace(challenged, loose="")
     found = signals(candidate, alternatives, degraded, challenged, failing, elsewhere)

@@ -23,7 +23,7 @@ from xml.etree.ElementTree import Element, ParseError
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
-from agent.contract.proposal import Candidate, Edits, FileChange
+from agent.contract.proposal import Candidate, Edits, FileChange, is_search
 from agent.contract.task import Policy
 from agent.contract.verdicts import Oracle
 from agent.edits.answers import clean_path
@@ -47,6 +47,8 @@ ASKED = frozenset({
     "special-case", "data", "deleted", "emptied", "swallowed", "catches", "weakened", "agrees", "less", "environment", "chance",
     "process", "warnings", "types", "judges",
 })  # fmt: skip
+# Of these, the ones that a mutation may break by being wrong; the others find what was made to deceive.
+_SLIPS = frozenset({"deleted", "emptied", "swallowed", "catches", "weakened", "less"})
 _UNREADABLE = "unreadable"  # refused; asked about if only the questions go too deep
 _LINTERS = re.compile(r"\b(?:mypy|pyright|pytype|pyre|ty|ruff|flake8|pylint|eslint|tsc|clippy|vet|golangci-lint|bandit)\b")
 # Findings about security: of ruff and bandit, gosec, and ESLint's plugins.
@@ -136,9 +138,8 @@ def questions(candidate: Candidate, oracle: Oracle, failing: str = "", tests: st
         found.append(("data", f"it changes {candidate.edits[0].path}, and no code"))
     if _checks_code(oracle) and (danger := _SECURITY.search(failing)):
         found.append(("types", f"a tool reports a danger ({danger[0]}): that it no longer does so is no proof that it is gone"))
-    return tuple({sentence: (rule, sentence) for rule, sentence in found if rule in (*ASKED, EVALUATED, _UNREADABLE)}.values())[
-        :_MOST_ASKED
-    ]
+    asked = _SLIPS if is_search(candidate.rung) else {*ASKED, EVALUATED, _UNREADABLE}
+    return tuple({sentence: (rule, sentence) for rule, sentence in found if rule in asked}.values())[:_MOST_ASKED]
 
 
 def _is_data(edit: FileChange) -> bool:

@@ -20,7 +20,7 @@ from agent.challenge.varied import knows_by_heart
 from agent.checks.oracle import Verification
 from agent.checks.sampling import red_check
 from agent.contract.events import Opined
-from agent.contract.proposal import Candidate, Edits, is_model
+from agent.contract.proposal import Candidate, Edits, is_model, is_search
 from agent.contract.verdicts import Check, CheckRun, Oracle, VerdictId
 from agent.edits.changes import digest
 from agent.guard.deciding_files import is_doctest
@@ -55,12 +55,13 @@ async def challenge(state: State, work: Work) -> Contest:
         elif seen.silent == "base":
             update = await fell_back(work, "challenge", "The changed functions could not be called outside of a test run.")
         titles = [each.title for each in pinned.passing]
-        judged = judge(seen, len(rivals), has_data=bool(new))
+        judged = judge(seen, len(rivals), has_data=bool(new), is_mutation=is_search(candidate.rung))
         found = with_neighbours(judged, seen, len(changes) - len(near) + 1, pinned.tried, titles)
         found = replace(found, alike=alike(seen, [digest(edits) for edits in rivals.values()]))
         if found.objection:
             update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(seen)[1:], strict=False) if why})
-        if new and not found.objection and not found.asked and check.reader == "pytest":
+        may_deceive = new and check.reader == "pytest" and not is_search(candidate.rung)
+        if may_deceive and not found.objection and not found.asked:
             found = replace(found, asked=await _by_heart(work, oracle, check, candidate, new))
         if any(_is_example(id_, check) for id_ in oracle.must_turn[check.name]):
             # The examples that fail are what the model was shown.

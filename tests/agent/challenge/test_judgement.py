@@ -210,6 +210,7 @@ def test_a_change_that_can_only_be_called_in_a_test_run_is_asked_about() -> None
     for silent, asked in cases:
         seen = Observations(["f"], CALLS, [Variant(), Variant()], silent=silent)
         assert judge(seen).asked == asked
+        assert judge(seen, is_mutation=True).asked == ()
 
 
 def test_a_rival_behaves_the_same_if_enough_calls_that_no_test_makes_show_it() -> None:

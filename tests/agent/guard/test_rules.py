@@ -885,6 +885,14 @@ def test_a_policy_can_refuse_what_is_asked_about() -> None:
     assert questions(replace(gone, rung="tools"), PLAIN) == ()
 
 
+def test_a_mutation_is_asked_about_what_it_takes_away_but_not_whether_it_deceives() -> None:
+    gone = Candidate("patterns", (FileChange("pkg/old.py", "x = 1\n", None),), "a change")
+    assert [rule for rule, _ in questions(gone, PLAIN)] == ["deleted"]
+    data = Candidate("patterns", (FileChange("pkg/a.csv", "1\n", "2\n"),), "a change")
+    assert questions(data, PLAIN) == ()
+    assert [rule for rule, _ in questions(replace(data, rung="model:m"), PLAIN)] == ["data"]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "asked"),
     [
