@@ -106,9 +106,9 @@ def variations(text: str, tests: Sequence[str], new: Collection[object]) -> Iter
             places.setdefault((type(node.value), _value(node)), []).append(node)
     wanted = [node for name in tests for node in _of_test(tree, name)]
     named = {id(node) for test in wanted for node in ast.walk(test)}
-    helping = {id(node) for other in tree.body if not _is_test(other) for node in ast.walk(other)}
+    testing = {id(part) for node in ast.walk(tree) if _is_test(node) for part in ast.walk(node)}
     mine = [value for value, nodes in places.items() if any(id(node) in named for node in nodes)]
-    theirs = [value for value, nodes in places.items() if value not in mine and any(id(node) in helping for node in nodes)]
+    theirs = [value for value, nodes in places.items() if value not in mine and not all(id(node) in testing for node in nodes)]
     brought = {(type(value), value) for value in new}
     known = {value for _, value in (*places, *brought)}
     for key in sorted([*mine, *theirs][: 3 * VALUES], key=lambda key: key not in brought)[:VALUES]:
@@ -144,8 +144,8 @@ def _of_test(tree: ast.Module, name: str) -> list[ast.stmt]:
     return [node for node in body if isinstance(node, Function) and node.name == function]
 
 
-def _is_test(node: ast.stmt) -> bool:
-    return isinstance(node, Function | ast.ClassDef) and node.name.lower().startswith("test")
+def _is_test(node: ast.AST) -> bool:
+    return isinstance(node, Function) and node.name.startswith("test")
 
 
 def _others(value: Value, known: Collection[object]) -> list[Value]:

@@ -25,6 +25,9 @@ def test_counts(export, name, é):
 
 
 class TestMore:
+    def setup_method(self):
+        self.discount = 12
+
     def test_it(self):
         assert revenue("april.csv") == 99
 '''
@@ -35,12 +38,12 @@ def test_a_value_is_replaced_everywhere_but_in_texts_that_are_no_values() -> Non
     first = made[0]
     assert (first.value, first.other, first.is_new) == ("march.csv", "amrch.csv", True)
     assert first.text == FILE.replace('"march.csv"', "('amrch.csv')").replace("The file ('amrch.csv')", 'The file "march.csv"')
-    assert {each.value for each in made} == {"march.csv", 7, 37.5}
+    assert {each.value for each in made} == {"march.csv", 7, 37.5, 12}
     assert all(compile(each.text, "t.py", "exec") for each in made)
 
 
 def test_values_of_a_class_and_of_its_test() -> None:
-    assert {each.value for each in variations(FILE, ["TestMore::test_it"], [])} == {"april.csv", 99, "march.csv"}
+    assert {each.value for each in variations(FILE, ["TestMore::test_it"], [])} == {"april.csv", 99, "march.csv", 12}
 
 
 @pytest.mark.parametrize("text", ["def test(:", "\0", "(" * 500])
