@@ -150,3 +150,4 @@ class NoRepair:
     flakiness: Flakiness | None = None
     culprit: Culprit | None = None  # what broke the tests, if the last good commit is known
     suspects: tuple[Repair, ...] = ()  # verified changes that are too unsure to be published, the likeliest first
+    partial: Iteration | None = None  # if nothing else is known: the failed change with which the most failing tests pass

@@ -11,7 +11,7 @@ from agent.contract.budget import RungCost
 from agent.contract.events import Ended, Opined
 from agent.contract.last_good import Culprit, Regression
 from agent.contract.memory import Recollection, signature, worth_keeping
-from agent.contract.outcome import ALL_BUT_EXIT, NoRepair, Outcome
+from agent.contract.outcome import ALL_BUT_EXIT, Iteration, NoRepair, Outcome
 from agent.contract.proposal import Diagnosis, Span
 from agent.contract.verdicts import Failure, VerdictId
 from agent.diagnosis import evidence
@@ -59,8 +59,12 @@ async def report(state: State, work: Work) -> End:
         places = () if culprit is not None and culprit.lines <= FEW else _places(suspects)
         log = replace(log, notes=(*failing, *places, *log.notes))
     log = replace(log, notes=(*log.notes, *work.task.approximated))
-    flaky = ending.flakiness
-    result = NoRepair(ending.outcome, ending.reason, ending.next_step, spent(state), log, flaky, culprit, tuple(unsure))
+    partial = None
+    if state.get("partial") and not unsure and culprit is None and not near:
+        partial = await work.context.recall(Iteration, state["partial"][1])
+    result = NoRepair(
+        ending.outcome, ending.reason, ending.next_step, spent(state), log, ending.flakiness, culprit, tuple(unsure), partial
+    )
     await _keep_in_memory(state, work, Recollection(work.task.id, "", ending.outcome, log.lessons))
     await work.context.emit(Ended(text=ending.reason, outcome=ending.outcome, reason=ending.reason, next_step=ending.next_step))
     return {"result": ["no_repair", await work.context.keep(result)]}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from agent.contract import words
-from agent.contract.outcome import Evidence, NoRepair, Outcome, ReflectionLog, Repair
+from agent.contract.outcome import Evidence, Iteration, NoRepair, Outcome, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis
 from agent.contract.question import Question
 from agent.diagnosis.evidence import BY_VERDICTS
@@ -432,6 +432,8 @@ def no_repair_summary(publication: Publication, result: NoRepair) -> str:
         parts += [heading, *culprit.markdown(result.culprit, quote, _BROKEN[0], result.reason)]
     if result.suspects:
         parts += [f"### {_possible(result)}", *_suspect(result.suspects[0], quote, _BROKEN[0])]
+    if result.partial is not None:
+        parts += ["### A part of a repair, not applied", *_partial(result.partial, quote, _BROKEN[0])]
     body = "\n\n".join([*parts, *_efforts(result, quote)])
     rest = replace(log, diagnosis=None, notes=())
     return body + _log(rest, quote, CHECK_LIMIT - _FOLDING - size(body))
@@ -492,9 +494,17 @@ def no_repair_comment(publication: Publication, result: NoRepair) -> str:
         parts += shown
     if result.suspects:
         parts += [f"**{_possible(result)}:**", *_suspect(result.suspects[0], quote, _BROKEN[1])]
+    if result.partial is not None:
+        parts += ["**A part of a repair, not applied:**", *_partial(result.partial, quote, _BROKEN[1])]
     parts += [f"**Next:** {_next_step(publication, quote, result, 600)}", *_page(publication)]
     parts += _efforts(result, quote) if _is_about_efforts(result) or result.outcome is Outcome.OUT_OF_BUDGET else []
     return uncommanded("\n\n".join([publication.comment_head, *parts]))
+
+
+def _partial(change: Iteration, quote: Quoter, limit: int) -> list[str]:
+    """A change that did not turn all failing tests: what is left, and its diff."""
+    left = quote.paragraph(f"{change.title.rstrip('.')}. {words.capitalized(change.result)}.", 400)
+    return [f"{left} Not all other tests were run with it.", quote.fence(change.diff, limit, "diff")]
 
 
 def _suspect(suspect: Repair, quote: Quoter, limit: int) -> list[str]:

@@ -115,6 +115,7 @@ def _as_json(result: Repair | NoRepair, applied: bool, problem: str | None) -> d
         "evidence": asdict(repair.evidence) if repair else None,
         "confidence": repair.confidence if repair else None,
         "alternatives": repair.alternatives if repair else None,
+        "partial": asdict(ended.partial) if ended and ended.partial else None,
         "suspect": _suspect(ended.suspects[0]) if ended and ended.suspects else None,
         "applied": applied,
         "problem": problem,
@@ -192,6 +193,9 @@ def _show_no_repair(console: Console, result: NoRepair) -> None:
             say(console, "Doubt", f"{words.capitalized(doubt)}.")
         for choice in suspect.choices:
             say(console, "Or", f"{choice}, which passes too.")
+    if (part := result.partial) is not None:
+        say(console, "In part", f"{part.title.rstrip('.')}. {words.capitalized(part.result)}.")
+        terminal.print_code(console, part.diff, "diff")
     if log.diagnosis is not None and (result.culprit is None or log.diagnosis.by != BY_VERDICTS):  # the reason says the rest
         say(console, "Diagnosis", log.diagnosis.cause)
     _show_tried(console, log)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.contract import events
+from agent.contract.outcome import NoRepair
 from agent.contract.proposal import Edits, FileChange
 from agent.state import Objection, Opinion, State, Work, pack
 from app.redaction import redact
@@ -111,7 +112,11 @@ async def test_the_change_that_fixed_most_is_shown_until_the_end(tmp_path: Path)
     rounds = ["else 2", "else 3", "else 4", "else 5"]
     model = Scripted([(changed("else 1", each),) for each in rounds], rung="model:m")
     bench = Bench(tmp_path)
-    await bench.heal(model, files={**FILES, "test_signs.py": tests})
+    ended = await bench.heal(model, files={**FILES, "test_signs.py": tests})
+    assert isinstance(ended, NoRepair)
+    assert ended.partial is not None
+    assert "else 2" in ended.partial.diff
+    assert ended.partial.result.startswith("1 of 2 failing tests still fails")
     first = bench.of(events.Reflected)[0].lesson
     assert "1 of 2 failing results now pass. Keep this part" in redact(first), "nothing in it looks like a secret"
     shown = [["else 2" in each.diff for each in now.earlier] for now in model.seen]

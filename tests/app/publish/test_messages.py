@@ -144,6 +144,17 @@ def test_an_unsure_change_is_shown_as_a_question_with_its_doubts_and_the_other_c
         assert not any(secret in text for secret in SECRETS)
 
 
+def test_a_change_that_repairs_a_part_is_shown_with_what_is_left() -> None:
+    left = f"1 of 3 failing tests still fails: `test_b` (AssertionError: {EVIL})"
+    part = no_repair(partial=Iteration(2, "model:m", "`<` becomes `<=`", "-a < b\n+a <= b", left))
+    for text in (messages.no_repair_summary(publication(), part), messages.no_repair_comment(publication(), part)):
+        assert "A part of a repair, not applied" in text
+        assert "-a < b\n+a <= b" in text
+        assert "1 of 3 failing tests still fails" in text
+        assert "Not all other tests were run with it." in text
+        assert not set(tags(text)) - {*COMMENT, "<details>", "<summary>", "</summary>", "</details>"}
+
+
 def test_what_broke_the_tests_comes_before_an_unsure_change() -> None:
     text = messages.no_repair_summary(publication(), no_repair(culprit=culprit(), suspects=(repair(confidence=0.5),)))
     assert text.startswith("Selfheal found the change that broke the tests.")
