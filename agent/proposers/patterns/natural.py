@@ -153,6 +153,10 @@ def _in_node(node: ast.AST) -> Iterator[str]:
             yield "a constant condition"
         case ast.IfExp(body=body, orelse=orelse) if ast.dump(body) == ast.dump(orelse):
             yield "both branches alike"
+        case ast.comprehension(target=target, ifs=conditions):
+            own = {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
+            if any(own.isdisjoint(_reads_in(each)) for each in conditions):
+                yield "a condition that is the same for all items"
         case ast.For(body=[_, *_, ast.Break()]) | ast.While(body=[_, *_, ast.Break()]) | ast.For(body=[ast.Break()]):
             if not any(isinstance(each, ast.Continue) for each in ast.walk(node)):
                 yield "a loop that never loops"
