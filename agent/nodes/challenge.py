@@ -22,14 +22,14 @@ from agent.checks.sampling import red_check
 from agent.contract.events import Opined
 from agent.contract.proposal import Candidate, Edits, is_model, is_search
 from agent.contract.verdicts import Check, CheckRun, Oracle, VerdictId
-from agent.edits.changes import digest
+from agent.edits.changes import digest, read_text
 from agent.guard.deciding_files import is_doctest
 from agent.guard.hardcoded import new_values
 from agent.models.values import ModelError
-from agent.nodes.guard import failing_test_files
+from agent.nodes.guard import MOST_FILES
 from agent.nodes.propose import situation_of
 from agent.proposers.patterns.pinning import pinning
-from agent.state import Contest, Objection, State, Work, fell_back, pack
+from agent.state import Contest, Objection, State, Work, fell_back, pack, red_of
 
 NEIGHBOURS = 5  # mutations of the winner that pass too and with which behaviour is compared
 RIVALS = 5  # other candidates of the round with which behaviour is compared
@@ -62,7 +62,7 @@ async def challenge(state: State, work: Work) -> Contest:
             update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(seen)[1:], strict=False) if why})
         may_deceive = new and check.reader == "pytest" and not is_search(candidate.rung)
         if may_deceive and not found.objection and not found.asked:
-            found = replace(found, asked=await _by_heart(work, oracle, check, candidate, new))
+            found = replace(found, asked=await _by_heart(state, work, oracle, check, candidate, new))
         if any(_is_example(id_, check) for id_ in oracle.must_turn[check.name]):
             # The examples that fail are what the model was shown.
             found = replace(found, witnesses=0)
@@ -91,18 +91,28 @@ async def challenge(state: State, work: Work) -> Contest:
     return {**update, "challenged": pack(found), "objection": objection, "opinions": [pack(opined)]}
 
 
-async def _by_heart(work: Work, oracle: Oracle, check: Check, candidate: Candidate, new: Collection[object]) -> tuple[str, ...]:
+async def _by_heart(
+    state: State, work: Work, oracle: Oracle, check: Check, candidate: Candidate, new: Collection[object]
+) -> tuple[str, ...]:
     """What has to be asked because the change may know a failing test by heart, if something has."""
-    red = [id_ for id_ in sorted(oracle.must_turn[check.name]) if not _is_example(id_, check)]
-    for path, text in (await failing_test_files(oracle, work)).items():
-        mine = [id_ for id_ in red if id_.startswith(f"{path}::")]
-        if (
-            mine
-            and isinstance(text, str)
-            and (why := await knows_by_heart(work, check, path, text, mine, candidate.edits, new))
-        ):
+    for path, (text, red) in (await _tests(state, work, oracle, check)).items():
+        if why := await knows_by_heart(work, check, path, text, red, candidate.edits, new):
             return (why,)
     return ()
+
+
+async def _tests(state: State, work: Work, oracle: Oracle, check: Check) -> dict[str, tuple[str, list[VerdictId]]]:
+    """The files in which failing tests are written, with their texts and tests: pytest names the file that collects a test,
+    which may import it. Without docstring examples, whose files have the functions' code."""
+    found: dict[str, list[VerdictId]] = {}
+    for failure in await red_of(state, work.context):
+        if failure.id in oracle.must_turn[check.name] and not _is_example(failure.id, check):
+            path, _, name = failure.id.partition("::")
+            function = name.rpartition("::")[2].partition("[")[0]
+            home = next((each.path for each in failure.frames if each.function.rpartition(".")[2] == function), path)
+            found.setdefault(home, []).append(VerdictId(f"{home}::{name}"))
+    texts = {path: await read_text(work.task.sandbox.base, path) for path in sorted(found)[:MOST_FILES]}
+    return {path: (text, sorted(found[path])) for path, text in texts.items() if isinstance(text, str)}
 
 
 async def _rivals(state: State, work: Work, candidate: Candidate) -> dict[str, Edits]:
@@ -143,11 +153,9 @@ async def _written(
         return None, {}
     if work.ledger.model_spent_up() is not None:
         return generated_tests.TestFindings(), {}
-    red = [id_ for id_ in sorted(oracle.must_turn[check.name]) if not _is_example(id_, check)]
-    files = {id_.partition("::")[0] for id_ in red}
-    # Not the files of docstring examples: they have the functions' code.
-    texts = {path: text for path, text in (await failing_test_files(oracle, work)).items() if path in files}
-    known = await asyncio.to_thread(failing_tests, {path: t for path, t in texts.items() if isinstance(t, str)}, red)
+    texts = await _tests(state, work, oracle, check)
+    red = [id_ for _, ids in texts.values() for id_ in ids]
+    known = await asyncio.to_thread(failing_tests, {path: text for path, (text, _) in texts.items()}, red)
     names = tuple(function.name for function in functions.functions)
     blind = hashlib.sha256(f"{told}\0{known}".encode("utf-8", "surrogatepass")).hexdigest()
     had = state.get("written", {})

@@ -186,6 +186,21 @@ async def test_a_failing_example_does_not_show_the_code_to_who_writes_tests(benc
 
 
 @pytest.mark.long
+async def test_who_writes_tests_sees_a_failing_one_where_it_is_written(bench: Bench) -> None:
+    files = {**FILES, "clamped.py": SPECIFIED, "test_all.py": "from checks import *\n", "checks.py": FILES["test_clamped.py"]}
+    del files["test_clamped.py"]
+    cause = Reply('{"cause": "high is ignored", "category": "logic", "confidence": 0.9}')
+    async with ScriptedModel([cause, saying("clamp(8, 0, 5) == 5"), WORKED_THROUGH]) as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-none", timeout=60.0))
+        right = (FileChange("clamped.py", SPECIFIED, SPECIFIED.replace("max(low, value)", "min(high, max(low, value))")),)
+        result = await bench.heal(Scripted([(right,)], rung="model:scripted"), files=files, models=models)
+    assert isinstance(result, Repair), result
+    (asked,) = [each.prompt for each in server.asked if each.prompt.startswith("You write tests")]
+    assert "# checks.py" in asked
+    assert "assert clamp(9, 0, 5) == 5" in asked
+
+
+@pytest.mark.long
 async def test_tests_that_were_written_blind_judge_the_next_change_of_the_same_functions_too(bench: Bench) -> None:
     right = (FileChange("clamped.py", SPECIFIED, SPECIFIED.replace("max(low, value)", "min(high, max(low, value))")),)
     script = [saying("clamp(3, 0, 5) == 3", "clamp(8, 0, 5) == 5"), ACCEPTED]
