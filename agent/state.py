@@ -174,7 +174,7 @@ class Learning(Bookkeeping, total=False):
 
     diagnosis: Any  # packed `Diagnosis`, or None if it was refuted
     iterations: Annotated[list[str], operator.add]  # refs of Iteration
-    partial: list[Any]  # [failing results that it fixed, its ref of Iteration]: the failed change that fixed most
+    partial: list[Any]  # [failing results that it fixed, its ref of Iteration, digest]: the failed change that fixed most
     lessons: list[str]
     doubted: Annotated[list[str], operator.add]  # causes that one failed change addressed
     refuted: Annotated[list[str], operator.add]  # causes that are not tried again

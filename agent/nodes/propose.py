@@ -22,7 +22,7 @@ from agent.diagnosis import evidence
 from agent.edits.changes import diff, digest
 from agent.gate.gate import proof_seconds
 from agent.models.values import ModelError
-from agent.nodes.unsure import found_by_search
+from agent.nodes.unsure import found_by_search, unsure_of
 from agent.proposer import Proposal, Situation, Strategist
 from agent.report import culprits
 from agent.report.recording import report_cost
@@ -53,6 +53,8 @@ async def propose(state: State, work: Work) -> Proposals:
         await report_cost(work, so_far)
         rounds = [pack(StrategyResult(0, 0, True))]
         return {"searching": at + 1, "proposed": [], "rounds": rounds, "rungs": [pack(so_far)]}
+    if is_model(proposer.rung) and await _stands_by(state, work, found, situation):
+        found = replace(found, exhausted=True)
     update = await _proposed(work, proposer.rung, found, context.monotonic() - (since if collects else began), situation)
     if collects:
         return {**update, "searching": 0}
@@ -65,6 +67,13 @@ async def propose(state: State, work: Work) -> Proposals:
         rounds = [pack(replace(answer, plausible=answer.plausible + ended.plausible))]
         return {**update, **joined, "rounds": rounds, "searching": 0}  # type: ignore[typeddict-item]
     return update
+
+
+async def _stands_by(state: State, work: Work, answer: Proposal, situation: Situation) -> bool:
+    """Whether a model gives again what passes the tests, or as many as any change: it was told what is left, or why that is not
+    enough, so nothing more is to be had by asking."""
+    known = {digest(each.edits) for each in await unsure_of(state, work)} | set(state.get("partial", [])[2:])
+    return bool(answer.candidates) and all(digest(each.edits) in known & situation.tried for each in answer.candidates)
 
 
 async def _found_meanwhile(work: Work) -> Proposal | None:

@@ -54,9 +54,11 @@ async def reflect(state: State, work: Work) -> Reflection:
             )
         )
         refs.append(await context.keep(iteration))
-        fixed = 0 if verification.newly_red or not verification.still_red else wanted - len(verification.still_red)
+        is_partial = bool(verification.still_red) and not verification.newly_red
+        is_partial = is_partial or verification.reason.startswith(ALL_BUT_EXIT)
+        fixed = wanted - len(verification.still_red) if is_partial else 0
         if fixed > (partial or [0])[0]:
-            partial = [fixed, refs[-1]]
+            partial = [fixed, refs[-1], digest(candidate.edits)]
         tried.append(digest(candidate.edits))
         is_same = verification.reason == before and verification.judge != "opinion"  # the checks passed: the place may be right
         stuck, before = (stuck + 1 if is_same else 0), verification.reason

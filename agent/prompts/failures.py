@@ -11,6 +11,7 @@ from agent.models.values import estimate_tokens
 from agent.proposer import Situation
 
 MOST = 12  # verdicts that are named
+SHORT = 100  # characters of a message that are kept in any case, if they do not all fit
 LONGEST = 40  # lines of one traceback
 _SOURCE = re.compile(r"(?:    |(?:async )?def |@|\s+\^+\s*$)")  # pytest prints the whole function around each line
 _HEADING = re.compile(r"(?:Expected|Got|Differences \(.*\)):$")  # of what a docstring example gives, on indented lines
@@ -30,20 +31,25 @@ def as_text(found: Sequence[Failure], tokens: int) -> str:
     by_message: dict[str, list[str]] = {}
     for failure in found:
         by_message.setdefault(failure.message, []).append(str(failure.id))
+    named = list(by_message.items())[:MOST]
+    room = max(SHORT, tokens * 2 // max(1, len(named)) - SHORT) if sum(map(len, by_message)) > tokens * 2 else 0
     heads, path = [], ""
-    for message, ids in list(by_message.items())[:MOST]:
+    for message, ids in named:
         more = f" and {len(ids) - 3} more" if len(ids) > 3 else ""
         names = []
         for id_ in ids[:3]:
             names.append(id_.removeprefix(path) if path else id_)  # name each file once
             path = id_.partition("::")[0] if "::" in id_ else path
-        heads.append(f"{', '.join(names)}{more}: {message}")
-    if len(by_message) > MOST:
-        heads.append(f"… and {len(by_message) - MOST} more")
-    text = "\n".join(_fitting(heads, 0, tokens * 2))
+        heads.append(f"{', '.join(names)}{more}: {message[:room] + '…' if room and len(message) > room else message}")
+    kept = _fitting(heads, 0, tokens * 2)
+    if len(by_message) > len(kept):
+        kept.append(f"… and {len(by_message) - len(kept)} more")
+    text = "\n".join(kept)
+    texts = [(failure, condensed(failure.details)) for failure in found]
+    if sum(estimate_tokens("\n".join(lines)) for _, lines in texts) > tokens:
+        texts.sort(key=lambda each: sum(map(len, each[1])))  # rather several short ones than the beginning of a long one
     shown: set[str] = set()
-    for failure in found:
-        lines = condensed(failure.details)
+    for failure, lines in texts:
         # A traceback along the same path, such as of another parameter, adds nothing.
         route = [line for line in lines if _PLACE.match(line)]
         kind = "\n".join(route or lines)

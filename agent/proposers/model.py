@@ -12,11 +12,10 @@ import re
 from dataclasses import dataclass, replace
 
 from agent.contract.budget import Usage
-from agent.contract.outcome import ALL_BUT_EXIT, WEIGHED
 from agent.contract.proposal import Candidate, Edits
 from agent.diagnosis.evidence import BY_VERDICTS, UNSURE, is_similar
 from agent.edits.answers import Block, Change, WholeFunction, clean_path, parse
-from agent.edits.changes import EditProblem, diff, digest, read_text
+from agent.edits.changes import EditProblem, digest, read_text
 from agent.edits.placement import resolve
 from agent.models.router import Models
 from agent.models.values import Answer, ModelError, Prompt, Truncated
@@ -99,10 +98,7 @@ class ModelProposer:
         )
         is_same = digest(edits) in situation.tried
         again = "the model repeated an earlier change" if is_same else ""
-        # It was told that the tests pass, and stands by the change: nothing more is to be had by asking.
-        last = situation.earlier[-1] if is_same and situation.earlier else None
-        stands_by = last is not None and last.result.startswith((WEIGHED, ALL_BUT_EXIT)) and last.diff == diff(edits)
-        return Proposal((candidate,), tried=1, plausible=0, usage=exchange.usage, note=again, exhausted=stands_by)
+        return Proposal((candidate,), tried=1, plausible=0, usage=exchange.usage, note=again, exhausted=False)
 
 
 def model_rungs(models: Models | None) -> tuple[ModelProposer, ...]:

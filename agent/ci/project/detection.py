@@ -105,6 +105,7 @@ def detect_check(project: Project) -> Check | None:
     env = {"PYTHONPATH": "src"} if has_src and not _is_installable(project) else {}
     texts = [text for path, text in project.texts.items() if _TEST_FILE.search(path)]
     only_unittest = bool(texts) and all("unittest" in text and "pytest" not in text for text in texts)
+    only_unittest = only_unittest and all(path.rpartition("/")[2].startswith("test") for path in tests)  # it finds no others
     if only_unittest and not configured:
         folder = "tests" if any(path.startswith("tests/") for path in tests) else "test"
         is_plain = f"{folder}/__init__.py" not in project.paths and all(path.startswith(f"{folder}/") for path in tests)

@@ -189,6 +189,11 @@ async def test_plain_unittest_needs_no_pytest(repository: Repository) -> None:
     assert found.packages == Packages(requirement_files=("requirements.txt",))
 
 
+async def test_what_unittest_does_not_find_by_its_name_is_run_by_pytest(repository: Repository) -> None:
+    found = await plan(await repository({"tests/a_test.py": "import unittest\n", "tests/__init__.py": ""}))
+    assert [check.command for check in found.checks] == ["python -m pytest"]
+
+
 async def test_a_repository_without_tests_has_no_checks_and_says_what_to_do(repository: Repository) -> None:
     found = await plan(await repository({"a.py": "", "pyproject.toml": "not [toml", "setup.cfg": "neither"}))
     assert found.checks == ()

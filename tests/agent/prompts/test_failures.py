@@ -42,7 +42,7 @@ def test_messages_beyond_the_room_are_left_out_whole() -> None:
     many = [Failure(VerdictId(f"tests/test_a.py::test_{n}"), f"AssertionError: {n} " + "x" * 50) for n in range(10)]
     lines = as_text(many, 100).splitlines()
     assert 1 <= len(lines) < 10
-    assert all(line.endswith("x" * 50) for line in lines)
+    assert all(line.endswith("x" * 50) for line in lines[:-1])
 
 
 def test_one_endless_message_is_bounded() -> None:
@@ -62,3 +62,22 @@ def test_what_a_docstring_example_should_give_and_gives_is_told() -> None:
     details = "002     >>> f(1)\nExpected:\n    2\n    3\nGot:\n    4\n\n/m.py:4: DocTestFailure"
     lines = as_text([Failure(VerdictId("m.py::m.f"), "DocTestFailure", details)], 100).splitlines()
     assert lines[-6:] == ["Expected:", "    2", "    3", "Got:", "    4", "/m.py:4: DocTestFailure"]
+
+
+def test_long_messages_hide_no_other_failure() -> None:
+    noise = "AssertionError: assert '" + "<div>" * 400 + "' == ''"
+    long = [Failure(VerdictId(f"tests/test_html.py::test_{n}"), f"{noise} {n}", f"{noise}\n" * 30) for n in range(3)]
+    telling = Failure(VerdictId("tests/test_lexer.py::test_end"), "DID NOT RAISE", ">   parse(text)\nE   Failed: DID NOT RAISE")
+    text = as_text([*long, telling], 400)
+    assert all(str(each.id).rpartition("::")[2] in text for each in (*long, telling))
+    assert "test_end: DID NOT RAISE" in text
+    assert "--- tests/test_lexer.py::test_end" in text
+    assert len(text) < 400 * 4
+
+
+def test_messages_that_do_not_fit_are_counted() -> None:
+    found = [Failure(VerdictId(f"tests/test_a.py::test_{n}"), f"ValueError: {n}" * 9, "") for n in range(40)]
+    text = as_text(found, 100)
+    named = sum(f"test_{n}:" in text for n in range(40))
+    assert 0 < named < 12
+    assert text.endswith(f"… and {40 - named} more")
