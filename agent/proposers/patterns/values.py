@@ -251,14 +251,14 @@ def _slice(source: Source, node: ast.Subscript, piece: ast.Slice) -> Iterator[Re
             yield from _one_off(source, bound, 0.75)
     versions: list[tuple[str, str, str, float]] = []
     if low:
-        versions += [("", high, step, 0.6), (high, low, step, 0.4) if high else ("", low, step, 0.55)]
+        versions += [("", high, step, 0.6), (high, low, step, 0.4)] if high else [("", "", step, 0.35), ("", low, step, 0.55)]
     else:
         versions += [("1", high, step, 0.5), (high, "", step, 0.55) if high else ("", "-1", step, 0.45)]
     # As many items from the other end.
     if not (low and high) and isinstance(piece.lower or piece.upper, ast.Name | ast.Call | ast.Attribute):
         versions.append(("", f"-{low}", step, 0.45) if low else (f"-{high}", "", step, 0.45))
     if high:
-        versions += [(low, "", step, 0.6)]
+        versions += [(low, "", step, 0.6 if low else 0.35)]
     elif low:
         versions += [(low, "-1", step, 0.4)]
     versions += [(low, high, "", 0.6)] if step else [(low, high, "-1", 0.4), (low, high, "2", 0.3)]
