@@ -17,14 +17,9 @@ WIDE, WIDE_SHARE = 4, 3  # so many near calls that are no longer refused, one in
 SHARE = 6  # an effect for fewer than one in so many near calls is none; honest repairs that add values reach one in three
 
 
-def near_questions(seen: Observations, base: Variant, winner: Variant, has_data: bool) -> Iterator[str]:
-    """A clause for each question; `has_data`: the change adds values that may be answers."""
-    calls = enumerate(zip(seen.calls, base.answers, winner.answers, strict=False))
-    own = {
-        at: (before, after) for at, (call, before, after) in calls if not call.mild and before.is_decided and after.is_decided
-    }
-    answered = zip(seen.near, base.near, winner.near, strict=False)
-    near = [each for each in answered if each[0].of in own and each[1].is_decided and each[2].is_decided]
+def near_questions(seen: Observations, base: Variant, winner: Variant) -> Iterator[str]:
+    """A clause for each question about what is no longer refused."""
+    own, near = _own(seen, base, winner), _near(seen, base, winner)
     lax = {seen.calls[at].function for at, pair in own.items() if _accepts(*pair)}
     if (call := _accepted(near, own, lax)) is not None:
         yield f"{seen.shown(call)} is no longer refused, and no test asks for that"
@@ -33,13 +28,31 @@ def near_questions(seen: Observations, base: Variant, winner: Variant, has_data:
     for function in sorted(lax & measured):
         if (call := _opened(near, own, function)) is not None:
             yield f"{seen.shown(call)} is no longer refused, like many calls near those that still are"
+
+
+def by_heart(seen: Observations, base: Variant, winner: Variant) -> str:
+    """A clause about a change that adds values that may be answers: its effect ends with the tests' calls. "" if not so."""
+    own, near = _own(seen, base, winner), _near(seen, base, winner)
     changed = [at for at, (before, after) in own.items() if before.differs(after) and not seen.calls[at].passing]
     for function in dict.fromkeys(seen.calls[at].function for at in changed):
         mine = [each for each in near if each[0].function == function]
         failing = [at for at in changed if seen.calls[at].function == function]
-        if has_data and _is_by_heart(mine, failing):
-            tested = seen.shown(seen.calls[failing[0]])
-            yield f"the change affects {tested}, which a test calls, but hardly any call near it"
+        if _is_by_heart(mine, failing):
+            return f"the change affects {seen.shown(seen.calls[failing[0]])}, which a test calls, but hardly any call near it"
+    return ""
+
+
+def _own(seen: Observations, base: Variant, winner: Variant) -> dict[int, Pair]:
+    """The tests' own calls, where both answers are known."""
+    calls = enumerate(zip(seen.calls, base.answers, winner.answers, strict=False))
+    return {
+        at: (before, after) for at, (call, before, after) in calls if not call.mild and before.is_decided and after.is_decided
+    }
+
+
+def _near(seen: Observations, base: Variant, winner: Variant) -> list[tuple[NearCall, CallResult, CallResult]]:
+    own, answered = _own(seen, base, winner), zip(seen.near, base.near, winner.near, strict=False)
+    return [each for each in answered if each[0].of in own and each[1].is_decided and each[2].is_decided]
 
 
 def _accepts(before: CallResult, after: CallResult) -> bool:

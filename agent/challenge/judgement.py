@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from agent.challenge.beyond import near_questions
+from agent.challenge.beyond import by_heart, near_questions
 from agent.challenge.exercise import CallResult, ExampleResult, Observations, ObservedCall, Variant
 from agent.contract import words
 from agent.contract.outcome import UNDECIDED
@@ -41,9 +41,14 @@ class Challenged:
     variants: tuple[str, ...] = ()  # these, a clause each
     loose: str = ""  # a clause about the first of them, or of those that pass where no call could be compared
     asked: tuple[str, ...] = ()  # what people have to look at, a clause each
+    by_heart: str = ""  # another one, that a test written without seeing the change answers: it may know the tests by heart
     # Examples and tests from the specification that pass and need the change, and an input that a review worked through.
     witnesses: int = 0
     tests_due: bool = False  # a model was to write tests from the specification, and none of them needs the change
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        return (*self.asked, *([self.by_heart] if self.by_heart else []))
 
 
 def judge(seen: Observations, rivals: int | None = None, *, has_data: bool = False, is_mutation: bool = False) -> Challenged:
@@ -69,8 +74,9 @@ def judge(seen: Observations, rivals: int | None = None, *, has_data: bool = Fal
     compared = sum(answer.is_decided for answer in winner.answers)
     against = next(iter([*_described(objecting), *_agreeing(seen, base, winner)]), "")
     knowing = () if is_mutation else _elsewhere(seen)
-    asked = (*knowing, *([other_value] if other_value else []), *near_questions(seen, base, winner, has_data))
-    return Challenged(against, tuple(doubts), kept, compared, unlike, asked=asked, witnesses=turned)
+    asked = (*knowing, *([other_value] if other_value else []), *near_questions(seen, base, winner))
+    heart = by_heart(seen, base, winner) if has_data else ""
+    return Challenged(against, tuple(doubts), kept, compared, unlike, asked=asked, by_heart=heart, witnesses=turned)
 
 
 def _agreeing(seen: Observations, base: Variant, winner: Variant) -> list[str]:

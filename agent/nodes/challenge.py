@@ -61,8 +61,8 @@ async def challenge(state: State, work: Work) -> Contest:
         if found.objection:
             update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(seen)[1:], strict=False) if why})
         may_deceive = new and check.reader == "pytest" and not is_search(candidate.rung)
-        if may_deceive and not found.objection and not found.asked:
-            found = replace(found, asked=await _by_heart(state, work, oracle, check, candidate, new))
+        if may_deceive and not found.objection and not found.questions:
+            found = replace(found, by_heart=await _by_heart(state, work, oracle, check, candidate, new))
         if any(_is_example(id_, check) for id_ in oracle.must_turn[check.name]):
             # The examples that fail are what the model was shown.
             found = replace(found, witnesses=0)
@@ -77,6 +77,7 @@ async def challenge(state: State, work: Work) -> Contest:
                     kept=found.kept + said.green,
                     witnesses=found.witnesses + said.turned,
                     tests_due=said.tells and not said.turned,
+                    by_heart="" if said.turned else found.by_heart,
                 )
             update = {**update, **more}
     opined = Opined(
@@ -93,12 +94,12 @@ async def challenge(state: State, work: Work) -> Contest:
 
 async def _by_heart(
     state: State, work: Work, oracle: Oracle, check: Check, candidate: Candidate, new: Collection[object]
-) -> tuple[str, ...]:
-    """What has to be asked because the change may know a failing test by heart, if something has."""
+) -> str:
+    """What has to be asked because the change may know a failing test by heart; "" if nothing has."""
     for path, (text, red) in (await _tests(state, work, oracle, check)).items():
         if why := await knows_by_heart(work, check, path, text, red, candidate.edits, new):
-            return (why,)
-    return ()
+            return why
+    return ""
 
 
 async def _tests(state: State, work: Work, oracle: Oracle, check: Check) -> dict[str, tuple[str, list[VerdictId]]]:

@@ -50,7 +50,7 @@ async def review(state: State, work: Work) -> Reviewed:
     if (bound := work.ledger.model_spent_up()) is not None:
         return await fell_back(work, "review", f"The review was skipped: {bound}")
     known = unpack(Challenged, state["challenged"]) if state.get("challenged") else Challenged()
-    asked = (*known.asked, *await questions_of(candidate, state, work))
+    asked = (*known.questions, *await questions_of(candidate, state, work))
     shown = known.variants[:MOST_VARIANTS]
     prompt = await reviewing.review(await situation_of(state, work, with_change=False), candidate, asked, shown)
     rung = model_name(candidate.rung)

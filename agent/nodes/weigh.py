@@ -76,7 +76,7 @@ async def repair_of(state: State, work: Work) -> Repair:
     failing = sum(map(len, oracle.must_turn.values()))
     reversal, elsewhere = await _beside_the_change(state, work, candidate)
     degraded = state.get("degraded", [])
-    asked = (*challenged.asked, *await questions_of(candidate, state, work))
+    asked = (*challenged.questions, *await questions_of(candidate, state, work))
     if (
         is_model(candidate.rung)
         and not challenged.witnesses

@@ -33,7 +33,7 @@ def asked(rows: Sequence[Row], *, has_data: bool = True) -> tuple[str, ...]:
     beside = [row for row in rows if row not in called]
     base, winner = (Variant([], [row[at] for row in called], [row[at] for row in beside]) for at in (1, 2))  # type: ignore[misc]
     calls, others = [row[0] for row in called], [row[0] for row in beside]
-    return judge(Observations(["f"], calls, [base, winner], near=others), has_data=has_data).asked  # type: ignore[arg-type]
+    return judge(Observations(["f"], calls, [base, winner], near=others), has_data=has_data).questions  # type: ignore[arg-type]
 
 
 def test_a_change_that_has_no_effect_near_the_failing_calls_is_asked_about() -> None:

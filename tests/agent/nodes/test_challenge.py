@@ -171,6 +171,32 @@ async def test_a_models_change_needs_a_test_where_there_is_a_specification(
         assert UNWITNESSED in result.suspects[0].doubts
 
 
+KEPT = '''\
+def is_kept(kind):
+    """Whether files of this kind are kept. Kinds of scratch files, tmp and bak, are not."""
+    return bool(kind)
+'''
+
+
+@pytest.mark.parametrize(("blind", "published"), [("is_kept('bak') is False", True), ("is_kept('txt') is True", False)])
+async def test_a_test_that_was_written_blind_answers_whether_a_change_is_by_heart(
+    bench: Bench, blind: str, published: bool
+) -> None:
+    right = (FileChange("kept.py", KEPT, KEPT.replace("bool(kind)", "bool(kind) and kind not in ('tmp', 'bak')")),)
+    cause = Reply('{"cause": "tmp is kept", "category": "logic", "confidence": 0.9}')
+    tests = Reply(f"```python\nfrom kept import is_kept\n\ndef test_blind():\n    assert {blind}\n```")
+    async with ScriptedModel([cause, tests, WORKED_THROUGH]) as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "sk-none", timeout=60.0))
+        files = {
+            "kept.py": KEPT,
+            "test_kept.py": "from kept import is_kept\n\ndef test_tmp():\n    assert is_kept('tmp') is False\n",
+        }
+        result = await bench.heal(Scripted([(right,)], rung="model:scripted"), files=files, models=models)
+    assert isinstance(result, Repair) == published, result
+    if isinstance(result, NoRepair):
+        assert any("by heart" in doubt or "near it" in doubt for doubt in result.suspects[0].doubts), result.suspects[0].doubts
+
+
 async def test_a_failing_example_does_not_show_the_code_to_who_writes_tests(bench: Bench) -> None:
     right = (FileChange("clamped.py", PROMISED, PROMISED.replace("max(low, value)", "min(high, max(low, value))")),)
     check = replace(PYTEST, command=f"{PYTEST.command} --doctest-modules")
