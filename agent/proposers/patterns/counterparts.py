@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -19,7 +20,8 @@ SIDES = (
     ("open", "close"),
 )  # fmt: skip
 LONGEST = 240  # characters of a statement
-MOST_UNREAD = 4
+MOST_UNREAD, MOST_STATE = 4, 6
+SHORT = 80  # characters of a statement on the object itself
 KINDS = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr | ast.If | ast.For | ast.Delete
 WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -48,6 +50,39 @@ def unread(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         kin = [other for other in left if other.rpartition("_")[2] == name.rpartition("_")[2]]
         for other in kin[:MOST_UNREAD]:
             yield _behind(source, node, re.sub(rf"\b{re.escape(name)}\b", other, source.segment(node)), 0.5)
+
+
+def state(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """What other methods of the class do to the object is missing at the end of this one: an index rebuilt, a cache dropped."""
+    home = source.parents.get(node)
+    if not isinstance(node, FunctionNode) or not isinstance(home, ast.ClassDef) or not source.has_own_lines(node.body[-1]):
+        return
+    last, own = node.body[-1], source.once(_statements, node)
+    known = [text for text, _ in source.once(_on_the_object, home).most_common() if _plain(text) not in own]
+    for rank, text in enumerate(known[:MOST_STATE]):
+        title, prior = f"`{short(text)}` is added at the end of `{node.name}`, as in another method", 0.42 - 0.03 * rank
+        at = source.span(last)
+        if isinstance(last, ast.Return):
+            yield Rewrite(at[0], at[0], source.laid_out(last, "{}\n", text), title, prior)
+        elif not isinstance(last, ast.Raise | ast.Pass):
+            yield Rewrite(at[1], at[1], source.laid_out(last, "\n{}", text), title, prior)
+
+
+def _on_the_object(source: Source, home: ast.ClassDef) -> Counter[str]:
+    """Short statements that name nothing but `self`, with the number of the class's methods that have them."""
+    found: Counter[str] = Counter()
+    for method in home.body:
+        texts = set()
+        for node in ast.walk(method) if isinstance(method, FunctionNode) else ():
+            if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Call):
+                continue
+            if isinstance(node, ast.Expr | ast.Assign | ast.AugAssign | ast.Delete):
+                names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and not hasattr(builtins, each.id)}
+                text = source.segment(node)
+                if names == {"self"} and "\n" not in text and len(text) <= SHORT:
+                    texts.add(text)
+        found.update(texts)
+    return found
 
 
 def _constants(source: Source, tree: ast.Module) -> dict[str, bool]:

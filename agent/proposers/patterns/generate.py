@@ -109,6 +109,7 @@ PATTERNS: tuple[Pattern, ...] = (
     siblings.returned,
     counterparts.sides,
     counterparts.unread,
+    counterparts.state,
 )
 FRESH_IMPORT = 0.7  # factor: each trial of a change outside function bodies needs a fresh import
 WORDS = 500  # strings taken from tests

@@ -8,7 +8,7 @@ import pytest
 
 from agent.contract.proposal import Span
 from agent.guest.trial import hot_swap
-from agent.proposers.patterns.counterparts import sides, unread
+from agent.proposers.patterns.counterparts import sides, state, unread
 from agent.proposers.patterns.generate import PATTERNS, Change, changes, still_parses, words
 from agent.proposers.patterns.natural import naturally
 from agent.proposers.patterns.proposer import PAIR, Hit
@@ -772,6 +772,33 @@ def test_what_is_done_for_one_is_done_for_the_other(lost: str, end: str) -> None
     assert RANGE.count(lost) == 1
     whole, broken = RANGE.replace("\n", end), RANGE.replace(lost, "").replace("\n", end)
     assert whole in all_changes(broken)
+
+
+ROW = """\
+class Row:
+    def append(self, key):
+        self.keys.append(key)
+        self.rebuild()
+
+    def insert(self, key, at):
+        self.keys = [*self.keys[:at], key, *self.keys[at:]]
+        self.rebuild()
+
+    def drop(self, key):
+        self.keys.remove(key)
+        self.rebuild()
+        return key
+"""
+
+
+@pytest.mark.parametrize(
+    "lost", ["key, *self.keys[at:]]\n        self.rebuild()\n", "        self.rebuild()\n        return key"]
+)
+def test_what_other_methods_do_to_the_object_is_done_here_too(lost: str) -> None:
+    assert ROW.count(lost) == 1
+    assert ROW in all_changes(ROW.replace(lost, lost.replace("        self.rebuild()\n", "")))
+    source = Source.read("m.py", ROW)
+    assert not [change for node in source.parents for change in state(source, node) if "rebuild" in change.text]
 
 
 def test_what_is_done_for_both_is_not_done_again() -> None:
