@@ -19,10 +19,10 @@ import threading
 import time
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Callable, ContextManager, Optional, Tuple
+from typing import Any, Callable, ContextManager, Tuple
 
 from . import hot_swap
-from .forks import Fork, TimeLimit, Write, bound_memory, record_calls
+from .forks import Fork, TimeLimit, Write, bound_memory
 from .hot_swap import Edit
 
 Timed = Tuple[Any, float, float]  # test, CPU seconds, wall seconds
@@ -37,7 +37,6 @@ CONTAINERS = (list, dict, set, bytearray, collections.deque)
 CACHE: Any = type(functools.lru_cache(len))
 SMALL = 200  # entries up to which a container's values are compared, not only their number
 MANY = 400  # most objects that are tracked
-COLD, WARMER = 0.05, 4  # CPU seconds of the failing tests' first run, and how much quicker the next has to be, to keep caches
 
 
 class Batch:
@@ -45,7 +44,7 @@ class Batch:
 
     `swap(edits)` applies a change and returns a function that undoes it; `failing` are tests, the cheapest first; `control` is
     a test that passes on the unchanged code, or None; `paths` are the files whose modules must stay unchanged. In
-    `alone()`, the repository is as it was at first, and nothing else runs in it. `lines_of(edit)` are those of its function.
+    `alone()`, the repository is as it was at first, and nothing else runs in it.
     """
 
     def __init__(
@@ -56,10 +55,9 @@ class Batch:
         control: Timed | None,
         paths: Collection[str | None],
         alone: Callable[[], ContextManager[None]],
-        lines_of: Callable[[Edit], Optional[Collection[int]]],
     ) -> None:
         self.root, self.swap, self.failing, self.control, self.paths = root, swap, failing, control, paths
-        self.alone, self.lines_of = alone, lines_of
+        self.alone = alone
         self.current = mmap.mmap(-1, 8)  # shared with the fork: index of the change being tried
         self.tried, self.seconds = 0, 0.0
         self.is_broken = False  # its processes die before they have tried anything
@@ -146,19 +144,12 @@ class Batch:
     ) -> None:
         bound_memory()
         server, limit = os.getppid(), TimeLimit()
-        state = cold = ProcessState(self.root, self.paths)
-        began = time.process_time()
+        state = ProcessState(self.root, self.paths)
         base = self._lines(limit)
-        warm, called = self._warm(limit, base, time.process_time() - began)
-        if not cold.restore():  # the first run in a process sets up state once
-            state = cold = ProcessState(self.root, self.paths)
-            warm = None
+        if not state.restore():  # the first run in a process sets up state once
+            state = ProcessState(self.root, self.paths)
         index = start
         for index in range(start, stop):
-            wanted = warm if warm is not None and self._are_called(jobs[index], called) else cold
-            if wanted is not state and not wanted.restore():
-                break
-            state = wanted
             self.current[:8] = struct.pack("q", index)
             outcome = self._one(limit, jobs[index], patient, base if surveying else None)
             if outcome is not None:
@@ -168,24 +159,6 @@ class Batch:
             if not state.restore():
                 break
         write(["end", index + 1] if self._is_clean(limit, base) else ["dirty", index])
-
-    def _warm(
-        self, limit: TimeLimit, base: list[int | None], seconds: float
-    ) -> tuple[ProcessState | None, set[tuple[str, int]]]:
-        """The state after the first run, if the tests are much quicker there, because caches are filled, and the functions that
-        they call there: only their changes can be tried so. `seconds` of CPU time are those of the first run."""
-        if seconds < COLD:
-            return None, set()
-        stop, began = record_calls(self.root), time.process_time()
-        lines = self._lines(limit)
-        is_warm = (time.process_time() - began) * WARMER < seconds
-        calls, _ = stop()
-        if lines != base or not is_warm:
-            return None, set()
-        return ProcessState(self.root, self.paths), {(path, line) for path, _, line in calls}
-
-    def _are_called(self, edits: Sequence[Edit], called: set[tuple[str, int]]) -> bool:
-        return all(any((edit["path"], line) in called for line in self.lines_of(edit) or ()) for edit in edits)
 
     def _lines(self, limit: TimeLimit) -> list[int | None]:
         """The line where each failing test fails on the unchanged code; None if unknown."""

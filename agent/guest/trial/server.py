@@ -206,7 +206,7 @@ class SearchServer:
             timed = {n: (self.tests[n], costs.get(n, LOOPING), walls.get(n, LOOPING)) for n in names}
             paths = {call[0] for n in names for call in self.known.calls.get(n, ())} | {c["path"] for c in self.candidates}
             control = timed[green[0]] if green else None
-            self.batch = Batch(self.root, self.swap, [timed[n] for n in red], control, paths, self.alone, self.lines_of)
+            self.batch = Batch(self.root, self.swap, [timed[n] for n in red], control, paths, self.alone)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:

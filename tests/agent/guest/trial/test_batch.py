@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
-import mmap
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -38,9 +36,7 @@ class Deadly:
 
 
 def test_a_batch_whose_processes_die_at_once_gives_up(tmp_path: Path) -> None:
-    batch = Batch(
-        str(tmp_path), lambda _: lambda: None, [(Deadly(), 0.01, 0.01)], None, (), contextlib.nullcontext, lambda _: ()
-    )
+    batch = Batch(str(tmp_path), lambda _: lambda: None, [(Deadly(), 0.01, 0.01)], None, (), contextlib.nullcontext)
     assert all(outcome is None for _, outcome in batch.run([[]] * 200, time.monotonic() + 30))
     assert batch.is_broken
     assert batch.tried == DEATHS
@@ -63,7 +59,7 @@ class Spoilt:
 
 def test_a_change_that_spoils_its_process_hides_none_of_the_next(tmp_path: Path) -> None:
     test, jobs = Spoilt(), [["wrong"], ["spoils"], ["wrong"], ["right"], ["wrong"]]
-    batch = Batch(str(tmp_path), test.swap, [(test, 0.01, 0.01)], None, (), contextlib.nullcontext, lambda _: ())
+    batch = Batch(str(tmp_path), test.swap, [(test, 0.01, 0.01)], None, (), contextlib.nullcontext)
     found = list(batch.run(jobs, time.monotonic() + 30))  # type: ignore[arg-type]
     assert {index for index, outcome in found if outcome == "passed"} == {3}
 
@@ -96,68 +92,6 @@ class Compiling:
 
 def test_a_file_that_a_change_leaves_behind_decides_nothing_for_later_processes(tmp_path: Path) -> None:
     test, jobs = Compiling(tmp_path), [["spoils"], *[["wrong"]] * LIFE, ["right"]]
-    batch = Batch(str(tmp_path), test.swap, [(test, 0.01, 0.01)], None, (), restored(tmp_path), lambda _: ())
+    batch = Batch(str(tmp_path), test.swap, [(test, 0.01, 0.01)], None, (), restored(tmp_path))
     found = list(batch.run(jobs, time.monotonic() + 30))  # type: ignore[arg-type]
     assert {index for index, outcome in found if outcome == "passed"} == {LIFE + 1}
-
-
-CACHING = """\
-import time
-
-CACHE = {}
-LOADED = None
-
-
-def load():
-    LOADED[0] += 1
-    until = time.process_time() + 0.2
-    while time.process_time() < until:
-        pass
-    return 1
-
-
-def use():
-    if "x" not in CACHE:
-        CACHE["x"] = load()
-    return CACHE["x"] + 1
-"""
-
-
-class Cached:
-    """A test that a change of `use` or of `load` repairs; changes are names of functions with the new result."""
-
-    reached = 1
-
-    def __init__(self, module: Any) -> None:
-        self.module = module
-
-    def swap(self, edits: Any) -> Any:
-        (edit,) = edits
-        name, result = edit["change"]
-        before = getattr(self.module, name)
-
-        def changed() -> int:
-            return int(before() + result)
-
-        setattr(self.module, name, changed)
-        return lambda: setattr(self.module, name, before)
-
-    def again(self) -> Any:
-        return self.module.use() == 7
-
-
-def test_caches_stay_filled_for_changes_of_what_is_called_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "cached_for_batch.py").write_text(CACHING)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    module = importlib.import_module("cached_for_batch")
-    module.LOADED = mmap.mmap(-1, 1)  # shared with the forks
-    test, lines = Cached(module), {"load": 7, "use": 15}
-    changes = [("use", 1)] * 30 + [("load", 5), ("use", 5), ("load", 1)]
-    jobs = [[{"path": "cached_for_batch.py", "line": lines[name], "change": (name, result)}] for name, result in changes]
-    batch = Batch(
-        str(tmp_path), test.swap, [(test, 0.2, 0.2)], None, ["cached_for_batch.py"], contextlib.nullcontext,
-        lambda edit: range(edit["line"], edit["line"] + 3),
-    )  # fmt: skip
-    found = list(batch.run(jobs, time.monotonic() + 60))  # type: ignore[arg-type]
-    assert {index for index, outcome in found if outcome == "passed"} == {30, 31}
-    assert module.LOADED[0] < 10
