@@ -30,7 +30,9 @@ VALUES, OF_EACH = 8, 2  # values of the tests that are replaced, and by how many
 ROOM = 400_000  # characters of all variations: a large file takes long to load
 TELLING = 2  # values, or runs with others for the same value, that have to say the same
 PATIENCE = 20.0  # seconds for the runs with the change, and for those without beside them
-LONGEST = 60  # characters of a text that is replaced
+LONGEST, LARGEST = 60, 1 << 64  # characters of a text that is replaced, and the size of a number
+_NEWLINE = re.compile(rb"\r\n|\r|\n")
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 Value = str | int | float
 Ending = tuple[str, ...] | None  # the messages of the tests that failed; None if nothing is known
@@ -64,12 +66,14 @@ async def knows_by_heart(
 ) -> str:
     """A question about the change, a clause; "" if there is none. `red` are failing tests in the file `path`, `new` are the
     values that the change brings in. Raises `SandboxError` if the sandbox is lost."""
-    names = list(dict.fromkeys(id_.partition("::")[2].partition("[")[0] for id_ in red))
+    names = list(dict.fromkeys(_test_of(id_) for id_ in red if "::" in id_))
     found = await asyncio.to_thread(lambda: list(islice(variations(text, names, new), ROOM // (len(text) + 1))))
     if not found:
         return ""
     texts = [text, *(each.text for each in found)]
-    base, changed = await asyncio.gather(*(_endings(work, check, path, texts, names, side) for side in ((), edits)))
+    mark = secrets.token_hex(4)  # avoids the repository's own file names
+    sides = (_endings(work, check, mark, path, texts, names, side) for side in ((), edits))
+    base, changed = await asyncio.gather(*sides)
     return question(names[0], Runs((base[0], changed[0]), list(zip(found, base[1:], changed[1:], strict=True))))
 
 
@@ -84,7 +88,9 @@ def question(test: str, runs: Runs) -> str:
         return ""  # its answer follows the test's values
     # Values that change what the base answers.
     telling = [(each.value, now == ()) for each, base, now in given if not {*base} <= {*before}]
-    if len({value for value, _ in telling}) >= TELLING and all(is_kept for _, is_kept in telling):
+    # Only a test that expects a certain value tells whether an answer ever changes.
+    expects = any(any(map(each.is_in, now)) for each, _, now in known)
+    if expects and len({value for value, _ in telling}) >= TELLING and all(is_kept for _, is_kept in telling):
         return f"{words.code(test)} passes with it whatever other values the test uses, so it may know the answer by heart"
     for value in dict.fromkeys(each.value for each, _, _ in known if each.is_new):
         lost = [bool(base) and now == base for each, base, now in known if each.value == value]
@@ -102,8 +108,7 @@ def variations(text: str, tests: Sequence[str], new: Collection[object]) -> Iter
         return
     places: dict[tuple[type, Value], list[ast.Constant]] = {}
     for node in _values(tree):
-        if not isinstance(node.value, str) or 0 < len(node.value) <= LONGEST:
-            places.setdefault((type(node.value), _value(node)), []).append(node)
+        places.setdefault((type(node.value), _value(node)), []).append(node)
     wanted = [node for name in tests for node in _of_test(tree, name)]
     named = {id(node) for test in wanted for node in ast.walk(test)}
     testing = {id(part) for node in ast.walk(tree) if _is_test(node) for part in ast.walk(node)}
@@ -126,8 +131,14 @@ def _values(tree: ast.Module) -> Iterator[ast.Constant]:
             case ast.Call(func=ast.Attribute(attr="parametrize"), args=[names, *_]):
                 left_out |= {id(part) for part in ast.walk(names)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and id(node) not in left_out and type(node.value) in (str, int, float):
+        if isinstance(node, ast.Constant) and id(node) not in left_out and _is_replaceable(node.value):
             yield node
+
+
+def _is_replaceable(value: object) -> bool:
+    if isinstance(value, str):
+        return 0 < len(value) <= LONGEST
+    return type(value) in (int, float) and isinstance(value, int | float) and -LARGEST < value < LARGEST
 
 
 def _value(node: ast.Constant) -> Value:
@@ -159,11 +170,8 @@ def _others(value: Value, known: Collection[object]) -> list[Value]:
 
 
 def _replaced(text: str, nodes: Sequence[ast.Constant], other: Value) -> str:
-    lines = text.encode().split(b"\n")
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line) + 1)
     data = text.encode()
+    starts = [0, *(found.end() for found in _NEWLINE.finditer(data))]
     for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset), reverse=True):
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
@@ -173,28 +181,37 @@ def _replaced(text: str, nodes: Sequence[ast.Constant], other: Value) -> str:
 
 
 async def _endings(
-    work: Work, check: Check, path: str, texts: Sequence[str], tests: Sequence[str], edits: Edits
+    work: Work, check: Check, mark: str, path: str, texts: Sequence[str], tests: Sequence[str], edits: Edits
 ) -> list[Ending]:
     """How the tests end in each of the texts, which stand beside the file `path`, with this change."""
     folder, _, name = path.rpartition("/")
-    mark = secrets.token_hex(4)  # avoids the repository's own file names
     paths = [f"{folder}/test_{mark}_{at}_{name}".lstrip("/") for at in range(len(texts))]
     async with work.task.sandbox.candidate() as workspace:
         if await apply(workspace, edits) is not None:
             return [None] * len(texts)
         for each, text in zip(paths, texts, strict=True):
             await workspace.write(each, text.encode("utf-8", "replace"))
-        chosen = [f"{each}::{test}" for each in paths for test in tests]
-        argv = [workspace.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors", *chosen]
+        # Not by their ids: one that cannot be collected would end the whole run.
+        chosen = " or ".join(test.rpartition("::")[2] for test in tests)
+        argv = [workspace.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
+        argv += ["-k", chosen, *paths]
         own = replace(check, command=shlex.join(argv), reader="pytest", timeout=PATIENCE, cwd=".", shell="bash")  # noqa: S604
         try:
             done = await work.runner.run(workspace, own, timeout=min(PATIENCE, work.patience(own)))
         except LimitExceeded:
             return [None] * len(texts)
-    return [_ending(done, each) for each in paths]
+    return [_ending(done, each, tests) for each in paths]
 
 
-def _ending(done: CheckRun, path: str) -> Ending:
-    if not any(id_.startswith(f"{path}::") for id_ in done.verdicts):
+def _ending(done: CheckRun, path: str, tests: Sequence[str]) -> Ending:
+    def is_meant(id_: str) -> bool:
+        return id_.startswith(f"{path}::") and _test_of(id_) in tests
+
+    if not any(map(is_meant, done.verdicts)):
         return None
-    return tuple(sorted(failure.message for failure in done.failures if failure.id.startswith(f"{path}::")))
+    return tuple(sorted(_ADDRESS.sub("0x", failure.message) for failure in done.failures if is_meant(failure.id)))
+
+
+def _test_of(id_: str) -> str:
+    """The test's name with its classes, without parameters."""
+    return id_.partition("::")[2].partition("[")[0]

@@ -66,7 +66,7 @@ def rung_kind(rung: str) -> str:
 
 
 def is_search(rung: str) -> bool:
-    """Whether its changes are our own mutations of the code: these can be wrong, but know nothing of tests."""
+    """Whether its changes are our own mutations of the code: these can be wrong, but are not made to deceive."""
     return rung_kind(rung) == "patterns"
 
 

@@ -138,7 +138,7 @@ def questions(candidate: Candidate, oracle: Oracle, failing: str = "", tests: st
         found.append(("data", f"it changes {candidate.edits[0].path}, and no code"))
     if _checks_code(oracle) and (danger := _SECURITY.search(failing)):
         found.append(("types", f"a tool reports a danger ({danger[0]}): that it no longer does so is no proof that it is gone"))
-    asked = _SLIPS if is_search(candidate.rung) else {*ASKED, EVALUATED, _UNREADABLE}
+    asked = {*(_SLIPS if is_search(candidate.rung) else ASKED), EVALUATED, _UNREADABLE}
     return tuple({sentence: (rule, sentence) for rule, sentence in found if rule in asked}.values())[:_MOST_ASKED]
 
 

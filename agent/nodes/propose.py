@@ -72,7 +72,10 @@ async def propose(state: State, work: Work) -> Proposals:
 async def _stands_by(state: State, work: Work, answer: Proposal, situation: Situation) -> bool:
     """Whether a model gives again what passes the tests, or as many as any change: it was told what is left, or why that is not
     enough, so nothing more is to be had by asking."""
-    known = {digest(each.edits) for each in await unsure_of(state, work)} | set(state.get("partial", [])[2:])
+    known = {digest(each.edits) for each in await unsure_of(state, work)}
+    if partial := state.get("partial"):
+        tried = await work.context.recall(Iteration, partial[1])
+        known |= set(partial[2:]) if tried.rung == work.ladder[state["rung"]].rung else set()
     return bool(answer.candidates) and all(digest(each.edits) in known & situation.tried for each in answer.candidates)
 
 

@@ -12,7 +12,7 @@ from agent.proposer import Situation
 
 MOST = 12  # verdicts that are named
 SHORT = 100  # characters of a message that are kept in any case, if they do not all fit
-LONGEST = 40  # lines of one traceback
+LONGEST, READ = 40, 100  # lines of one traceback, tracebacks
 _SOURCE = re.compile(r"(?:    |(?:async )?def |@|\s+\^+\s*$)")  # pytest prints the whole function around each line
 _HEADING = re.compile(r"(?:Expected|Got|Differences \(.*\)):$")  # of what a docstring example gives, on indented lines
 _PLACE = re.compile(r"\s*(?:File \"[^\"]+\", line \d+|\S+:\d+: )")
@@ -45,7 +45,7 @@ def as_text(found: Sequence[Failure], tokens: int) -> str:
     if len(by_message) > len(kept):
         kept.append(f"… and {len(by_message) - len(kept)} more")
     text = "\n".join(kept)
-    texts = [(failure, condensed(failure.details)) for failure in found]
+    texts = [(failure, condensed(failure.details)) for failure in found[:READ]]
     if sum(estimate_tokens("\n".join(lines)) for _, lines in texts) > tokens:
         texts.sort(key=lambda each: sum(map(len, each[1])))  # rather several short ones than the beginning of a long one
     shown: set[str] = set()

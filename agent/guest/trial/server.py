@@ -211,10 +211,11 @@ class SearchServer:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """While the driver starts nothing, and the repository's files are as they were at first."""
+        while select.select([self.go], [], [], 0)[0]:  # an answer that came too late, or that nobody asked for
+            os.read(self.go, 1 << 16)
         self.write(["alone"])
         if select.select([self.go], [], [], PATIENCE)[0]:
-            os.read(self.go, 1)
-        self.snapshot.restore()
+            self.snapshot.restore()
         try:
             yield
         finally:

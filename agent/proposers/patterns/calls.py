@@ -218,15 +218,18 @@ def mirrored(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 def defaulted(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """`d.get(key, default)` and `d.get(key) or default`, which differ for what is empty."""
     match node:
-        case ast.Call(func=ast.Attribute(attr="get"), args=[key, default], keywords=[]):
-            whole, at = source.segment(node), source.span(key)[1] - source.span(node)[0]
-            text = f"{whole[:at]}) or {loosely(source, default)}"
+        case ast.Call(func=ast.Attribute(attr="get") as asking, args=[key, default], keywords=[]) if not _is_open(key, default):
+            text = f"{source.segment(asking)}({source.segment(key)}) or {loosely(source, default)}"
             yield source.replaced(node, text, 0.45, compound=True)
-        case ast.BoolOp(
-            op=ast.Or(), values=[ast.Call(func=ast.Attribute(attr="get"), args=[key], keywords=[]) as call, default]
-        ):
-            whole, at = source.segment(call), source.span(key)[1] - source.span(call)[0]
-            yield source.replaced(node, f"{whole[:at]}, {source.segment(default)})", 0.45)
+        case ast.BoolOp(op=ast.Or(), values=[ast.Call(func=ast.Attribute(attr="get") as asking, args=[key]) as call, default]):
+            if not call.keywords and not _is_open(key, default):
+                text = f"{source.segment(asking)}({source.segment(key)}, {source.segment(default)})"
+                yield source.replaced(node, text, 0.45)
+
+
+def _is_open(*nodes: ast.expr) -> bool:
+    """Whether one of them cannot stand everywhere without parentheses."""
+    return any(isinstance(node, ast.Starred | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.GeneratorExp) for node in nodes)
 
 
 def chained(source: Source, node: ast.AST) -> Iterator[Rewrite]:

@@ -95,7 +95,9 @@ def _constants(source: Source, tree: ast.Module) -> dict[str, bool]:
 def _holder(source: Source, node: ast.AST) -> FunctionNode | None:
     """The function of a short statement that can be repeated in other words."""
     is_short = isinstance(node, KINDS) and len(source.segment(node)) <= LONGEST
-    return source.function(node) if is_short and isinstance(node, ast.stmt) and source.has_own_lines(node) else None
+    if not is_short or not isinstance(node, ast.stmt) or not source.has_own_lines(node):
+        return None
+    return None if isinstance(node, ast.If) and source.is_elif(node) else source.function(node)
 
 
 def _behind(source: Source, node: ast.stmt, text: str, prior: float) -> Rewrite:

@@ -153,10 +153,12 @@ def _in_node(node: ast.AST) -> Iterator[str]:
             yield "a constant condition"
         case ast.IfExp(body=body, orelse=orelse) if ast.dump(body) == ast.dump(orelse):
             yield "both branches alike"
-        case ast.comprehension(target=target, ifs=conditions):
-            own = {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
-            if any(own.isdisjoint(_reads_in(each)) for each in conditions):
-                yield "a condition that is the same for all items"
+        case ast.ListComp(generators=loops) | ast.SetComp(generators=loops) | ast.GeneratorExp(generators=loops):
+            own: set[str] = set()
+            for loop in loops:
+                own |= {each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)}
+                if any(own.isdisjoint(_reads_in(each)) for each in loop.ifs):
+                    yield "a condition that is the same for all items"
         case ast.For(body=[_, *_, ast.Break()]) | ast.While(body=[_, *_, ast.Break()]) | ast.For(body=[ast.Break()]):
             if not any(isinstance(each, ast.Continue) for each in ast.walk(node)):
                 yield "a loop that never loops"

@@ -38,12 +38,22 @@ def repeated(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         parent = source.parents[node]
         if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult):
             return
-        numbers = [
-            source.segment(each) for each in ast.walk(node) if isinstance(each, ast.Constant) and type(each.value) is int
-        ]
-        for number in dict.fromkeys(numbers):
+        for number in dict.fromkeys(source.segment(each) for each in _operands(node) if _is_whole(each)):
             before, end = source.segment(node), source.span(node)[1]
             yield Rewrite(end, end, f" * {number}", quoted(before, f"{before} * {number}"), 0.4)
+
+
+def _operands(node: ast.expr) -> Iterator[ast.expr]:
+    """The factors of a product."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        yield from _operands(node.left)
+        yield from _operands(node.right)
+    else:
+        yield node
+
+
+def _is_whole(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value > 1
 
 
 def _factors(source: Source, function: FunctionNode) -> list[str]:

@@ -19,7 +19,7 @@ LONGEST = 60  # characters of a string
 SHORT = 3  # characters of a text between the values of a string
 SIMPLE = re.compile(r"[fF]?(?P<quote>['\"])(?P<text>(?:(?!(?P=quote))[^\\\n])+)(?P=quote)")
 VALUES = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[a-zA-Z]|\{[^{}]*\}")
-ELSEWHERE = frozenset("'\"\\{}%\n\r\t")  # would end the text, or mean something else in it
+ELSEWHERE = frozenset("'\"\\{}%")  # would end the text, or mean something else in it
 
 OUTER = ast.Expr | ast.JoinedStr | ast.FormattedValue  # around documentation, or parts of an f-string
 
@@ -108,7 +108,9 @@ def around_values(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             continue
         alike = [other for family in LOOKALIKES if text in family for other in family]
         others = [*alike, *(other for other in frequent if len(other) <= SHORT), text.strip(), text + " " if text else ""]
-        for rank, other in enumerate(t for t in dict.fromkeys(others) if t != text and ELSEWHERE.isdisjoint(t)):
+        for rank, other in enumerate(
+            t for t in dict.fromkeys(others) if t != text and t.isprintable() and ELSEWHERE.isdisjoint(t)
+        ):
             after = literal[:left] + other + literal[right:]
             prior = (0.45 if text else 0.3) - 0.02 * rank
             yield Rewrite(first + left, first + right, other, quoted(literal, after), prior)

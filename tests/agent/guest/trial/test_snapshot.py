@@ -54,6 +54,26 @@ def test_files_that_were_overwritten_replaced_or_removed_are_put_back(
     assert (one.read_text(), two.read_text()) == ("one", "two")
 
 
+def test_nothing_is_written_through_a_link_that_took_the_place_of_a_folder(
+    root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (root / "latest").symlink_to("data/a.html")
+    taken, elsewhere = Snapshot(str(root)), tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "a.html").write_text("not ours")
+    (root / "data").rename(root / "moved")
+    (root / "data").symlink_to(elsewhere)
+    (root / "latest").unlink()
+    (root / "latest").write_text("a file now")
+    taken.restore()
+    assert (elsewhere / "a.html").read_text() == "not ours"
+    assert ((root / "data").is_symlink(), (root / "data" / "a.html").read_text(), (root / "moved").exists()) == (
+        False,
+        "one",
+        False,
+    )
+    assert os.readlink(root / "latest") == "data/a.html"
+
+
 def test_nothing_is_touched_where_there_are_too_many_files(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "MOST", 3)
     taken = Snapshot(str(root))

@@ -8,6 +8,7 @@ import pytest
 
 from agent.contract.proposal import Span
 from agent.guest.trial import hot_swap
+from agent.proposers.patterns import calls, terms, values
 from agent.proposers.patterns.counterparts import sides, state, unread
 from agent.proposers.patterns.generate import PATTERNS, Change, changes, still_parses, words
 from agent.proposers.patterns.natural import naturally
@@ -266,6 +267,7 @@ def test_nobody_would_write_it(before: str, after: str) -> None:
         ("return a * b + b", "return a * a + b"),
         ("return max(a, b)", "return abs(max(a, b))"),
         ("return f(a.path, b.path)", "return f(b.path, a.path)"),
+        ("return [m for g in a for m in g.b if m.c]", "return [m for g in a for m in g.b if g.c]"),
     ],
 )
 def test_somebody_could_have_written_it(before: str, after: str) -> None:
@@ -799,6 +801,19 @@ def test_what_other_methods_do_to_the_object_is_done_here_too(lost: str) -> None
     assert ROW in all_changes(ROW.replace(lost, lost.replace("        self.rebuild()\n", "")))
     source = Source.read("m.py", ROW)
     assert not [change for node in source.parents for change in state(source, node) if "rebuild" in change.text]
+
+
+def test_odd_calls_and_branches_become_no_broken_code() -> None:
+    text = (
+        "def f(d, r, min_a, max_a):\n    x = d.get((r), 1)\n    y = d.get(r, *r)\n    z = d.get('k') or (yield)\n"
+        "    if r:\n        pass\n    elif min_a is None:\n        min_a = 1\n    else:\n        max_a = x[0] * y * 2\n"
+        "    return f'{x}-{y}' + '\\0' + '\\ud800' + z\n"
+    )
+    source = Source.read("m.py", text)
+    for node in source.parents:
+        for pattern in (calls.defaulted, sides, terms.repeated, values.around_values):
+            for change in pattern(source, node):
+                assert still_parses(text, change.apply(text)), change
 
 
 def test_what_is_done_for_both_is_not_done_again() -> None:
