@@ -19,7 +19,7 @@ SHARE = 6  # an effect for fewer than one in so many near calls is none; honest 
 
 def near_questions(seen: Observations, base: Variant, winner: Variant) -> Iterator[str]:
     """A clause for each question about what is no longer refused."""
-    own, near = _own(seen, base, winner), _near(seen, base, winner)
+    own, near = _answered(seen, base, winner)
     lax = {seen.calls[at].function for at, pair in own.items() if _accepts(*pair)}
     if (call := _accepted(near, own, lax)) is not None:
         yield f"{seen.shown(call)} is no longer refused, and no test asks for that"
@@ -32,7 +32,7 @@ def near_questions(seen: Observations, base: Variant, winner: Variant) -> Iterat
 
 def by_heart(seen: Observations, base: Variant, winner: Variant) -> str:
     """A clause about a change that adds values that may be answers: its effect ends with the tests' calls. "" if not so."""
-    own, near = _own(seen, base, winner), _near(seen, base, winner)
+    own, near = _answered(seen, base, winner)
     changed = [at for at, (before, after) in own.items() if before.differs(after) and not seen.calls[at].passing]
     for function in dict.fromkeys(seen.calls[at].function for at in changed):
         mine = [each for each in near if each[0].function == function]
@@ -42,17 +42,14 @@ def by_heart(seen: Observations, base: Variant, winner: Variant) -> str:
     return ""
 
 
-def _own(seen: Observations, base: Variant, winner: Variant) -> dict[int, Pair]:
-    """The tests' own calls, where both answers are known."""
+def _answered(seen: Observations, base: Variant, winner: Variant) -> tuple[dict[int, Pair], Near]:
+    """The tests' own calls and those near them, where both answers are known."""
     calls = enumerate(zip(seen.calls, base.answers, winner.answers, strict=False))
-    return {
+    own = {
         at: (before, after) for at, (call, before, after) in calls if not call.mild and before.is_decided and after.is_decided
     }
-
-
-def _near(seen: Observations, base: Variant, winner: Variant) -> list[tuple[NearCall, CallResult, CallResult]]:
-    own, answered = _own(seen, base, winner), zip(seen.near, base.near, winner.near, strict=False)
-    return [each for each in answered if each[0].of in own and each[1].is_decided and each[2].is_decided]
+    answered = zip(seen.near, base.near, winner.near, strict=False)
+    return own, [each for each in answered if each[0].of in own and each[1].is_decided and each[2].is_decided]
 
 
 def _accepts(before: CallResult, after: CallResult) -> bool:

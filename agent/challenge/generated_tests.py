@@ -11,7 +11,7 @@ import asyncio
 import re
 import secrets
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agent.challenge.specification import body_of, is_stated
@@ -19,7 +19,7 @@ from agent.contract import words
 from agent.contract.budget import Usage
 from agent.contract.events import Emit
 from agent.contract.proposal import Edits
-from agent.contract.verdicts import Check, Verdict
+from agent.contract.verdicts import Check, CheckRun, Verdict
 from agent.edits.changes import apply
 from agent.models.router import Models
 from agent.models.values import ModelRefused
@@ -121,17 +121,9 @@ async def _run(work: Work, check: Check, folder: str, tests: Sequence[str], edit
     """How each test ended. Each has its own file, so one that cannot be imported does not hide the others."""
     mark = secrets.token_hex(4)  # avoids the repository's own file names
     paths = [f"{folder}test_{mark}_{number}.py" for number in range(len(tests))]
-    async with work.task.sandbox.candidate() as workspace:
-        if await apply(workspace, edits) is not None:
-            return [(None, "", 0)] * len(tests)
-        for path, source in zip(paths, tests, strict=True):
-            await workspace.write(path, source.encode("utf-8", "replace"))
-        argv = [workspace.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths]
-        own = replace(check, command=shlex.join(argv), reader="pytest", timeout=PATIENCE, cwd=".", shell="bash")  # noqa: S604
-        try:
-            done = await work.runner.run(workspace, own, timeout=min(PATIENCE, work.patience(own)))
-        except LimitExceeded:
-            return [(None, "", 0)] * len(tests)
+    done = await run_files(work, check, dict(zip(paths, tests, strict=True)), edits)
+    if done is None:
+        return [(None, "", 0)] * len(tests)
     verdicts = {id_.partition("::")[0]: verdict for id_, verdict in done.verdicts.items() if "::" in id_}
     ended: dict[str, _Ended] = {path: (verdicts.get(path), "", 0) for path in paths}
     for failure in done.failures:
@@ -139,6 +131,23 @@ async def _run(work: Work, check: Check, folder: str, tests: Sequence[str], edit
         line = next((frame.line for frame in failure.frames if frame.path == path), 0)
         ended[path] = (verdicts.get(path), failure.message, line)
     return [ended[path] for path in paths]
+
+
+async def run_files(work: Work, check: Check, files: Mapping[str, str], edits: Edits, *options: str) -> CheckRun | None:
+    """Run pytest on new test files, by path, with the change. None if that cannot be applied, or the run exceeds a limit.
+
+    Raises `SandboxError` if the sandbox is lost."""
+    async with work.task.sandbox.candidate() as workspace:
+        if await apply(workspace, edits) is not None:
+            return None
+        for path, source in files.items():
+            await workspace.write(path, source.encode("utf-8", "replace"))
+        argv = [workspace.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, *files]
+        own = replace(check, command=shlex.join(argv), reader="pytest", timeout=PATIENCE, cwd=".", shell="bash")  # noqa: S604
+        try:
+            return await work.runner.run(workspace, own, timeout=min(PATIENCE, work.patience(own)))
+        except LimitExceeded:
+            return None
 
 
 def _statements(tree: ast.AST) -> list[tuple[ast.stmt, str]]:

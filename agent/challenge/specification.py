@@ -179,10 +179,15 @@ def failing_tests(texts: Mapping[str, str], red: Sequence[VerdictId]) -> str:
     return cut("\n\n".join(each for each in shown if each), LONGEST_TESTS)
 
 
+def test_of(id_: str) -> str:
+    """The test's name with its classes, without parameters: `TestMore::test_it`."""
+    return id_.partition("::")[2].partition("[")[0]
+
+
 def _excerpt(path: str, text: str, red: Sequence[VerdictId]) -> str:
     lines = text.removeprefix("\ufeff").split("\n")
     parts = list(_parts(body_of(text), None, lines))
-    names = dict.fromkeys(name.partition("::")[2].partition("[")[0].replace("::", ".") for name in red)
+    names = dict.fromkeys(test_of(name).replace("::", ".") for name in red)
     tests = [part for name in names if (part := _named(parts, name)) is not None]
     shown, room = tests[:1], LONGEST_TESTS - sum(len(part.source) for part in tests[:1])
     for part in [*_used_by(parts, tests[:1]), *tests[1:MOST_TESTS], *_used_by(parts, tests[:MOST_TESTS])]:

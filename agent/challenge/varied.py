@@ -12,24 +12,22 @@ import ast
 import asyncio
 import re
 import secrets
-import shlex
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
+from agent.challenge.generated_tests import run_files
+from agent.challenge.specification import test_of
 from agent.contract import words
 from agent.contract.proposal import Edits
 from agent.contract.verdicts import Check, CheckRun, VerdictId
-from agent.edits.changes import apply
 from agent.source import syntax
 from agent.source.outline import Function
 from agent.state import Work
-from sandbox.base import LimitExceeded
 
 VALUES, OF_EACH = 8, 2  # values of the tests that are replaced, and by how many others each
 ROOM = 400_000  # characters of all variations: a large file takes long to load
 TELLING = 2  # values, or runs with others for the same value, that have to say the same
-PATIENCE = 20.0  # seconds for the runs with the change, and for those without beside them
 LONGEST, LARGEST = 60, 1 << 64  # characters of a text that is replaced, and the size of a number
 _NEWLINE = re.compile(rb"\r\n|\r|\n")
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
@@ -66,7 +64,7 @@ async def knows_by_heart(
 ) -> str:
     """A question about the change, a clause; "" if there is none. `red` are failing tests in the file `path`, `new` are the
     values that the change brings in. Raises `SandboxError` if the sandbox is lost."""
-    names = list(dict.fromkeys(_test_of(id_) for id_ in red if "::" in id_))
+    names = list(dict.fromkeys(test_of(id_) for id_ in red if "::" in id_))
     found = await asyncio.to_thread(lambda: list(islice(variations(text, names, new), ROOM // (len(text) + 1))))
     if not found:
         return ""
@@ -186,32 +184,19 @@ async def _endings(
     """How the tests end in each of the texts, which stand beside the file `path`, with this change."""
     folder, _, name = path.rpartition("/")
     paths = [f"{folder}/test_{mark}_{at}_{name}".lstrip("/") for at in range(len(texts))]
-    async with work.task.sandbox.candidate() as workspace:
-        if await apply(workspace, edits) is not None:
-            return [None] * len(texts)
-        for each, text in zip(paths, texts, strict=True):
-            await workspace.write(each, text.encode("utf-8", "replace"))
-        # Not by their ids: one that cannot be collected would end the whole run.
-        chosen = " or ".join(test.rpartition("::")[2] for test in tests)
-        argv = [workspace.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
-        argv += ["-k", chosen, *paths]
-        own = replace(check, command=shlex.join(argv), reader="pytest", timeout=PATIENCE, cwd=".", shell="bash")  # noqa: S604
-        try:
-            done = await work.runner.run(workspace, own, timeout=min(PATIENCE, work.patience(own)))
-        except LimitExceeded:
-            return [None] * len(texts)
+    # Not by their ids: one that cannot be collected would end the whole run.
+    chosen = " or ".join(test.rpartition("::")[2] for test in tests)
+    files = dict(zip(paths, texts, strict=True))
+    done = await run_files(work, check, files, edits, "--continue-on-collection-errors", "-k", chosen)
+    if done is None:
+        return [None] * len(texts)
     return [_ending(done, each, tests) for each in paths]
 
 
 def _ending(done: CheckRun, path: str, tests: Sequence[str]) -> Ending:
     def is_meant(id_: str) -> bool:
-        return id_.startswith(f"{path}::") and _test_of(id_) in tests
+        return id_.startswith(f"{path}::") and test_of(id_) in tests
 
     if not any(map(is_meant, done.verdicts)):
         return None
     return tuple(sorted(_ADDRESS.sub("0x", failure.message) for failure in done.failures if is_meant(failure.id)))
-
-
-def _test_of(id_: str) -> str:
-    """The test's name with its classes, without parameters."""
-    return id_.partition("::")[2].partition("[")[0]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from agent.challenge import generated_tests
 from agent.challenge.exercise import exercise
 from agent.challenge.judgement import Challenged, alike, judge, objections, with_neighbours
-from agent.challenge.specification import failing_tests, specification
+from agent.challenge.specification import failing_tests, specification, test_of
 from agent.challenge.touched import touched
 from agent.challenge.varied import knows_by_heart
 from agent.checks.oracle import Verification
@@ -32,6 +32,7 @@ from agent.proposers.patterns.pinning import pinning
 from agent.state import Contest, Objection, State, Work, fell_back, pack, red_of
 
 NEIGHBOURS = 5  # mutations of the winner that pass too and with which behaviour is compared
+Tests = Mapping[str, tuple[str, list[VerdictId]]]  # the failing tests' files, by path: text and tests
 RIVALS = 5  # other candidates of the round with which behaviour is compared
 
 
@@ -60,15 +61,16 @@ async def challenge(state: State, work: Work) -> Contest:
         found = replace(found, alike=alike(seen, [digest(edits) for edits in rivals.values()]))
         if found.objection:
             update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(seen)[1:], strict=False) if why})
-        may_deceive = new and check.reader == "pytest" and not is_search(candidate.rung)
+        tests = await _tests(state, work, oracle, check) if check.reader == "pytest" else {}
+        may_deceive = new and not is_search(candidate.rung)
         if may_deceive and not found.objection and not found.questions:
-            found = replace(found, by_heart=await _by_heart(state, work, oracle, check, candidate, new))
+            found = replace(found, by_heart=await _by_heart(work, check, tests, candidate, new))
         if any(_is_example(id_, check) for id_ in oracle.must_turn[check.name]):
             # The examples that fail are what the model was shown.
             found = replace(found, witnesses=0)
         needed = found.doubts or not found.kept or (is_model(candidate.rung) and not found.witnesses)
         if not found.objection and needed and check.reader == "pytest":
-            said, more = await _written(state, work, candidate, oracle, check)
+            said, more = await _written(state, work, candidate, check, tests)
             if said is not None:
                 found = replace(
                     found,
@@ -92,24 +94,22 @@ async def challenge(state: State, work: Work) -> Contest:
     return {**update, "challenged": pack(found), "objection": objection, "opinions": [pack(opined)]}
 
 
-async def _by_heart(
-    state: State, work: Work, oracle: Oracle, check: Check, candidate: Candidate, new: Collection[object]
-) -> str:
+async def _by_heart(work: Work, check: Check, tests: Tests, candidate: Candidate, new: Collection[object]) -> str:
     """What has to be asked because the change may know a failing test by heart; "" if nothing has."""
-    for path, (text, red) in (await _tests(state, work, oracle, check)).items():
+    for path, (text, red) in tests.items():
         if why := await knows_by_heart(work, check, path, text, red, candidate.edits, new):
             return why
     return ""
 
 
-async def _tests(state: State, work: Work, oracle: Oracle, check: Check) -> dict[str, tuple[str, list[VerdictId]]]:
+async def _tests(state: State, work: Work, oracle: Oracle, check: Check) -> Tests:
     """The files in which failing tests are written, with their texts and tests: pytest names the file that collects a test,
     which may import it. Without docstring examples, whose files have the functions' code."""
     found: dict[str, list[VerdictId]] = {}
     for failure in await red_of(state, work.context):
         if failure.id in oracle.must_turn[check.name] and not _is_example(failure.id, check):
             path, _, name = failure.id.partition("::")
-            function = name.rpartition("::")[2].partition("[")[0]
+            function = test_of(failure.id).rpartition("::")[2]
             home = next((each.path for each in failure.frames if each.function.rpartition(".")[2] == function), path)
             found.setdefault(home, []).append(VerdictId(f"{home}::{name}"))
     texts = {path: await read_text(work.task.sandbox.base, path) for path in sorted(found)[:MOST_FILES]}
@@ -141,7 +141,7 @@ def _is_example(id_: VerdictId, check: Check) -> bool:
 
 
 async def _written(
-    state: State, work: Work, candidate: Candidate, oracle: Oracle, check: Check
+    state: State, work: Work, candidate: Candidate, check: Check, texts: Tests
 ) -> tuple[generated_tests.TestFindings | None, Contest]:
     """Run tests that a model writes from the specification; None if there is no specification, or no model to write them.
 
@@ -154,7 +154,6 @@ async def _written(
         return None, {}
     if work.ledger.model_spent_up() is not None:
         return generated_tests.TestFindings(), {}
-    texts = await _tests(state, work, oracle, check)
     red = [id_ for _, ids in texts.values() for id_ in ids]
     known = await asyncio.to_thread(failing_tests, {path: text for path, (text, _) in texts.items()}, red)
     names = tuple(function.name for function in functions.functions)

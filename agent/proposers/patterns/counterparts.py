@@ -61,11 +61,10 @@ def state(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     known = [text for text, _ in source.once(_on_the_object, home).most_common() if _plain(text) not in own]
     for rank, text in enumerate(known[:MOST_STATE]):
         title, prior = f"`{short(text)}` is added at the end of `{node.name}`, as in another method", 0.42 - 0.03 * rank
-        at = source.span(last)
         if isinstance(last, ast.Return):
-            yield Rewrite(at[0], at[0], source.laid_out(last, "{}\n", text), title, prior)
+            yield source.put_before(last, text, title, prior)
         elif not isinstance(last, ast.Raise | ast.Pass):
-            yield Rewrite(at[1], at[1], source.laid_out(last, "\n{}", text), title, prior)
+            yield source.put_behind(last, text, title, prior)
 
 
 def _on_the_object(source: Source, home: ast.ClassDef) -> Counter[str]:
@@ -101,8 +100,7 @@ def _holder(source: Source, node: ast.AST) -> FunctionNode | None:
 
 
 def _behind(source: Source, node: ast.stmt, text: str, prior: float) -> Rewrite:
-    end = source.span(node)[1]
-    return Rewrite(end, end, source.laid_out(node, "\n{}", text), f"`{short(text)}` is added behind its counterpart", prior)
+    return source.put_behind(node, text, f"`{short(text)}` is added behind its counterpart", prior)
 
 
 def _turned(text: str, one: str, other: str) -> str:

@@ -76,11 +76,10 @@ def inherited(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     last = node.body[-1]
     for rank, given in enumerate(dict.fromkeys(map(", ".join, made))):
         text = f"super().{node.name}({given})"
-        start, title = source.span(first)[0], f"`{text}` is added"
-        yield Rewrite(start, start, source.laid_out(first, "{}\n", text), title, prior - 0.03 * rank)
+        title = f"`{text}` is added"
+        yield source.put_before(first, text, title, prior - 0.03 * rank)
         if not isinstance(last, ast.Return | ast.Raise) and source.has_own_lines(last):
-            end = source.span(last)[1]
-            yield Rewrite(end, end, source.laid_out(last, "\n{}", text), title, prior - 0.1 - 0.03 * rank)
+            yield source.put_behind(last, text, title, prior - 0.1 - 0.03 * rank)
 
 
 def conditions(source: Source, node: ast.AST) -> Iterator[Rewrite]:

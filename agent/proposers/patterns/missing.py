@@ -196,16 +196,14 @@ def _assigned(body: list[ast.stmt]) -> set[str]:
 
 
 def inserted(source: Source, node: ast.stmt, text: str, prior: float) -> Rewrite:
-    start, _ = source.span(node)
-    return Rewrite(start, start, source.laid_out(node, "{}\n", text), f"`{short(text)}` is added", prior)
+    return source.put_before(node, text, f"`{short(text)}` is added", prior)
 
 
 def _after(source: Source, node: ast.stmt, text: str, prior: float) -> Iterator[Rewrite]:
     """Inserts only at the end of a block; elsewhere it equals an insertion before the next statement."""
     block, index = source.block(node)
     if index == len(block) - 1 and not isinstance(node, ast.Return | ast.Raise | ast.Break | ast.Continue):
-        _, end = source.span(node)
-        yield Rewrite(end, end, source.laid_out(node, "\n{}", text), f"`{short(text)}` is added", prior)
+        yield source.put_behind(node, text, f"`{short(text)}` is added", prior)
 
 
 def _appended(source: Source, loop: ast.While | ast.For | ast.AsyncFor, text: str, prior: float) -> Iterator[Rewrite]:

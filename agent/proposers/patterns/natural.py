@@ -153,9 +153,9 @@ def _in_node(node: ast.AST) -> Iterator[str]:
             yield "a constant condition"
         case ast.IfExp(body=body, orelse=orelse) if ast.dump(body) == ast.dump(orelse):
             yield "both branches alike"
-        case ast.ListComp(generators=loops) | ast.SetComp(generators=loops) | ast.GeneratorExp(generators=loops):
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
             own: set[str] = set()
-            for loop in loops:
+            for loop in node.generators:
                 own |= {each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)}
                 if any(own.isdisjoint(_reads_in(each)) for each in loop.ifs):
                     yield "a condition that is the same for all items"

@@ -207,9 +207,8 @@ def returned(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if elsewhere:
         names += parameters(node)[::-1][:MOST_RETURNED]
     for rank, name in enumerate(dict.fromkeys(names)):
-        end = source.span(last)[1]
-        text = source.laid_out(node.body[-1], "\n" + "return {}", name)
-        yield Rewrite(end, end, text, f"`return {name}` is added at the end of `{node.name}`", prior - 0.05 * rank)
+        title = f"`return {name}` is added at the end of `{node.name}`"
+        yield source.put_behind(last, f"return {name}", title, prior - 0.05 * rank)
 
 
 def _of_the_result(source: Source, node: FunctionNode) -> list[str]:

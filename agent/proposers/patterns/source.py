@@ -160,6 +160,15 @@ class Source:
         deeper = "\t" if space.endswith("\t") else "    "
         return template.replace("\t", deeper).replace("\n", newline + space).format(*values)
 
+    def put_before(self, node: ast.stmt, text: str, title: str, prior: float) -> Rewrite:
+        """A statement on a line of its own above the node, indented like it."""
+        start, _ = self.span(node)
+        return Rewrite(start, start, self.laid_out(node, "{}\n", text), title, prior)
+
+    def put_behind(self, node: ast.stmt, text: str, title: str, prior: float) -> Rewrite:
+        _, end = self.span(node)
+        return Rewrite(end, end, self.laid_out(node, "\n{}", text), title, prior)
+
     def once(self, facts: Callable[[Source, N], T], node: N) -> T:
         """`facts(self, node)`, computed once per node."""
         key = (facts, node)

@@ -21,8 +21,6 @@ SIMPLE = re.compile(r"[fF]?(?P<quote>['\"])(?P<text>(?:(?!(?P=quote))[^\\\n])+)(
 VALUES = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?[a-zA-Z]|\{[^{}]*\}")
 ELSEWHERE = frozenset("'\"\\{}%")  # would end the text, or mean something else in it
 
-OUTER = ast.Expr | ast.JoinedStr | ast.FormattedValue  # around documentation, or parts of an f-string
-
 # Numbers that are easily confused: units of time and of memory, and bases.
 UNITS = ((60, 3600, 24, 86400, 1440), (24, 7), (1000, 1024, 100, 1_000_000), (255, 256, 127, 128), (8, 16, 10, 2), (12, 24))
 
@@ -62,8 +60,8 @@ def constants(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         yield source.replaced(node, text, prior, compound=text.startswith("-"))
 
 
-def _is_documentation(source: Source, node: ast.Constant) -> bool:
-    return isinstance(source.parents[node], OUTER)
+def _is_documentation(source: Source, node: ast.expr) -> bool:
+    return isinstance(source.parents[node], ast.Expr | ast.JoinedStr | ast.FormattedValue)
 
 
 def _is_plain(literal: str) -> bool:
@@ -97,7 +95,7 @@ def around_values(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     literal = source.segment(node)
     match = SIMPLE.fullmatch(literal)
-    if match is None or len(literal) > LONGEST or isinstance(source.parents[node], OUTER):
+    if match is None or len(literal) > LONGEST or _is_documentation(source, node):
         return
     start, end = match.span("text")
     values = [found.span() for found in VALUES.finditer(literal, start, end)]

@@ -236,6 +236,7 @@ def test_the_order_of_what_is_compared_by_max_is_no_slip() -> None:
         ("return isinstance(a, (list, tuple))", "return isinstance(a, (list, list))"),
         ("return isinstance(a, tuple)", "return isinstance(a, reversed)"),
         ("return [x for x in a if x is not None]", "return [x for x in a if b is not None]"),
+        ("return {x: 1 for x in a if x is not None}", "return {x: 1 for x in a if b is not None}"),
     ],
 )
 def test_nobody_would_write_it(before: str, after: str) -> None:
