@@ -76,6 +76,7 @@ class Work:
     ledger: Ledger
     background: BackgroundSearch = field(default_factory=BackgroundSearch)
     rejecting: dict[str, frozenset[VerdictId]] = field(default_factory=dict)  # by check: tests that earlier changes broke
+    again: dict[str, CheckRun] = field(default_factory=dict)  # by check: another run of everything at the base
     # By check: exit code and last line, without numbers, if the command fails after the passing tests of the base.
     afterwards: dict[str, tuple[int | None, str] | None] = field(default_factory=dict)
 

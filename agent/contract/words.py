@@ -9,7 +9,7 @@ from agent.contract.proposal import Span, is_model, model_name, rung_kind
 from agent.contract.verdicts import EXIT, Check
 
 _STEPS = {
-    "reproduce": "Reproducing the failure: running the checks twice",
+    "reproduce": "Reproducing the failure: it has to fail twice",
     "probe": "Checking for flakiness: other test orders, seeds and clocks",
     "compare": "Comparing with the last good commit",
     "localize": "Locating the fault",

@@ -40,7 +40,32 @@ HANG, LONGER = 5.0, 5  # a run counts as hanging after these seconds, or this ma
 
 
 async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification:
-    """Does everything pass with the change? The evidence lacks the run without it. Raises `SandboxError`."""
+    """Does everything pass with the change? The evidence lacks the run without it. Raises `SandboxError`.
+
+    If the base ran only once, it runs again before the change is blamed for a test that passed there.
+    """
+    judged = await _judge(work, oracle, base, edits)
+    if not (oracle.seen_once and judged.newly_red):
+        return judged
+    stable = await _stable(work, oracle)
+    if all(
+        id_ in stable.must_stay[name] for name, ids in oracle.must_stay.items() for id_ in ids.intersection(judged.newly_red)
+    ):
+        return judged
+    return await _judge(work, stable, base, edits)
+
+
+async def _stable(work: Work, oracle: Oracle) -> Oracle:
+    """The oracle without what another run of the base, which is made once, does not confirm as passing. Raises `SandboxError`."""
+    if not work.again:
+        runs = await _runs(work, oracle, (), target_only=False)
+        work.again.update({} if isinstance(runs, Verification) else runs)
+    again = {name: run for name, run in work.again.items() if run.ending == "finished"}
+    stay = {name: ids & again[name].green if name in again else ids for name, ids in oracle.must_stay.items()}
+    return replace(oracle, must_stay=stay, seen_once=False)
+
+
+async def _judge(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification:
     if not is_brief(base) and (failed := await _soon_red(work, oracle, base, edits)) is not None:
         return failed
     whole = await _runs(work, oracle, edits, target_only=False)

@@ -1,12 +1,14 @@
 """Reproduces the failure before any change.
 
 Every check runs twice at the base, in fresh workspaces, and a third time if the two runs differ. If a replay of the job's steps
-found the checks, or the caller ran them, that run counts as the first.
+found the checks, or the caller ran them, that run counts as the first. If the first run was long, only the tests that failed in
+it run again: whether the others pass every time matters only once a change seems to break one (`agent/gate/gate.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agent.checks.oracle import Round, base_of, differ, failures, flaky_ids, oracle_of
 from agent.ci.project.commands import telling_line
@@ -31,25 +33,20 @@ async def reproduce(state: State, work: Work) -> BaselineOrEnd:
     """Determine the oracle or the ending, or leave that to `probe`. Raises `SandboxError` when the sandbox is lost."""
     try:
         first = _replayed(work) or await base_round(work)
-        second = await base_round(work, first)
-        if work.task.replayed and _is_green(first) and not _is_green(second):
-            # The replay ran the step alone, as the earlier steps had left the workspace; what counts is a run with these steps.
-            first, second = second, await base_round(work, second)
-        rounds = [first, second]
-        if differ(*rounds):
-            rounds.append(await base_round(work, first))
-        while work.task.heals_flakiness and len(rounds) < CERTAIN and oracle_of(work.task.checks, rounds).is_red:
-            rounds.append(await base_round(work, first))  # even a flaky failure can happen twice in a row
+        again = await _red_again(work, first)
+        rounds = [first] if again is not None else await _more_rounds(work, first)
     except LimitExceeded as error:
         return {"ending": pack(endings.limit_reached(str(error)))}
-    base = base_of(rounds)
-    oracle = oracle_of(work.task.checks, rounds)
+    ran = [*rounds, again] if again is not None else rounds
+    base = base_of(ran)
+    oracle = replace(oracle_of(work.task.checks, rounds), seen_once=again is not None)
     red = sorted(id_ for ids in oracle.must_turn.values() for id_ in ids)
     green = sum(len(ids) for ids in oracle.must_stay.values())
     shaky = flaky_ids(rounds)
     text = f"Flaky: {words.named(sorted(shaky))} failed in only some of {len(rounds)} runs; " if shaky else ""
-    text += f"{len(red):,} failed, {green:,} passed, {words.in_runs(len(rounds))}"
-    await emit_results(work, text, oracle, sum(run.seconds for runs in rounds for run in runs))
+    how = words.in_runs(len(rounds)) if again is None else "and what failed did so again when it ran without the rest"
+    text += f"{len(red):,} failed, {green:,} passed, {how}"
+    await emit_results(work, text, oracle, sum(run.seconds for runs in ran for run in runs))
     if not red:
         return await _not_red(work, rounds)
     if stopped := next((run for run in base if run.stopped_at and oracle.must_turn[run.check]), None):
@@ -62,7 +59,7 @@ async def reproduce(state: State, work: Work) -> BaselineOrEnd:
     ending = for_want(work, red, base)
     if ending is not None and ending.outcome is Outcome.NEEDS_SERVICES and work.task.good:
         ending = None  # `compare` first looks whether this change needs the network, or the tests always did
-    if (ending := ending or _for_want_of_network(work, red, base, len(rounds))) is not None:
+    if (ending := ending or _for_want_of_network(work, red, base, len(ran))) is not None:
         return {"ending": pack(ending)}
     notes = [f"Flaky, so ignored when patches are judged: {words.named(sorted(shaky))}."] if shaky else []
     for check, run in zip(work.task.checks, first, strict=True):
@@ -106,6 +103,40 @@ async def base_round(work: Work, first: Round = ()) -> Round:
     return tuple([await _once(work, at, limits[at] if limits else None) for at in range(len(work.task.checks))])
 
 
+async def _more_rounds(work: Work, first: Round) -> list[Round]:
+    """All rounds, if every check runs as a whole each time."""
+    second = await base_round(work, first)
+    if work.task.replayed and _is_green(first) and not _is_green(second):
+        # The replay ran the step alone, as the earlier steps had left the workspace; what counts is a run with these steps.
+        first, second = second, await base_round(work, second)
+    rounds = [first, second]
+    if differ(*rounds):
+        rounds.append(await base_round(work, first))
+    while work.task.heals_flakiness and len(rounds) < CERTAIN and oracle_of(work.task.checks, rounds).is_red:
+        rounds.append(await base_round(work, first))  # even a flaky failure can happen twice in a row
+    return rounds
+
+
+async def _red_again(work: Work, first: Round) -> Round | None:
+    """A round of only what failed in the long `first` one, if all of that fails again; None if everything has to run again."""
+    seconds = {run.check: run for run in first}
+    brief = is_brief({run.check: run for run in first})
+    if brief or _is_green(first) or work.task.heals_flakiness or any(run.ending != "finished" for run in first):
+        return None
+    if reported_in(work.task.reported_ids, [id_ for run in first for id_ in run.green]):
+        return None  # what failed in CI and passes here may be flaky
+    again = []
+    for at, (check, run) in enumerate(zip(work.task.checks, first, strict=True)):
+        if not run.red:
+            again.append(replace(run, seconds=0.0))  # it is not run again
+            continue
+        is_whole = not check.runs_tests or check.needs_company or EXIT in run.red
+        again.append(await _once(work, at, None, None if is_whole else run.red))
+        if not run.red <= again[-1].red:
+            return None  # a failure may depend on the tests before it
+    return tuple(again)
+
+
 def _replayed(work: Work) -> Round | None:
     """The replay as a round, if it ran every check."""
     seen = {run.check: run for run in work.task.replayed}
@@ -116,10 +147,10 @@ def _is_green(round_: Round) -> bool:
     return not any(run.red for run in round_)
 
 
-async def _once(work: Work, at: int, limit: float | None) -> CheckRun:
+async def _once(work: Work, at: int, limit: float | None, only: frozenset[VerdictId] | None = None) -> CheckRun:
     check = work.task.checks[at]
     async with work.task.sandbox.candidate() as workspace:
-        return await work.runner.run(workspace, check, timeout=min(work.patience(check), limit or check.timeout))
+        return await work.runner.run(workspace, check, only=only, timeout=min(work.patience(check), limit or check.timeout))
 
 
 async def _not_red(work: Work, rounds: list[Round]) -> BaselineOrEnd:

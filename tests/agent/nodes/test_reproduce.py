@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from agent.contract.events import Reproduced
-from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome
+from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome, Repair
+from agent.contract.proposal import FileChange
 from agent.contract.verdicts import EXIT, Check, CheckRun, Failure, Verdict, VerdictId
 from agent.nodes import reproduce as reproducing
 from tests.agent.reproduce.test_flakiness import Case
-from tests.agent.workbench import PYTEST
+from tests.agent.workbench import CALC, PYTEST, RIGHT, SAMPLE, TESTS, Scripted, change
 
 
 def replayed(name: str) -> CheckRun:
@@ -81,3 +82,45 @@ async def test_a_suite_that_hung_once_is_not_waited_for_as_long_again(tmp_path: 
     assert time.monotonic() - began < 60, "the second run took the whole limit"
     (note,) = [note for note in result.notes if "was stopped" in note]
     assert f"was stopped after 8 min while `{hanging}` ran. If it needs longer, raise the limit: `timeout:`" in note
+
+
+def long_run(**verdicts: Verdict) -> CheckRun:
+    seen = {VerdictId(f"test_calc.py::test_{name}"): verdict for name, verdict in verdicts.items()}
+    failed = tuple(Failure(id_, "assert -1 == 5") for id_, verdict in seen.items() if verdict is Verdict.FAILED)
+    return CheckRun("tests", "finished", seen, failed, 1000.0, exit_code=1)
+
+
+async def test_of_a_long_run_only_what_failed_runs_again(tmp_path: Path) -> None:
+    spoilt = {**SAMPLE, "test_calc.py": TESTS.replace("double(4) == 8", "double(4) == 9")}
+    run = long_run(add=Verdict.FAILED, double=Verdict.PASSED)
+    case = Case(tmp_path / "alone", spoilt)
+    result = await case.seen(checks=(PYTEST,), replayed=(run,))
+    assert isinstance(result, ConfirmedFailure), result
+    assert result.failing == ("test_calc.py::test_add",)
+    assert result.oracle.seen_once
+    (told,) = (event for event in case.events if isinstance(event, Reproduced))
+    assert told.text == "1 failed, 1 passed, and what failed did so again when it ran without the rest"
+
+    # What CI reports as failing may be flaky if it passes here; and what passes alone may depend on the tests before it.
+    reported = await Case(tmp_path / "reported", spoilt).seen(
+        checks=(PYTEST,), replayed=(run,), reported_ids=("test_calc.py::test_double",)
+    )
+    assert isinstance(reported, ConfirmedFailure), reported
+    assert not reported.oracle.seen_once
+    fixed = {**SAMPLE, "calc.py": CALC.replace("a - b", "a + b")}
+    passing = await Case(tmp_path / "passing", fixed).seen(checks=(PYTEST,), replayed=(run,))
+    assert isinstance(passing, NoRepair), passing
+    assert passing.outcome is Outcome.FLAKY
+
+
+async def test_a_change_is_not_blamed_for_what_passed_in_one_long_run_only(tmp_path: Path) -> None:
+    spoilt = {**SAMPLE, "test_calc.py": TESTS.replace("add(2, 0) == 2", "add(2, 0) == 9")}
+    run = long_run(add=Verdict.FAILED, add_nothing=Verdict.PASSED, double=Verdict.PASSED)
+    breaking = change("a * 2", "a * 3", source=CALC.replace("a - b", "a + b"))
+    known = {"checks": (PYTEST,), "replayed": (run,)}
+    healed = await Case(tmp_path / "right", spoilt).healed(Scripted([(RIGHT,)]), **known)
+    assert isinstance(healed, Repair), healed
+    both = (FileChange("calc.py", CALC, breaking[0].after),)
+    refused = await Case(tmp_path / "breaking", spoilt).healed(Scripted([(both,)]), **known)
+    assert isinstance(refused, NoRepair), refused
+    assert "breaks `test_calc.py::test_double`" in refused.log.iterations[0].result

@@ -36,7 +36,7 @@ EVIDENCE = CheckEvidence("tests", "pytest -q", (VerdictId(RED),), 1, 21, 0.8, 0,
 
 def begun() -> list[AnyEvent]:
     return [
-        StepStarted(text="Reproducing the failure: running the checks twice", step="reproduce"),
+        StepStarted(text="Reproducing the failure: it has to fail twice", step="reproduce"),
         Reproduced(
             text="1 failed, 21 passed, in both runs",
             red=[RED],
