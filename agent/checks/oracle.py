@@ -16,6 +16,7 @@ from agent.contract.outcome import CheckEvidence
 from agent.contract.proposal import Edits
 from agent.contract.verdicts import EXIT, Check, CheckRun, Failure, Oracle, Verdict, VerdictId
 
+BRIEF = 5.0  # seconds; runs that took no longer can be parallel, and are repeated as a whole
 MARKS_LIMIT = 300  # tampering marks of a run
 _RANK = (Verdict.SKIPPED, Verdict.PASSED, Verdict.FAILED, Verdict.ERROR)  # if two runs differ, the later one here counts
 _DIGEST = re.compile(r" \([0-9a-f]{16}\)$")
@@ -98,6 +99,12 @@ def flaky_ids(rounds: Sequence[Round]) -> dict[VerdictId, int]:
             if red < len(reached):
                 found[id_] += red
     return dict(found)
+
+
+def failed_in_long(check: Check, run: CheckRun) -> frozenset[VerdictId] | None:
+    """What has to run again to confirm the failures of a long run; None if that is everything."""
+    is_whole = not check.runs_tests or check.needs_company or EXIT in run.red or run.ending != "finished"
+    return None if is_whole or not run.red or run.seconds <= BRIEF else run.red
 
 
 def differ(one: Round, other: Round) -> bool:

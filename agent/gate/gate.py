@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from agent.checks.oracle import Verification, broken, failures, possibly_flaky, tampering, turned, unexplained, unmoved
+from agent.checks.oracle import BRIEF, Verification, broken, failures, possibly_flaky, tampering, turned, unexplained, unmoved
 from agent.contract import words
 from agent.contract.outcome import ALL_BUT_EXIT, CheckEvidence
 from agent.contract.proposal import Edits
@@ -30,7 +30,6 @@ from sandbox.base import InstallFailed, LimitExceeded, Packages
 Runs = Mapping[str, CheckRun]  # by the check's name
 _HOW = {"crashed": "crashes", "out_of_memory": "runs out of memory"}
 _MANIFESTS = ("pyproject.toml", "setup.cfg", "setup.py")
-BRIEF = 5.0  # seconds; runs can be parallel if the base's run took no longer
 GREENS = 3  # runs in which the target must pass if the checks are brief; otherwise two
 START = 2.0  # seconds that a check takes to start, approximately
 _EVALUATIONS = (": compile", ": exec")  # how marks of text that is run as code end
@@ -56,7 +55,7 @@ async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Veri
 
 
 async def _stable(work: Work, oracle: Oracle) -> Oracle:
-    """The oracle without what another run of the base, which is made once, does not confirm as passing. Raises `SandboxError`."""
+    """The oracle without what another run of the base does not confirm as passing. Raises `SandboxError`."""
     if not work.again:
         runs = await _runs(work, oracle, (), target_only=False)
         work.again.update({} if isinstance(runs, Verification) else runs)

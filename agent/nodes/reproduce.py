@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agent.checks.oracle import Round, base_of, differ, failures, flaky_ids, oracle_of
+from agent.checks.oracle import Round, base_of, differ, failed_in_long, failures, flaky_ids, oracle_of
 from agent.ci.project.commands import telling_line
 from agent.contract import words
 from agent.contract.events import Reproduced
@@ -119,7 +119,6 @@ async def _more_rounds(work: Work, first: Round) -> list[Round]:
 
 async def _red_again(work: Work, first: Round) -> Round | None:
     """A round of only what failed in the long `first` one, if all of that fails again; None if everything has to run again."""
-    seconds = {run.check: run for run in first}
     brief = is_brief({run.check: run for run in first})
     if brief or _is_green(first) or work.task.heals_flakiness or any(run.ending != "finished" for run in first):
         return None
@@ -130,8 +129,7 @@ async def _red_again(work: Work, first: Round) -> Round | None:
         if not run.red:
             again.append(replace(run, seconds=0.0))  # it is not run again
             continue
-        is_whole = not check.runs_tests or check.needs_company or EXIT in run.red
-        again.append(await _once(work, at, None, None if is_whole else run.red))
+        again.append(await _once(work, at, None, failed_in_long(check, run)))
         if not run.red <= again[-1].red:
             return None  # a failure may depend on the tests before it
     return tuple(again)
