@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agent.challenge.specification import body_of, is_stated
+from agent.challenge.specification import is_stated
 from agent.contract import words
 from agent.contract.budget import Usage
 from agent.contract.events import Emit
@@ -25,6 +25,7 @@ from agent.models.router import Models
 from agent.models.values import ModelRefused
 from agent.prompts import render
 from agent.source import syntax
+from agent.source.test_parts import body_of
 from agent.state import Work
 from sandbox.base import LimitExceeded
 

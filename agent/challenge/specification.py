@@ -10,12 +10,12 @@ import ast
 import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from agent.challenge.touched import Touched, functions_of
 from agent.contract.verdicts import VerdictId
 from agent.source import syntax
-from agent.source.outline import Function, first_line, parse
+from agent.source.outline import Function, first_line
+from agent.source.test_parts import Holder, Part, bases_of, body_of, comments_above, named, parts_of, used_by
 
 MOST_CALLERS = 4  # functions per file that are shown because they use a changed one
 LONGEST = 4_000  # characters of the specification
@@ -25,9 +25,6 @@ _WORD = re.compile(r"[A-Za-z]{2,}")
 MOST_TESTS = 5
 LONGEST_TESTS = 2_400  # characters of the tests and what they use
 LONGEST_USED = 700  # characters of one definition that they use
-_SET_UP = frozenset({"setUp", "asyncSetUp", "setUpClass", "setup_method", "setup_class", "setup_function", "setup_module"})
-
-Holder = ast.ClassDef | None  # None: the module
 
 
 def specification(touched: Touched) -> str:
@@ -129,48 +126,9 @@ def _comments(text: str, node: Function) -> str:
     return "\n".join(comments) if any(len(_WORD.findall(line)) >= WORDS for line in comments) else ""
 
 
-def comments_above(lines: Sequence[str], number: int) -> list[str]:
-    """The whole-line comments directly above line `number`, counted from 1."""
-    above = list(itertools.takewhile(lambda line: line.lstrip().startswith("#"), reversed(lines[: number - 1])))
-    return above[::-1]
-
-
 def cut(text: str, characters: int) -> str:
     """The first lines of a text that fit."""
     return text if len(text) <= characters else text[:characters].rpartition("\n")[0]
-
-
-def body_of(text: str) -> list[ast.stmt]:
-    """The statements of a module; none if it does not parse."""
-    tree = parse(text.removeprefix("\ufeff"))
-    return tree.body if tree else []
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A function, a class or an assignment of a test's file."""
-
-    holder: Holder
-    names: tuple[str, ...]
-    node: ast.stmt
-    source: str
-
-    @property
-    def runs_unasked(self) -> bool:
-        return bool(_SET_UP.intersection(self.names)) or any(
-            "autouse=True" in ast.unparse(each) for each in getattr(self.node, "decorator_list", ())
-        )
-
-    @property
-    def names_used(self) -> set[str]:
-        """The names that it uses, including its arguments, which name fixtures."""
-        nodes = list(ast.walk(self.node))
-        return {node.id for node in nodes if isinstance(node, ast.Name)} | {n.arg for n in nodes if isinstance(n, ast.arg)}
-
-    @property
-    def members_used(self) -> set[str]:
-        attributes = {node.attr for node in ast.walk(self.node) if isinstance(node, ast.Attribute)}
-        return attributes | {node.arg for node in ast.walk(self.node) if isinstance(node, ast.arg)}
 
 
 def failing_tests(texts: Mapping[str, str], red: Sequence[VerdictId]) -> str:
@@ -185,16 +143,15 @@ def test_of(id_: str) -> str:
 
 
 def _excerpt(path: str, text: str, red: Sequence[VerdictId]) -> str:
-    lines = text.removeprefix("\ufeff").split("\n")
-    parts = list(_parts(body_of(text), None, lines))
+    parts = parts_of(text)
     names = dict.fromkeys(test_of(name).replace("::", ".") for name in red)
-    tests = [part for name in names if (part := _named(parts, name)) is not None]
+    tests = [part for name in names if (part := named(parts, name)) is not None]
     shown, room = tests[:1], LONGEST_TESTS - sum(len(part.source) for part in tests[:1])
-    for part in [*_used_by(parts, tests[:1]), *tests[1:MOST_TESTS], *_used_by(parts, tests[:MOST_TESTS])]:
+    for part in [*used_by(parts, tests[:1]), *tests[1:MOST_TESTS], *used_by(parts, tests[:MOST_TESTS])]:
         if part not in shown and len(part.source) <= min(room, LONGEST_USED if part not in tests else room):
             shown.append(part)
             room -= len(part.source)
-    used = {name for part in shown or parts for name in (*part.names_used, *_bases_of(part.holder))}
+    used = {name for part in shown or parts for name in (*part.names_used, *bases_of(part.holder))}
     imports = [
         ast.unparse(node)
         for node in body_of(text)
@@ -204,55 +161,7 @@ def _excerpt(path: str, text: str, red: Sequence[VerdictId]) -> str:
     return "\n\n".join([f"# {path}", *(["\n".join(imports)] if imports else []), *_in_order(parts, shown)])
 
 
-def _parts(body: Sequence[ast.stmt], holder: Holder, lines: Sequence[str]) -> Iterator[_Part]:
-    """The definitions in the module and its classes, in order; classes only through their members."""
-    for node in body:
-        if isinstance(node, ast.ClassDef):
-            yield from _parts(node.body, node, lines)
-        elif names := _defined(node):
-            first = first_line(node)
-            first -= len(comments_above(lines, first))
-            yield _Part(holder, names, node, "\n".join(lines[first - 1 : node.end_lineno]))
-
-
-def _defined(node: ast.stmt) -> tuple[str, ...]:
-    if isinstance(node, Function):
-        return (node.name,)
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    return tuple(each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
-
-
-def _named(parts: Sequence[_Part], name: str) -> _Part | None:
-    """The part with this class and name; else the only one of that name, since it may be inherited."""
-    same_name = [part for part in parts if part.names == (name.rpartition(".")[2],)]
-    owner = name.rpartition(".")[0].rpartition(".")[2]
-    exact = [part for part in same_name if (part.holder.name if part.holder else "") == owner]
-    return exact[0] if exact else same_name[0] if len(same_name) == 1 else None
-
-
-def _used_by(parts: Sequence[_Part], tests: Sequence[_Part]) -> list[_Part]:
-    """The parts that the tests use, directly or not, nearest first: from their classes, base classes and module."""
-    found = list(tests)
-    for part in found:  # the list grows during the loop
-        near = {None, part.holder, *_bases(parts, part.holder)}
-        names, members = part.names_used, part.members_used
-        for each in (each for each in parts if each.holder in near and each not in found):
-            if each.runs_unasked or (members if each.holder else names).intersection(each.names):
-                found.append(each)
-    return [part for part in found if part not in tests and not part.names[0].startswith("test")]
-
-
-def _bases(parts: Sequence[_Part], holder: Holder) -> set[Holder]:
-    names = _bases_of(holder)
-    return {part.holder for part in parts if part.holder and part.holder.name in names}
-
-
-def _bases_of(holder: Holder) -> set[str]:
-    """The names of the base classes and of their modules."""
-    return {part for base in (holder.bases if holder else ()) for part in ast.unparse(base).split(".")}
-
-
-def _in_order(parts: Sequence[_Part], shown: Sequence[_Part]) -> Iterator[str]:
+def _in_order(parts: Sequence[Part], shown: Sequence[Part]) -> Iterator[str]:
     """The code of the parts in the order of the file, each in its class."""
     holder: Holder = None
     for part in (part for part in parts if part in shown):

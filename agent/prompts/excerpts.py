@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from agent.contract.verdicts import Failure, Frame
 from agent.diagnosis.evidence import UNSURE
@@ -21,6 +22,7 @@ from agent.proposer import Situation
 from agent.source.languages import blocks, family, likeness, relatives
 from agent.source.outline import Module
 from agent.source.test_files import is_test
+from agent.source.test_parts import named, parts_of, used_by
 
 TESTS, SUSPECTS, LESSONS, OTHERS = 3, 16, 4, 20
 RELATED = 4  # files of one test
@@ -33,6 +35,7 @@ LITERAL = 40  # characters of a string in the failing test that points at lines 
 LITERALS = 50  # that are looked for
 POINTED = 3  # lines of a function with the same string: more of them tell nothing
 HELPER = 6  # test helpers with more lines are reduced to their signature
+SET_UP, LONGEST_SET_UP = 8, 700  # 1/8 of the tokens is for what prepares the failing test; characters of one function
 _PRINTED = re.compile(r'File "([^"\n]+)", line (\d{1,9}), in ([\w<>]+)')
 _PLACE = re.compile(r"[\w./-]+\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|kt)(?:::[\w.]+\w|:\d+)")
 
@@ -67,6 +70,11 @@ async def view(situation: Situation, tokens: int) -> View:
         passages.left = min(passages.left, tokens // BESIDE)
     for place in _helpers(frames, tests):
         passages.add(place)
+    spare = max(0, passages.left - tokens // SET_UP)
+    passages.left -= spare
+    for place in await _set_up(tests[:1], sources):
+        passages.add(place)
+    passages.left += spare
     code = [_pointed(place, literals) for place in [*sure, *likely[:SUSPECTS], *related]]
     for at, place in enumerate(code[:BEFORE_TESTS]):
         passages.add(place, always=not leading and at == 0, cut=True)
@@ -114,6 +122,25 @@ def _helpers(frames: Sequence[Location], tests: Sequence[Location]) -> list[Loca
         if is_test(place.module.path) and place.definition and (place.module.path, place.name) not in failing:
             is_short = place.last - place.first < HELPER
             found.append(place if is_short else replace(place, last=max(place.first, place.definition.node.body[0].lineno - 1)))
+    return found
+
+
+async def _set_up(tests: Sequence[Location], sources: Sources) -> list[Location]:
+    """The short fixtures and set-up methods that failing tests use, from their files and the `conftest.py` around them."""
+    found = []
+    for test in tests:
+        parts = parts_of("\n".join(test.module.lines)) if test.definition else []
+        if (own := named(parts, test.name)) is None:
+            continue
+        used = [(test.module, each) for each in used_by(parts, [own]) if each.runs_unasked or own.arguments & {*each.names}]
+        missing = own.arguments - {name for part in parts for name in part.names}
+        for folder in PurePosixPath(test.module.path).parents if missing else ():
+            if (shared := await sources.get(str(folder / "conftest.py"))) is not None:
+                used += [(shared, each) for each in parts_of("\n".join(shared.lines)) if missing & {*each.names}]
+        for module, each in used:
+            definition = module.around(each.node.lineno)
+            if len(each.source) <= LONGEST_SET_UP and definition is not None and not definition.is_class:
+                found.append(Location(module, each.first, each.last, "prepares the failing test", definition))
     return found
 
 

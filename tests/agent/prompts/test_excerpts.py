@@ -210,6 +210,28 @@ async def test_a_long_helper_between_test_and_code_is_a_signature(tmp_path: Path
     assert helper.text == "def check(text, wanted):"
 
 
+SHELF = {
+    "shelf.py": "class Shelf:\n    def count(self):\n        return -1\n",
+    "tests/conftest.py": "import pytest\n\n@pytest.fixture\ndef shelf():\n    from shelf import Shelf\n    return Shelf()\n",
+    "tests/test_shelf.py": (
+        "import pytest\n\n@pytest.fixture\ndef wanted():\n    return 1\n\n@pytest.fixture\ndef unused():\n    return 2\n\n"
+        "class TestShelf:\n    def setup_method(self):\n        self.more = 0\n\n"
+        "    def test_count(self, shelf, wanted):\n        assert shelf.count() + self.more == wanted\n"
+    ),
+}
+
+
+async def test_what_prepares_the_failing_test_is_shown(tmp_path: Path) -> None:
+    async with sandbox_with(tmp_path, SHELF) as sandbox:
+        found = await view(await staged(sandbox), 3_000)
+    prepares = [each for each in found.excerpts if "prepares the failing test" in each.title]
+    assert "def shelf():" in prepares[-1].text
+    text = "\n".join(each.text for each in found.excerpts)
+    assert "def wanted():" in text
+    assert "def setup_method(self):" in text
+    assert "def unused():" not in text
+
+
 SCRIPT = {
     "numbers_.py": "import warnings\n\n\ndef old(n):\n    warnings.warn('old is late', DeprecationWarning, 2)\n    return n\n",
     "tests/test_all.py": (
