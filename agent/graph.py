@@ -236,7 +236,7 @@ async def keep_green(task: Task, context: Context, edits: Edits) -> str | None:
     )
     await run.runner.prepare()
     base = await base_round(run)
-    oracle = oracle_of(task.checks, [base])
+    oracle = replace(oracle_of(task.checks, [base]), seen_once=True)
     if not all(each.ending == "finished" and each.green and not each.red for each in base):
         return "Not all checks pass there without it."
     judged = await is_green(run, oracle, {each.check: each for each in base}, edits)

@@ -1,7 +1,7 @@
 """Decides from runs which verdicts must turn to passed, which must stay passed, and how a candidate changed them. Pure.
 
-An id must turn if it failed in every base run, and must stay if it passed in every base run. All other ids are treated as flaky
-and decide nothing.
+An id must turn if it failed in every base run, and must stay if it passed in every one that ran it (long checks run as a whole
+only once). All other ids are treated as flaky and decide nothing.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Verification:
     newly_red: tuple[VerdictId, ...] = ()
     evidence: tuple[CheckEvidence, ...] = ()
     flaky: tuple[VerdictId, ...] = ()  # failed once with the change, passed when run again
+    unsteady: tuple[VerdictId, ...] = ()  # failed with the change, and in one of two runs without it
     starved: bool = False  # it ran out of memory, perhaps because of parallel runs
     unmoved: bool = False  # every target still fails with the same message as without the change
     judge: Literal["gate", "guard", "opinion", "person"] = "gate"

@@ -169,7 +169,7 @@ class Oracle:
     checks: tuple[Check, ...]
     must_turn: Mapping[str, frozenset[VerdictId]]  # failing at the base
     must_stay: Mapping[str, frozenset[VerdictId]]  # passing at the base
-    seen_once: bool = False  # was that they pass seen in one run only? Then the gate makes another before it blames a change
+    seen_once: bool = False  # `reproduce` ran the passing ones only once: the gate runs them again before it blames a change
 
     @property
     def is_red(self) -> bool:

@@ -39,50 +39,56 @@ HANG, LONGER = 5.0, 5  # a run counts as hanging after these seconds, or this ma
 
 
 async def is_green(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification:
-    """Does everything pass with the change? The evidence lacks the run without it. Raises `SandboxError`.
-
-    If the base ran only once, it runs again before the change is blamed for a test that passed there.
-    """
-    judged = await _judge(work, oracle, base, edits)
-    if not (oracle.seen_once and judged.newly_red):
-        return judged
-    stable = await _stable(work, oracle)
-    if all(
-        id_ in stable.must_stay[name] for name, ids in oracle.must_stay.items() for id_ in ids.intersection(judged.newly_red)
-    ):
-        return judged
-    return await _judge(work, stable, base, edits)
-
-
-async def _stable(work: Work, oracle: Oracle) -> Oracle:
-    """The oracle without what another run of the base does not confirm as passing. Raises `SandboxError`."""
-    if not work.again:
-        runs = await _runs(work, oracle, (), target_only=False)
-        work.again.update({} if isinstance(runs, Verification) else runs)
-    again = {name: run for name, run in work.again.items() if run.ending == "finished"}
-    stay = {name: ids & again[name].green if name in again else ids for name, ids in oracle.must_stay.items()}
-    return replace(oracle, must_stay=stay, seen_once=False)
-
-
-async def _judge(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification:
+    """Does everything pass with the change? The evidence lacks the run without it. Raises `SandboxError`."""
+    oracle = steady(oracle, work.again)
     if not is_brief(base) and (failed := await _soon_red(work, oracle, base, edits)) is not None:
         return failed
     whole = await _runs(work, oracle, edits, target_only=False)
     judged = _judged(work.task.policy, oracle, base, whole, edits)
-    if not isinstance(whole, Verification) and judged.reason.startswith(ALL_BUT_EXIT):
+    if isinstance(whole, Verification):
+        return judged
+    if judged.reason.startswith(ALL_BUT_EXIT):
         return _judged(work.task.policy, oracle, base, whole, edits, await _failing_anyway(work, oracle, whole))
-    if isinstance(whole, Verification) or not any((doubtful := possibly_flaky(oracle, whole, judged.newly_red)).values()):
-        return judged
-    # A flaky test must not reject a change. Rerunning it alone is cheap and can confirm the failure, but only a full run shows
-    # that the other tests do not cause it.
-    again = await _runs(work, replace(oracle, must_turn=doubtful), edits, target_only=True)
-    if isinstance(again, Verification) or any(not doubtful[name] <= run.green for name, run in again.items()):
-        for name, ids in doubtful.items():
-            known = work.rejecting.get(name, frozenset())
-            work.rejecting[name] = known | frozenset(sorted(ids - known)[: max(0, MOST_REJECTING - len(known))])
-        return judged
-    once_more = _judged(work.task.policy, oracle, base, await _runs(work, oracle, edits, target_only=False), edits)
-    return replace(once_more, flaky=judged.newly_red) if once_more.passed else judged
+    doubtful = possibly_flaky(oracle, whole, judged.newly_red)
+    if any(doubtful.values()):
+        # A flaky test must not reject a change. Rerunning it alone is cheap and can confirm the failure, but only a full run
+        # shows that the other tests do not cause it.
+        again = await _runs(work, replace(oracle, must_turn=doubtful), edits, target_only=True)
+        if not isinstance(again, Verification) and all(doubtful[name] <= run.green for name, run in again.items()):
+            once_more = _judged(work.task.policy, oracle, base, await _runs(work, oracle, edits, target_only=False), edits)
+            return replace(once_more, flaky=judged.newly_red) if once_more.passed else judged
+    if oracle.seen_once and judged.newly_red and _stay(oracle).issuperset(judged.newly_red):
+        await _run_base_again(work, oracle)
+        confirmed = steady(oracle, work.again)
+        unsteady = tuple(id_ for id_ in judged.newly_red if id_ not in _stay(confirmed))
+        judged = replace(_judged(work.task.policy, confirmed, base, whole, edits), unsteady=unsteady)
+        if judged.passed:
+            return judged
+    for name, ids in doubtful.items():
+        known = work.rejecting.get(name, frozenset())
+        work.rejecting[name] = known | frozenset(sorted(ids - known)[: max(0, MOST_REJECTING - len(known))])
+    return judged
+
+
+def _stay(oracle: Oracle) -> frozenset[VerdictId]:
+    return frozenset().union(*oracle.must_stay.values())
+
+
+async def _run_base_again(work: Work, oracle: Oracle) -> None:
+    """Run everything once more without a change, before one is blamed for what passed in one run only."""
+    if not work.again:
+        runs = await _runs(work, oracle, (), target_only=False)
+        work.again.update({} if isinstance(runs, Verification) else runs)
+
+
+def steady(oracle: Oracle, again: Runs) -> Oracle:
+    """Without what did not pass in another run of the base. A run that was cut short, or failed otherwise, says nothing."""
+    stay = dict(oracle.must_stay)
+    for name, run in again.items() if oracle.seen_once else ():
+        is_like_the_first = run.ending == "finished" and not run.stopped_at and oracle.must_turn[name] <= run.red
+        if is_like_the_first and run.red <= oracle.must_turn[name] | stay[name]:
+            stay[name] &= run.green
+    return replace(oracle, must_stay=stay)
 
 
 async def _soon_red(work: Work, oracle: Oracle, base: Runs, edits: Edits) -> Verification | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from agent.challenge import generated_tests
 from agent.challenge.exercise import exercise
@@ -41,24 +41,47 @@ async def challenge(state: State, work: Work) -> Contest:
     context = work.context
     candidate = await context.recall(Candidate, state["winner"][0])
     oracle = await context.recall(Oracle, state["oracle_ref"])
+    rivals = await _rivals(state, work, candidate)
     check = red_check(oracle)
     found, update = Challenged(), Contest()
-    if check is not None:
+    pinned = await pinning(await situation_of(state, work, with_change=False), candidate.edits)
+    near = [each.edits for each in pinned.passing[:NEIGHBOURS]]
+    changes = [candidate.edits, *rivals.values(), *near]
+    functions, new = await asyncio.to_thread(lambda: (touched(changes), new_values(candidate.edits)))
+    if check is not None and functions.functions:
+        base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
+        seen = await exercise(work.task.sandbox, work.runner, oracle, base, functions, changes)
+        if seen.unavailable:
+            update = await fell_back(work, "challenge", f"The patch could not be tested beyond the suite: {seen.unavailable}.")
+        elif seen.silent == "base":
+            update = await fell_back(work, "challenge", "The changed functions could not be called outside of a test run.")
+        titles = [each.title for each in pinned.passing]
+        judged = judge(seen, len(rivals), has_data=bool(new), is_mutation=is_search(candidate.rung))
+        found = with_neighbours(judged, seen, len(changes) - len(near) + 1, pinned.tried, titles)
+        found = replace(found, alike=alike(seen, [digest(edits) for edits in rivals.values()]))
+        if found.objection:
+            update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(seen)[1:], strict=False) if why})
         tests = await _tests(state, work, oracle, check) if check.reader == "pytest" else {}
-        # A model's change nearly always needs these tests, so they are written while its calls are compared.
-        early = asyncio.create_task(_blind(state, work, candidate, tests)) if tests and is_model(candidate.rung) else None
-        try:
-            found, update = await _compared(state, work, candidate, oracle, check, tests)
-        except BaseException:
-            if early is not None:
-                early.cancel()
-            raise
-        blind = await early if early is not None else None
+        may_deceive = new and not is_search(candidate.rung)
+        if may_deceive and not found.objection and not found.questions:
+            found = replace(found, by_heart=await _by_heart(work, check, tests, candidate, new))
+        if any(_is_example(id_, check) for id_ in oracle.must_turn[check.name]):
+            # The examples that fail are what the model was shown.
+            found = replace(found, witnesses=0)
         needed = found.doubts or not found.kept or (is_model(candidate.rung) and not found.witnesses)
         if not found.objection and needed and check.reader == "pytest":
-            blind = blind or await _blind(state, work, candidate, tests)
-            found = await _tried(work, candidate, check, tests, blind, found)
-        update = {**update, **blind.update} if blind is not None else update
+            said, more = await _written(state, work, candidate, check, tests)
+            if said is not None:
+                found = replace(
+                    found,
+                    objection=next(iter(said.against), ""),
+                    doubts=(*found.doubts, *said.odd),
+                    kept=found.kept + said.green,
+                    witnesses=found.witnesses + said.turned,
+                    tests_due=said.tells and not said.turned,
+                    by_heart="" if said.turned else found.by_heart,
+                )
+            update = {**update, **more}
     opined = Opined(
         text=f"Rejected because {found.objection}: {candidate.title}" if found.objection else "",
         step="challenge",
@@ -69,40 +92,6 @@ async def challenge(state: State, work: Work) -> Contest:
     await context.emit(opined)
     objection = pack(Objection("challenge", found.objection)) if found.objection else None
     return {**update, "challenged": pack(found), "objection": objection, "opinions": [pack(opined)]}
-
-
-async def _compared(
-    state: State, work: Work, candidate: Candidate, oracle: Oracle, check: Check, tests: Tests
-) -> tuple[Challenged, Contest]:
-    """What calls of the changed functions say of the winner, beside the base, its rivals and its mutations."""
-    context = work.context
-    rivals = await _rivals(state, work, candidate)
-    pinned = await pinning(await situation_of(state, work, with_change=False), candidate.edits)
-    near = [each.edits for each in pinned.passing[:NEIGHBOURS]]
-    changes = [candidate.edits, *rivals.values(), *near]
-    functions, new = await asyncio.to_thread(lambda: (touched(changes), new_values(candidate.edits)))
-    update = Contest()
-    if not functions.functions:
-        return Challenged(), update
-    base = await context.recall(tuple[CheckRun, ...], state["base_ref"])
-    seen = await exercise(work.task.sandbox, work.runner, oracle, base, functions, changes)
-    if seen.unavailable:
-        update = await fell_back(work, "challenge", f"The patch could not be tested beyond the suite: {seen.unavailable}.")
-    elif seen.silent == "base":
-        update = await fell_back(work, "challenge", "The changed functions could not be called outside of a test run.")
-    titles = [each.title for each in pinned.passing]
-    judged = judge(seen, len(rivals), has_data=bool(new), is_mutation=is_search(candidate.rung))
-    found = with_neighbours(judged, seen, len(changes) - len(near) + 1, pinned.tried, titles)
-    found = replace(found, alike=alike(seen, [digest(edits) for edits in rivals.values()]))
-    if found.objection:
-        update = _dropped(state, {ref: why for ref, why in zip(rivals, objections(seen)[1:], strict=False) if why})
-    may_deceive = new and not is_search(candidate.rung)
-    if may_deceive and not found.objection and not found.questions:
-        found = replace(found, by_heart=await _by_heart(work, check, tests, candidate, new))
-    if any(_is_example(id_, check) for id_ in oracle.must_turn[check.name]):
-        # The examples that fail are what the model was shown.
-        found = replace(found, witnesses=0)
-    return found, update
 
 
 async def _by_heart(work: Work, check: Check, tests: Tests, candidate: Candidate, new: Collection[object]) -> str:
@@ -151,61 +140,42 @@ def _is_example(id_: VerdictId, check: Check) -> bool:
     return is_doctest(id_.partition("::")[0].casefold(), id_, check.reader)
 
 
-@dataclass(frozen=True, slots=True)
-class Blind:
-    """Tests that a model wrote without seeing the change; None if there is no specification, or no model to write them."""
+async def _written(
+    state: State, work: Work, candidate: Candidate, check: Check, texts: Tests
+) -> tuple[generated_tests.TestFindings | None, Contest]:
+    """Run tests that a model writes from the specification; None if there is no specification, or no model to write them.
 
-    tests: tuple[str, ...] | None = None
-    told: str = ""  # the specification
-    known: str = ""  # the failing tests
-    tells: bool = False  # if there are none: does it say anything that no test turned?
-    update: Contest = field(default_factory=Contest)
-
-
-async def _blind(state: State, work: Work, candidate: Candidate, texts: Tests) -> Blind:
-    """Ask a model for tests from the specification. They serve all changes of the same functions."""
+    The model writes them without seeing the change, so they serve all changes of the same functions.
+    """
     context = work.context
     functions = await asyncio.to_thread(touched, [candidate.edits])
     told = await asyncio.to_thread(specification, functions)
     if context.models is None or not work.task.policy.writes_tests or not told:
-        return Blind()
+        return None, {}
     if work.ledger.model_spent_up() is not None:
-        return Blind(())
+        return generated_tests.TestFindings(), {}
     red = [id_ for _, ids in texts.values() for id_ in ids]
     known = await asyncio.to_thread(failing_tests, {path: text for path, (text, _) in texts.items()}, red)
     names = tuple(function.name for function in functions.functions)
-    name = hashlib.sha256(f"{told}\0{known}".encode("utf-8", "surrogatepass")).hexdigest()
+    blind = hashlib.sha256(f"{told}\0{known}".encode("utf-8", "surrogatepass")).hexdigest()
     had = state.get("written", {})
-    if name in had:
-        return Blind(await context.recall(tuple[str, ...], had[name]), told, known)
-    try:
-        tests, cost = await generated_tests.ask(
-            context.models,
-            generated_tests.Brief(names, told, known),
-            seconds=min(context.models.settings("challenge").timeout, work.ledger.seconds_left() / 3),
-            emit=context.emit,
-        )
-    except ModelError as error:
-        why = f"The model wrote no tests from the specification: {error}."
-        return Blind((), tells=not error.is_outage, update=await fell_back(work, "challenge", why, error.usage))
-    return Blind(tests, told, known, update={"written": {**had, name: await context.keep(tests)}, "usage": [pack(cost)]})
-
-
-async def _tried(work: Work, candidate: Candidate, check: Check, texts: Tests, blind: Blind, found: Challenged) -> Challenged:
-    """What is found, with what the tests from the specification say of the change."""
-    if blind.tests is None:
-        return found
-    said = generated_tests.TestFindings(tells=blind.tells)
-    if blind.tests:
-        folder = next(iter(texts), "").rpartition("/")[0]
-        at = f"{folder}/" if folder else ""
-        said = await generated_tests.run(work, check, at, blind.tests, candidate.edits, blind.told, blind.known)
-    return replace(
-        found,
-        objection=next(iter(said.against), ""),
-        doubts=(*found.doubts, *said.odd),
-        kept=found.kept + said.green,
-        witnesses=found.witnesses + said.turned,
-        tests_due=said.tells and not said.turned,
-        by_heart="" if said.turned else found.by_heart,
-    )
+    update = Contest()
+    if blind in had:
+        tests = await context.recall(tuple[str, ...], had[blind])
+    else:
+        brief = generated_tests.Brief(names, told, known)
+        try:
+            tests, cost = await generated_tests.ask(
+                context.models,
+                brief,
+                seconds=min(context.models.settings("challenge").timeout, work.ledger.seconds_left() / 3),
+                emit=context.emit,
+            )
+        except ModelError as error:
+            why = f"The model wrote no tests from the specification: {error}."
+            update |= await fell_back(work, "challenge", why, error.usage)
+            return generated_tests.TestFindings(tells=not error.is_outage), update
+        update = {"written": {**had, blind: await context.keep(tests)}, "usage": [pack(cost)]}
+    folder = next(iter(texts), "").rpartition("/")[0]
+    at = f"{folder}/" if folder else ""
+    return await generated_tests.run(work, check, at, tests, candidate.edits, told, known), update

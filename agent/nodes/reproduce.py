@@ -1,8 +1,8 @@
 """Reproduces the failure before any change.
 
 Every check runs twice at the base, in fresh workspaces, and a third time if the two runs differ. If a replay of the job's steps
-found the checks, or the caller ran them, that run counts as the first. If the first run was long, only the tests that failed in
-it run again: whether the others pass every time matters only once a change seems to break one (`agent/gate/gate.py`).
+found the checks, or the caller ran them, that run counts as the first. After a long first run, only the tests that failed run
+again: whether the others pass every time matters only once a change seems to break one (`agent/gate/gate.py`).
 """
 
 from __future__ import annotations
@@ -124,14 +124,17 @@ async def _red_again(work: Work, first: Round) -> Round | None:
         return None
     if reported_in(work.task.reported_ids, [id_ for run in first for id_ in run.green]):
         return None  # what failed in CI and passes here may be flaky
+    parts = [failed_in_long(check, run) for check, run in zip(work.task.checks, first, strict=True)]
+    if not any(parts):
+        return None
     again = []
-    for at, (check, run) in enumerate(zip(work.task.checks, first, strict=True)):
+    for at, (run, only) in enumerate(zip(first, parts, strict=True)):
         if not run.red:
             again.append(replace(run, seconds=0.0))  # it is not run again
             continue
-        again.append(await _once(work, at, None, failed_in_long(check, run)))
-        if not run.red <= again[-1].red:
-            return None  # a failure may depend on the tests before it
+        again.append(await _once(work, at, None, only))
+        if not run.red <= again[-1].red or (only is None and differ((run,), (again[-1],))):
+            return None  # a failure may depend on the tests before it, or on luck
     return tuple(again)
 
 

@@ -39,4 +39,7 @@ async def verify(state: State, work: Work) -> Candidates:
     if verification.flaky:
         shaky = f"Failed once with a patch but passed when run again, so ignored: {named(verification.flaky)}."
         update["notes"] = [shaky]
+    if verification.unsteady:
+        unsteady = named(verification.unsteady)
+        update["notes"] = [f"Failed with a patch, and in one of two runs without it, so ignored: {unsteady}."]
     return update

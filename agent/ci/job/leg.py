@@ -13,7 +13,7 @@ from agent.ci.job.services import JobServices
 from agent.ci.workflows.document import WorkflowProblem
 from agent.ci.workflows.model import Job, Workflow
 from agent.ci.workflows.shown_names import align, find_step
-from agent.contract.verdicts import Check, CheckRun, VerdictId
+from agent.contract.verdicts import Check, CheckRun
 from agent.report.endings import Ending
 from sandbox.base import Packages
 
@@ -111,7 +111,6 @@ class RunRequest(NamedTuple):
 
     check: Check
     is_fresh: bool
-    only: frozenset[VerdictId] | None = None  # the tests to run; None: all
 
 
 @dataclass(frozen=True, slots=True)

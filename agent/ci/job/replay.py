@@ -19,7 +19,7 @@ from agent.ci.job.leg import Leg, Performed, TraversalResult
 from agent.ci.job.traversal import advance, traverse
 from agent.ci.project.asking import ask
 from agent.ci.project.detection import Project
-from agent.contract.verdicts import Check, CheckRun, VerdictId
+from agent.contract.verdicts import Check, CheckRun
 from agent.guest.supervise import steps
 from sandbox.base import MIB, LimitExceeded, Sandbox, Workspace
 
@@ -57,16 +57,16 @@ class Replay:
         self.path: list[str] = []
         self.room = LEFT_LIMIT
 
-    async def perform(self, check: Check, is_fresh: bool, only: frozenset[VerdictId] | None) -> Performed:
+    async def perform(self, check: Check, is_fresh: bool) -> Performed:
         """Raises `LimitExceeded` if the steps of a job export too much, and `SandboxError`."""
         check = replace(check, absent=self.replayer.absent)
         seconds = max(1.0, min(check.timeout, self.replayer.until - time.monotonic()))
         runner = self.replayer.runner
         if is_fresh:
             async with self.replayer.sandbox.candidate() as workspace:
-                run, left = await runner.step(workspace, check, only=only, timeout=seconds)
+                run, left = await runner.step(workspace, check, timeout=seconds)
         else:
-            run, left = await runner.step(self.workspace, check, only=only, timeout=seconds, path=self.path)
+            run, left = await runner.step(self.workspace, check, timeout=seconds, path=self.path)
         await self.replayer.ran(check, run)
         self.room -= sum(len(text) for text in left.values())
         if self.room < 0:

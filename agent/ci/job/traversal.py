@@ -12,7 +12,6 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
-from agent.checks.oracle import failed_in_long
 from agent.ci.expressions import ExpressionError, Unknown, condition
 from agent.ci.expressions.values import Files
 from agent.ci.job.lacks import Lack, lack_of, lacks_network
@@ -264,10 +263,6 @@ class _Traversal:
                 or (self.target.is_any_red and lacks_network(tried.check, done.run))
             ):
                 return done
-            if (red := failed_in_long(tried.check, done.run)) is not None:
-                again = yield RunRequest(self.recorder.joined(tried), is_fresh=True, only=red)
-                if again is not None and red <= again.run.red:
-                    return done
         done = yield RunRequest(self.recorder.joined(tried), is_fresh=True)
         assert done is not None
         if not self.together and not done.is_red:

@@ -8,9 +8,12 @@ import pytest
 
 from agent.contract.events import Reproduced
 from agent.contract.outcome import ConfirmedFailure, NoRepair, Outcome, Repair
-from agent.contract.proposal import FileChange
-from agent.contract.verdicts import EXIT, Check, CheckRun, Failure, Verdict, VerdictId
+from agent.contract.proposal import Edits, FileChange
+from agent.contract.verdicts import EXIT, Check, CheckRun, Failure, Oracle, Verdict, VerdictId
+from agent.gate import gate
+from agent.gate.gate import steady
 from agent.nodes import reproduce as reproducing
+from agent.state import Work
 from tests.agent.reproduce.test_flakiness import Case
 from tests.agent.workbench import CALC, PYTEST, RIGHT, SAMPLE, TESTS, Scripted, change
 
@@ -113,14 +116,50 @@ async def test_of_a_long_run_only_what_failed_runs_again(tmp_path: Path) -> None
     assert passing.outcome is Outcome.FLAKY
 
 
-async def test_a_change_is_not_blamed_for_what_passed_in_one_long_run_only(tmp_path: Path) -> None:
+async def test_what_fails_in_another_run_of_the_base_is_not_blamed_on_a_change_and_is_told(tmp_path: Path) -> None:
+    spoilt = {**SAMPLE, "test_calc.py": TESTS.replace("add(2, 0) == 2", "add(2, 0) == 9")}
+    run = long_run(add=Verdict.FAILED, add_nothing=Verdict.PASSED, double=Verdict.PASSED)
+    healed = await Case(tmp_path, spoilt).healed(Scripted([(RIGHT,)]), checks=(PYTEST,), replayed=(run,))
+    assert isinstance(healed, Repair), healed
+    told = "Failed with a patch, and in one of two runs without it, so ignored: `test_calc.py::test_add_nothing`."
+    assert told in healed.log.notes
+
+
+async def test_what_passes_in_every_run_of_the_base_may_not_break(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_all, whole_bases = gate._runs, 0
+
+    async def counted(work: Work, known: Oracle, edits: Edits, *, target_only: bool, patience: float | None = None) -> object:
+        nonlocal whole_bases
+        whole_bases += not edits and not target_only
+        return await run_all(work, known, edits, target_only=target_only, patience=patience)
+
+    monkeypatch.setattr(gate, "_runs", counted)
     spoilt = {**SAMPLE, "test_calc.py": TESTS.replace("add(2, 0) == 2", "add(2, 0) == 9")}
     run = long_run(add=Verdict.FAILED, add_nothing=Verdict.PASSED, double=Verdict.PASSED)
     breaking = change("a * 2", "a * 3", source=CALC.replace("a - b", "a + b"))
-    known = {"checks": (PYTEST,), "replayed": (run,)}
-    healed = await Case(tmp_path / "right", spoilt).healed(Scripted([(RIGHT,)]), **known)
-    assert isinstance(healed, Repair), healed
     both = (FileChange("calc.py", CALC, breaking[0].after),)
-    refused = await Case(tmp_path / "breaking", spoilt).healed(Scripted([(both,)]), **known)
-    assert isinstance(refused, NoRepair), refused
-    assert "breaks `test_calc.py::test_double`" in refused.log.iterations[0].result
+    healed = await Case(tmp_path, spoilt).healed(Scripted([(both,), (RIGHT,)]), checks=(PYTEST,), replayed=(run,))
+    assert isinstance(healed, Repair), healed
+    assert "breaks `test_calc.py::test_double` (" in healed.log.iterations[0].result
+    assert whole_bases == 1, "the base runs again once for all changes"
+
+
+def test_only_a_base_run_like_the_first_says_what_is_not_steady() -> None:
+    target, passing, flaky = (VerdictId(f"test_calc.py::test_{name}") for name in ("add", "double", "flaky"))
+    known = Oracle((PYTEST,), {"tests": frozenset({target})}, {"tests": frozenset({passing, flaky})}, seen_once=True)
+    failed, passed = Verdict.FAILED, Verdict.PASSED
+
+    def stay(run: CheckRun) -> frozenset[VerdictId]:
+        return steady(known, {"tests": run}).must_stay["tests"]
+
+    like = CheckRun("tests", "finished", {target: failed, passing: passed, flaky: failed}, (), 9.0)
+    assert stay(like) == {passing}
+    for odd in (
+        replace(like, ending="timeout"),
+        replace(like, stopped_at="make"),
+        replace(like, verdicts={EXIT: Verdict.ERROR}),
+        replace(like, verdicts={VerdictId("test_calc.py"): Verdict.ERROR, target: failed}),
+        replace(like, verdicts={**like.verdicts, target: passed}),
+    ):
+        assert stay(odd) == {passing, flaky}, odd
+    assert steady(replace(known, seen_once=False), {"tests": like}).must_stay["tests"] == {passing, flaky}
