@@ -67,6 +67,38 @@ def state(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             yield source.put_behind(last, text, title, prior)
 
 
+def awaited(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A variable is assigned and never read: what another function does with one of that name is missing at the end of this
+    one."""
+    if not isinstance(node, FunctionNode) or not source.has_own_lines(node.body[-1]):
+        return
+    last, waiting = node.body[-1], source.once(_stored_only, node)
+    known = source.once(_lines, source.tree) if waiting else {}
+    for text in [each for each, names in known.items() if not waiting.isdisjoint(names)][:MOST_STATE]:
+        title = f"`{short(text)}` is added at the end of `{node.name}`, as in another function"
+        if isinstance(last, ast.Return):
+            yield source.put_before(last, text, title, 0.6)
+        elif not isinstance(last, ast.Raise | ast.Pass):
+            yield source.put_behind(last, text, title, 0.6)
+
+
+def _stored_only(source: Source, function: FunctionNode) -> frozenset[str]:
+    names = [each for each in ast.walk(function) if isinstance(each, ast.Name)]
+    read = {each.id for each in names if isinstance(each.ctx, ast.Load)}
+    return frozenset(each.id for each in names if isinstance(each.ctx, ast.Store) and not each.id.startswith("_")) - read
+
+
+def _lines(source: Source, tree: ast.Module) -> dict[str, frozenset[str]]:
+    """The short statements at the first level of the file's functions, with the names that they read."""
+    found = {}
+    for function in (each for each in ast.walk(tree) if isinstance(each, FunctionNode)):
+        for node in function.body:
+            if isinstance(node, KINDS) and source.has_own_lines(node) and len(text := source.segment(node)) <= LONGEST:
+                names = [each for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)]
+                found[text] = frozenset(each.id for each in names)
+    return found
+
+
 def _on_the_object(source: Source, home: ast.ClassDef) -> Counter[str]:
     """Short statements that name nothing but `self`, with the number of the class's methods that have them."""
     found: Counter[str] = Counter()

@@ -53,6 +53,7 @@ PATTERNS: tuple[Pattern, ...] = (
     terms.indices,
     terms.sides,
     terms.turned,
+    terms.shifted,
     calls.families,
     calls.renamed,
     calls.arguments,
@@ -110,6 +111,7 @@ PATTERNS: tuple[Pattern, ...] = (
     counterparts.sides,
     counterparts.unread,
     counterparts.state,
+    counterparts.awaited,
 )
 FRESH_IMPORT = 0.7  # factor: each trial of a change outside function bodies needs a fresh import
 WORDS = 500  # strings taken from tests

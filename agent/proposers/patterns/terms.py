@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from agent.proposers.patterns.names import kind_of
 from agent.proposers.patterns.operators import ARITHMETIC, BINDING
-from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, names_in, plain, quoted, short
+from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, names_in, plain, quoted, short, unread
 
 MOST_NUMBERS, MOST_FACTORS = 2, 3  # from the same function, besides the number two
 LONGEST_CHAIN = 8
@@ -41,6 +41,22 @@ def repeated(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         for number in dict.fromkeys(source.segment(each) for each in _operands(node) if _is_whole(each)):
             before, end = source.segment(node), source.span(node)[1]
             yield Rewrite(end, end, f" * {number}", quoted(before, f"{before} * {number}"), 0.4)
+
+
+def shifted(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A number lacks another that was computed and is never used: `items[n]` → `items[n + offset]`."""
+    function = source.function(node)
+    if function is None or not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+        return
+    parent = source.parents[node]
+    is_index = isinstance(parent, ast.Subscript) and parent.slice is node
+    if not (is_index or isinstance(parent, ast.Call | ast.Slice | ast.Compare | ast.Return)):
+        return
+    if (isinstance(parent, ast.Call) and parent.func is node) or kind_of(source, function, node) not in ("", "number"):
+        return
+    for name in unread(source, function):
+        for operator, prior in (("+", 0.6), ("-", 0.5)):
+            yield source.replaced(node, f"{node.id} {operator} {name}", prior if is_index else prior - 0.15, compound=True)
 
 
 def _operands(node: ast.expr) -> Iterator[ast.expr]:

@@ -9,7 +9,7 @@ import pytest
 from agent.contract.proposal import Span
 from agent.guest.trial import hot_swap
 from agent.proposers.patterns import calls, terms, values
-from agent.proposers.patterns.counterparts import sides, state, unread
+from agent.proposers.patterns.counterparts import awaited, sides, state, unread
 from agent.proposers.patterns.generate import PATTERNS, Change, changes, still_parses, words
 from agent.proposers.patterns.natural import naturally
 from agent.proposers.patterns.proposer import PAIR, Hit
@@ -802,6 +802,51 @@ def test_what_other_methods_do_to_the_object_is_done_here_too(lost: str) -> None
     assert ROW in all_changes(ROW.replace(lost, lost.replace("        self.rebuild()\n", "")))
     source = Source.read("m.py", ROW)
     assert not [change for node in source.parents for change in state(source, node) if "rebuild" in change.text]
+
+
+SCOPE = """\
+def each(scope, names):
+    kept, new = look(scope, names)
+    out = list(names)
+    for name in new:
+        scope.pop(name, None)
+    return out
+
+
+def both(scope, names):
+    kept, new = look(scope, names)
+    scope.update(kept)
+    for name in new:
+        scope.pop(name, None)
+    return names
+
+
+def place(values, rest):
+    offset = len(values) - len(rest)
+    for at, each in enumerate(rest):
+        values[at + offset] = each
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("kept)\n    for name in new:\n        scope.pop(name, None)\n", "kept)\n"),
+        ("values[at + offset]", "values[at]"),
+    ],
+    ids=["a statement", "an index"],
+)
+def test_what_is_computed_and_never_read_is_used(right: str, wrong: str) -> None:
+    assert SCOPE.count(right) == 1
+    assert SCOPE in all_changes(SCOPE.replace(right, wrong))
+    source = Source.read("m.py", SCOPE)
+    assert not [
+        change
+        for node in source.parents
+        for pattern in (awaited, terms.shifted)
+        for change in pattern(source, node)
+        if "offset" in change.text or "new" in change.text
+    ]
 
 
 def test_odd_calls_and_branches_become_no_broken_code() -> None:
