@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
-from agent.proposers.patterns.names import kind_of
+from agent.proposers.patterns.names import kind_of, scope
 from agent.proposers.patterns.operators import ARITHMETIC, BINDING
 from agent.proposers.patterns.source import FunctionNode, Rewrite, Source, is_compound, names_in, plain, quoted, short, unread
 
 MOST_NUMBERS, MOST_FACTORS = 2, 3  # from the same function, besides the number two
 LONGEST_CHAIN = 8
+OFFSET = re.compile(r"(?:^|_)(?:offset|shift|start|base|delta)(?:$|_)")
 
 
 def scaled(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -44,7 +46,7 @@ def repeated(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def shifted(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """A number lacks another that was computed and is never used: `items[n]` → `items[n + offset]`."""
+    """A number lacks another that was computed and is never used, an index also an offset: `items[n]` → `items[n + offset]`."""
     function = source.function(node)
     if function is None or not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
         return
@@ -54,7 +56,8 @@ def shifted(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         return
     if (isinstance(parent, ast.Call) and parent.func is node) or kind_of(source, function, node) not in ("", "number"):
         return
-    for name in unread(source, function):
+    offsets = [name for name in scope(source, node) if is_index and OFFSET.search(name) and name != node.id]
+    for name in dict.fromkeys([*unread(source, function), *offsets]):
         for operator, prior in (("+", 0.6), ("-", 0.5)):
             yield source.replaced(node, f"{node.id} {operator} {name}", prior if is_index else prior - 0.15, compound=True)
 
