@@ -6,6 +6,7 @@ import ast
 import builtins
 import difflib
 import importlib
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from types import ModuleType
@@ -25,6 +26,7 @@ from agent.proposers.patterns.source import (
 )
 
 MAX_NAMES, MAX_CONSTANTS = 14, 6
+_UNDERSCORED = re.compile(r"[A-Za-z]\w*_\w+")
 AWAITED = 0.8  # prior of a variable that was assigned and is not read anywhere
 QUESTIONS = frozenset({"hasattr", "isinstance", "issubclass", "callable", "any", "all", "startswith", "endswith", "isdigit"})
 MAX_EXPRESSIONS = 10
@@ -171,7 +173,7 @@ def _kind(value: ast.expr) -> str:
 
 def attributes(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """Another attribute that the class (or the module) uses on the same object or a similar one, or that a module of the
-    standard library has; nearest spelling first."""
+    standard library has; first those that only the function's docstring names, then the nearest spelling."""
     if not isinstance(node, ast.Attribute):
         return
     owner = source.segment(node.value)
@@ -185,10 +187,19 @@ def attributes(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     ranked = [
         name for names in (known - {node.attr}, alike) for name in sorted(names, key=lambda a: (-likeness(a, node.attr), a))
     ]
+    function = source.function(node)
+    told = source.once(_only_told, function) if function is not None else frozenset[str]()
+    ranked.sort(key=lambda name: name not in told)
     _, end = source.span(node)
     for rank, name in enumerate(ranked[:8]):
-        prior = 0.6 - 0.04 * rank
+        prior = AWAITED if name in told else 0.6 - 0.04 * rank
         yield Rewrite(end - len(node.attr), end, name, quoted(f"{owner}.{node.attr}", f"{owner}.{name}"), prior)
+
+
+def _only_told(source: Source, function: FunctionNode) -> frozenset[str]:
+    """The names with an underscore, unlike prose, that the docstring has and the code has not."""
+    used = {each.attr for each in ast.walk(function) if isinstance(each, ast.Attribute)} | {*names_in(function)}
+    return frozenset(_UNDERSCORED.findall(ast.get_docstring(function) or "")) - used
 
 
 def _of_the_library(source: Source, owner: str, name: str) -> set[str]:

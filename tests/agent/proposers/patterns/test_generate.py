@@ -851,6 +851,22 @@ def test_what_is_computed_and_never_read_is_used(right: str, wrong: str) -> None
     assert not [change for node in source.parents for change in awaited(source, node) if "new" in change.text]
 
 
+FORM = """\
+class Form:
+    def __init__(self):
+        self.as_list = self.as_text = self.row_as_list = self.as_lists = False
+
+    def row(self, text):
+        '''A list if `row_as_list` is set.'''
+        return list(text) if self.as_list else text
+"""
+
+
+def test_an_attribute_that_only_the_docstring_names_comes_first() -> None:
+    found, _ = changes({"m.py": FORM}, [Span("m.py", 7, 7, 1.0, "")], 100)
+    assert "row_as_list" in max(found, key=lambda change: change.score).rewrite.title
+
+
 def test_odd_calls_and_branches_become_no_broken_code() -> None:
     text = (
         "def f(d, r, min_a, max_a):\n    x = d.get((r), 1)\n    y = d.get(r, *r)\n    z = d.get('k') or (yield)\n"
