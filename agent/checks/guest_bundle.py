@@ -1,4 +1,4 @@
-"""Packs `agent/guest` into one file that any Python can run: `python guest.pyz SUBCOMMAND`.
+"""Packs `agent/guest` into one file that any Python can run: `python guest.zip SUBCOMMAND`.
 
 The output is reproducible for one version of Python. Each source is stored with its bytecode, so a Python of that version does
 not compile it in every run. Other versions ignore the bytecode (`zipimport` compares the magic number).
@@ -46,6 +46,6 @@ def _files(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _compiled(name: str, source: bytes) -> bytes:
-    # An absolute path, so that the guest's frames do not look like the repository's.
-    code = compile(source, f"/{name}", "exec", dont_inherit=True, optimize=0)
+    # No real path: the guest's frames are not the repository's, and coverage does not measure them.
+    code = compile(source, f"<{name}>", "exec", dont_inherit=True, optimize=0)
     return importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source) + marshal.dumps(code, _VERSION)

@@ -108,7 +108,7 @@ class Runner:
     async def prepare(self) -> None:
         """Put the guest into the sandbox, once. Raises `SandboxError`."""
         if self._guest is None:
-            self._guest = await self._sandbox.provide("selfheal-guest.pyz", guest_bundle())
+            self._guest = await self._sandbox.provide("selfheal-guest.zip", guest_bundle())
 
     async def run(
         self, workspace: Workspace, check: Check, *, only: frozenset[VerdictId] | None = None, timeout: float | None = None

@@ -1,4 +1,4 @@
-"""`python guest.pyz NAME`: runs one subcommand of this package."""
+"""`python guest.zip NAME`: runs one subcommand of this package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUBCOMMANDS = {
 
 def main() -> int:
     if len(sys.argv) < 2 or sys.argv[1] not in SUBCOMMANDS:
-        sys.stderr.write("usage: python guest.pyz %s\n" % "|".join(sorted(SUBCOMMANDS)))
+        sys.stderr.write("usage: python guest.zip %s\n" % "|".join(sorted(SUBCOMMANDS)))
         return 2
     module, _, function = SUBCOMMANDS[sys.argv.pop(1)].rpartition(".")
     return int(getattr(importlib.import_module(__package__ + "." + module), function)() or 0)

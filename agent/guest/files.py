@@ -1,7 +1,7 @@
 """Answers questions about the repository's files.
 
-`python guest.pyz digests ROOT` prints `SHA256 PATH` for each regular file, to compare two states of the repository. `python
-guest.pyz grep` finds the lines that contain a text or match a regular expression: stdin is one JSON request {pattern, regex,
+`python guest.zip digests ROOT` prints `SHA256 PATH` for each regular file, to compare two states of the repository. `python
+guest.zip grep` finds the lines that contain a text or match a regular expression: stdin is one JSON request {pattern, regex,
 limit}, stdout one JSON list of [path, line, text], files in order, or {error: why}.
 """
 

@@ -1,4 +1,4 @@
-"""`python guest.pyz names`: finds where names can be imported from (repository, standard library, installed modules).
+"""`python guest.zip names`: finds where names can be imported from (repository, standard library, installed modules).
 
 Reads a JSON request `{root, names, modules, uses}` from stdin and writes one JSON object. Code of the repository is parsed,
 never imported. Only modules of the standard library are imported, to see what they define.

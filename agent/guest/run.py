@@ -1,4 +1,4 @@
-"""`python guest.pyz run`: runs one shell command and reports its tests' results; never imports the repository's code.
+"""`python guest.zip run`: runs one shell command and reports its tests' results; never imports the repository's code.
 
 Reads a JSON request from stdin, writes one line `NONCE JSON` to stdout. The command cannot write there: it gets its own pipes,
 and other processes of the same user cannot access this one. Test results arrive over the private channel at once, so a timeout

@@ -1,6 +1,6 @@
 """Starts the servers that a check needs, fresh for each run, and stops them at its end.
 
-`python guest.pyz services` reports what is available: stdin {services: [{kind, port, name, image, env}]}, stdout one JSON line
+`python guest.zip services` reports what is available: stdin {services: [{kind, port, name, image, env}]}, stdout one JSON line
 [{version, problem}], in the same order.
 
 Hostile tests can send commands to servers. So a server gets its own folder and environment, none of our descriptors, and

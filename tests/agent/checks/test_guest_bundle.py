@@ -15,7 +15,7 @@ from sandbox.proof.prove import attacks_bundle
 
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
-    path = tmp_path / "guest.pyz"
+    path = tmp_path / "guest.zip"
     path.write_bytes(guest_bundle())
     return path
 
@@ -49,7 +49,7 @@ def test_a_python_of_our_version_compiles_nothing_and_any_other_reads_the_source
     program += "import zipimport; zipimport._compile_source = None; print(i('selfheal_guest.text').one_line('a\\nb', 9))"
     ours = subprocess.run([sys.executable, "-I", "-c", program, bundle], capture_output=True, text=True, timeout=30)
     assert ours.stdout == "a\n", ours.stderr
-    other = tmp_path / "other.pyz"
+    other = tmp_path / "other.zip"
     other.write_bytes(bundle.read_bytes().replace(importlib.util.MAGIC_NUMBER, b"\x01\x02\r\n"))
     assert subprocess.run([sys.executable, "-I", "-c", program, other], capture_output=True, timeout=30).returncode == 1
     done = subprocess.run([sys.executable, "-I", "-S", other, "run"], input="{}", capture_output=True, text=True, timeout=30)

@@ -209,6 +209,17 @@ async def test_an_isolated_python_is_observed_and_stays_apart_from_where_it_runs
     assert dict(run.verdicts) == {"tests/test_a.py::test_a": PASSED, "tests/test_a.py::test_b": FAILED}, run.output
 
 
+@pytest.mark.parametrize("tests", ["-m unittest", "-m pytest"])
+async def test_coverage_does_not_measure_what_watches_the_tests(run_check: RunCheck, tests: str) -> None:
+    files = {"m.py": "def f():\n    return 1\n", "test_m.py": "import unittest\nfrom m import f\n\nclass T(unittest.TestCase):\n"
+             "    def test_f(self):\n        self.assertEqual(f(), 1)\n"}  # fmt: skip
+    command = f"coverage run {tests} && coverage report --omit=selfheal_unittest.py --fail-under=100"
+    run = await run_check(files, command, "unittest" if "unittest" in tests else "pytest")
+    assert run.exit_code == 0, run.output
+    assert run.green
+    assert "selfheal_guest" not in run.output
+
+
 @pytest.mark.parametrize("command", ["python -Im unittest", "python -Bm unittest", "coverage run -m unittest"])
 async def test_unittest_behind_options_and_coverage_is_observed(run_check: RunCheck, command: str) -> None:
     text = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): self.fail()\n"
@@ -497,7 +508,7 @@ async def test_tests_cannot_reach_the_supervisor(run_check: RunCheck) -> None:
                     for pid in filter(str.isdigit, os.listdir("/proc")):
                         try:
                             argv = open(f"/proc/{pid}/cmdline", "rb").read().split(b"\\0")
-                            if argv[3].endswith(b"selfheal-guest.pyz") and argv[4] == b"run":
+                            if argv[3].endswith(b"selfheal-guest.zip") and argv[4] == b"run":
                                 return pid
                         except (OSError, IndexError):
                             pass

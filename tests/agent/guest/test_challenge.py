@@ -64,7 +64,7 @@ IDS = [f"test_shapes.py::test_{name}" for name in ("one", "many", "box")]
 
 
 def played(folder: Path, *variants: str, base: str = BASE, tests: str = TESTS, ids: list[str] = IDS) -> dict[str, Any]:
-    (folder / "guest.pyz").write_bytes(guest_bundle())
+    (folder / "guest.zip").write_bytes(guest_bundle())
     repository = folder / "repository"
     repository.mkdir()
     (repository / "shapes.py").write_text(base)
@@ -83,7 +83,7 @@ def played(folder: Path, *variants: str, base: str = BASE, tests: str = TESTS, i
         "variants": [{"shapes.py": text} for text in (base, *variants)],
     }  # fmt: skip
     done = subprocess.run(
-        [sys.executable, str(folder / "guest.pyz"), "challenge"],
+        [sys.executable, str(folder / "guest.zip"), "challenge"],
         cwd=repository,
         input=json.dumps(request).encode(),
         capture_output=True,

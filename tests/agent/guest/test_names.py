@@ -13,7 +13,7 @@ from agent.checks.guest_bundle import guest_bundle
 
 @pytest.fixture
 def guest(tmp_path: Path) -> Path:
-    path = tmp_path / "guest.pyz"
+    path = tmp_path / "guest.zip"
     path.write_bytes(guest_bundle())
     return path
 

@@ -12,7 +12,7 @@ from agent.checks.guest_bundle import guest_bundle
 WITHOUT_CTYPES = """\
 import sys
 sys.modules["ctypes"] = None
-sys.path.insert(0, "guest.pyz")
+sys.path.insert(0, "guest.zip")
 from selfheal_guest import run
 run.main()
 """
@@ -21,7 +21,7 @@ run.main()
 def test_a_supervisor_that_cannot_be_closed_to_its_peers_believes_nothing(tmp_path: Path) -> None:
     if not sys.platform.startswith("linux"):
         pytest.skip("needs Linux: elsewhere there is no /proc to close")
-    guest = tmp_path / "guest.pyz"
+    guest = tmp_path / "guest.zip"
     guest.write_bytes(guest_bundle())
     where = {"guest": str(guest), "root": str(tmp_path), "cwd": ".", "env": {}, "outer": {}}
     program = {"name": "nothing", "script": "true", "shell": "bash", "before": [], "path": [], "services": []}

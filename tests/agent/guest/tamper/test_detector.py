@@ -149,7 +149,7 @@ async def test_a_run_leaves_nothing_for_the_next(run_check: RunCheck) -> None:
         import os, site, sys, tempfile
         FOLDERS = [tempfile.gettempdir(), os.path.expanduser("~"), "/tmp", "/dev/shm", "/var/tmp", ".", *sys.path]
         FOLDERS += [*site.getsitepackages(), site.getusersitepackages(), os.path.dirname(sys.executable)]
-        FILES = [os.path.join(folder, "left-behind") for folder in FOLDERS if not folder.endswith(".pyz")]
+        FILES = [os.path.join(folder, "left-behind") for folder in FOLDERS if not folder.endswith(".zip")]
         found = [path for path in FILES if os.path.exists(path)]
         for path in FILES:
             try:
