@@ -210,9 +210,9 @@ async def test_an_isolated_python_is_observed_and_stays_apart_from_where_it_runs
 
 
 @pytest.mark.parametrize("tests", ["-m unittest", "-m pytest"])
-async def test_coverage_does_not_measure_what_watches_the_tests(run_check: RunCheck, tests: str) -> None:
-    files = {"m.py": "def f():\n    return 1\n", "test_m.py": "import unittest\nfrom m import f\n\nclass T(unittest.TestCase):\n"
-             "    def test_f(self):\n        self.assertEqual(f(), 1)\n"}  # fmt: skip
+async def test_coverage_does_not_measure_the_guest(run_check: RunCheck, tests: str) -> None:
+    test = "import unittest\nfrom m import f\nclass T(unittest.TestCase):\n    def test_f(self): self.assertEqual(f(), 1)\n"
+    files = {"m.py": "def f():\n    return 1\n", "test_m.py": test}
     command = f"coverage run {tests} && coverage report --omit=selfheal_unittest.py --fail-under=100"
     run = await run_check(files, command, "unittest" if "unittest" in tests else "pytest")
     assert run.exit_code == 0, run.output
