@@ -11,7 +11,7 @@ from agent.contract.budget import RungCost
 from agent.contract.events import Ended, Opined
 from agent.contract.last_good import Culprit, Regression
 from agent.contract.memory import Recollection, signature, worth_keeping
-from agent.contract.outcome import ALL_BUT_EXIT, Iteration, NoRepair, Outcome
+from agent.contract.outcome import ALL_BUT_EXIT, Iteration, NoRepair, Outcome, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis, Span
 from agent.contract.verdicts import Failure, VerdictId
 from agent.diagnosis import evidence
@@ -37,7 +37,9 @@ async def report(state: State, work: Work) -> End:
     known = await _known(state, work)
     suspects = await work.context.recall(tuple[Span, ...], state["suspects_ref"]) if "suspects_ref" in state else ()
     culprit = await work.context.recall(Culprit, state["culprit_ref"]) if "culprit_ref" in state else None
-    unsure = sorted(await unsure_of(state, work), key=lambda each: -each.confidence)
+    log = await log_of(state, work.context, None, known)
+    unsure = [_without_rejected(each, log) for each in await unsure_of(state, work)]
+    unsure.sort(key=lambda each: -each.confidence)
     if "ending" in state:
         ending = unpack(Ending, state["ending"])
     elif culprit is not None:
@@ -49,7 +51,6 @@ async def report(state: State, work: Work) -> End:
         ending = _ending(state, work, known, suspects, since)
     if known is not None and not state.get("diagnosis"):  # a model's diagnosis was already emitted
         await work.context.emit(evidence.event(known))
-    log = await log_of(state, work.context, None, known)
     if (near := [each for each in log.iterations if each.result.startswith(ALL_BUT_EXIT)]) and not unsure:
         ending = endings.all_but_the_exit(ending, len(near), near[-1].result)
     if "oracle_ref" in state:
@@ -68,6 +69,14 @@ async def report(state: State, work: Work) -> End:
     await _keep_in_memory(state, work, Recollection(work.task.id, "", ending.outcome, log.lessons))
     await work.context.emit(Ended(text=ending.reason, outcome=ending.outcome, reason=ending.reason, next_step=ending.next_step))
     return {"result": ["no_repair", await work.context.keep(result)]}
+
+
+def _without_rejected(suspect: Repair, log: ReflectionLog) -> Repair:
+    """Without the choices to which a second opinion has objected since."""
+    objected = (each.result.partition(" objects: ") for each in log.iterations)
+    rejected = {each.title for each, (by, says, _) in zip(log.iterations, objected, strict=True) if says and by != "weigh"}
+    choices = tuple(title for title in suspect.choices if title not in rejected)
+    return replace(suspect, choices=choices, alternatives=suspect.alternatives - (len(suspect.choices) - len(choices)))
 
 
 async def _repaired(state: State, work: Work) -> End:

@@ -237,7 +237,7 @@ async def test_versions_are_told(sandbox: Sandbox) -> None:
 @needs("initdb", "redis-server")
 @pytest.mark.long
 async def test_a_plain_process_has_servers_too_and_leaves_none(tmp_path: Path) -> None:
-    ports = (54_391, 54_392)
+    ports = (24_391, 24_392)
     services = (replace(OPEN, port=ports[0]), replace(REDIS, port=ports[1], env={}))
     async with sandbox_with(tmp_path, {}) as sandbox:
         script = f"""
@@ -264,7 +264,7 @@ async def test_a_server_that_never_answers_ends_with_the_time_of_its_check(tmp_p
             (programs / name).chmod(0o755)
         async with sandbox_with(tmp_path, {}) as sandbox:
             sandbox.python = str(programs / "python")  # type: ignore[attr-defined]
-            hanging = replace(EXIT, command="true", services=(replace(REDIS, port=54_393),))
+            hanging = replace(EXIT, command="true", services=(replace(REDIS, port=24_393),))
             ran = await run(sandbox, {}, hanging, timeout=1.5)
     assert (ran.ending, ran.stopped_at) == ("timeout", "service redis"), ran.output
     assert "It did not answer in time." in ran.output

@@ -15,6 +15,7 @@ from agent.gate import confidence
 from agent.gate.confidence import Confidence
 from agent.nodes.weigh import MOST_UNSURE
 from agent.proposer import Proposal, Situation
+from agent.state import Contest, Objection, Opinion, State, Work, pack
 from tests.agent.workbench import RIGHT, SAMPLE, Bench, Scripted, change
 
 pytestmark = pytest.mark.usefixtures("remembered_runs")
@@ -122,6 +123,24 @@ async def test_other_changes_that_pass_are_named_as_a_choice_unless_they_behave_
     assert isinstance(result, NoRepair)
     first = result.suspects[0]
     assert (first.choices, first.alternatives) == (("prior 0.1",), 1)
+
+
+async def test_a_change_that_was_rejected_after_an_unsure_one_is_no_choice(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = change("a - b", "b + 2")
+
+    async def object_to(state: State, work: Work) -> Contest:
+        candidate = await work.context.recall(Candidate, state["winner"][0])
+        return {"objection": pack(Objection("taste", "no"))} if candidate.edits == other else {}
+
+    monkeypatch.setattr(confidence, "estimate", lambda candidate, *_, **__: Confidence(candidate.prior, ()))
+    rung = WithPriors({0.6: RIGHT, 0.5: other})
+    result = await bench.heal(rung, policy=Policy(min_confidence=0.9), opinions=(Opinion("taste", object_to),))
+    assert isinstance(result, NoRepair)
+    (suspect,) = result.suspects
+    assert (suspect.edits, suspect.choices, suspect.alternatives) == (RIGHT, (), 0)
+    assert "(60% sure" in result.reason
 
 
 async def test_a_model_that_finds_what_the_search_was_unsure_of_is_another_witness(bench: Bench) -> None:
