@@ -73,8 +73,8 @@ async def report(state: State, work: Work) -> End:
 
 def _without_rejected(suspect: Repair, log: ReflectionLog) -> Repair:
     """Without the choices to which a second opinion has objected since."""
-    objected = (each.result.partition(" objects: ") for each in log.iterations)
-    rejected = {each.title for each, (by, says, _) in zip(log.iterations, objected, strict=True) if says and by != "weigh"}
+    objected = [each for each in log.iterations if " objects: " in each.result]
+    rejected = {each.title for each in objected if not each.result.startswith("weigh objects: ")}
     choices = tuple(title for title in suspect.choices if title not in rejected)
     return replace(suspect, choices=choices, alternatives=suspect.alternatives - (len(suspect.choices) - len(choices)))
 

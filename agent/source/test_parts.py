@@ -46,11 +46,8 @@ class Part:
     @property
     def arguments(self) -> set[str]:
         """Of a function; those of a test name its fixtures."""
-        return (
-            {each.arg for each in ast.walk(self.node.args) if isinstance(each, ast.arg)}
-            if isinstance(self.node, Function)
-            else set()
-        )
+        nodes = ast.walk(self.node.args) if isinstance(self.node, Function) else ()
+        return {each.arg for each in nodes if isinstance(each, ast.arg)}
 
     @property
     def names_used(self) -> set[str]:

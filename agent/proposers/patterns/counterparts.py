@@ -57,14 +57,11 @@ def state(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     home = source.parents.get(node)
     if not isinstance(node, FunctionNode) or not isinstance(home, ast.ClassDef) or not source.has_own_lines(node.body[-1]):
         return
-    last, own = node.body[-1], source.once(_statements, node)
+    own = source.once(_statements, node)
     known = [text for text, _ in source.once(_on_the_object, home).most_common() if _plain(text) not in own]
     for rank, text in enumerate(known[:MOST_STATE]):
         title, prior = f"`{short(text)}` is added at the end of `{node.name}`, as in another method", 0.42 - 0.03 * rank
-        if isinstance(last, ast.Return):
-            yield source.put_before(last, text, title, prior)
-        elif not isinstance(last, ast.Raise | ast.Pass):
-            yield source.put_behind(last, text, title, prior)
+        yield from _at_the_end(source, node, text, title, prior)
 
 
 def awaited(source: Source, node: ast.AST) -> Iterator[Rewrite]:
@@ -72,17 +69,24 @@ def awaited(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     one."""
     if not isinstance(node, FunctionNode) or not source.has_own_lines(node.body[-1]):
         return
-    last, waiting = node.body[-1], source.once(_stored_only, node)
+    waiting = source.once(_stored_only, node)
     known = source.once(_lines, source.tree) if waiting else {}
     for text in [each for each, names in known.items() if not waiting.isdisjoint(names)][:MOST_STATE]:
         title = f"`{short(text)}` is added at the end of `{node.name}`, as in another function"
-        if isinstance(last, ast.Return):
-            yield source.put_before(last, text, title, 0.6)
-        elif not isinstance(last, ast.Raise | ast.Pass):
-            yield source.put_behind(last, text, title, 0.6)
+        yield from _at_the_end(source, node, text, title, 0.6)
+
+
+def _at_the_end(source: Source, function: FunctionNode, text: str, title: str, prior: float) -> Iterator[Rewrite]:
+    """The statement before the last `return`, or as the last one if it would run."""
+    last = function.body[-1]
+    if isinstance(last, ast.Return):
+        yield source.put_before(last, text, title, prior)
+    elif not isinstance(last, ast.Raise | ast.Pass):
+        yield source.put_behind(last, text, title, prior)
 
 
 def _stored_only(source: Source, function: FunctionNode) -> frozenset[str]:
+    """Unlike `unread`, also one of several that a statement assigns: there, what other functions do says that it is needed."""
     names = [each for each in ast.walk(function) if isinstance(each, ast.Name)]
     read = {each.id for each in names if isinstance(each.ctx, ast.Load)}
     return frozenset(each.id for each in names if isinstance(each.ctx, ast.Store) and not each.id.startswith("_")) - read

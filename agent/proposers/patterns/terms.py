@@ -57,7 +57,7 @@ def shifted(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if (isinstance(parent, ast.Call) and parent.func is node) or kind_of(source, function, node) not in ("", "number"):
         return
     offsets = [name for name in scope(source, node) if is_index and OFFSET.search(name) and name != node.id]
-    for name in dict.fromkeys([*unread(source, function), *offsets]):
+    for name in dict.fromkeys([*source.once(unread, function), *offsets]):
         for operator, prior in (("+", 0.6), ("-", 0.5)):
             yield source.replaced(node, f"{node.id} {operator} {name}", prior if is_index else prior - 0.15, compound=True)
 
