@@ -13,17 +13,19 @@ OWN = frozenset({"self", "cls"})
 def is_misplaced(source: Source, unit: ast.AST, after: ast.AST) -> bool:
     """Whether an assignment that becomes `after` would write into an argument instead of the value that the function returns;
     would shift what a setter is given; or would do the same as another branch of its `if`."""
-    new = next((node for node in ast.walk(after) if isinstance(node, ast.Assign | ast.AugAssign)), None)
     function = source.function(unit)
-    if not isinstance(unit, ast.Assign | ast.AugAssign) or new is None or function is None:
+    if not isinstance(unit, ast.Assign | ast.AugAssign) or function is None:
+        return False
+    new = next((node for node in ast.walk(after) if isinstance(node, ast.Assign | ast.AugAssign)), None)
+    if new is None:
         return False
     given, before = {*parameters(function)} - OWN, set(_written(unit))
     if before & source.once(_returned, function) - given and given.intersection(_written(new)):
         return True
     if _is_setter(function) and isinstance(unit.value, ast.Name) and _is_shifted(new.value):
         return True
-    others = (ast.dump(other) for other in _of_other_branches(source, unit))
-    return not isinstance(new.value, ast.Constant) and ast.dump(new) in others
+    others = _of_other_branches(source, unit)
+    return not isinstance(new.value, ast.Constant) and any(ast.dump(new) == ast.dump(other) for other in others)
 
 
 def _written(node: ast.AST) -> Iterator[str]:

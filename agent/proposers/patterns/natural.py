@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import itertools
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -107,10 +108,8 @@ def _own_offences(source: Source, unit: _Unit) -> Counter[str]:
 
 def _offences(tree: ast.AST) -> Counter[str]:
     """What nobody would write on purpose, with the number of times; and the numbers that are nearly round."""
-    found: Counter[str] = Counter()
-    for node in ast.walk(tree):
-        found.update(_in_node(node))
-    return found
+    nodes = (node for node in ast.walk(tree) if not isinstance(node, ast.Name | ast.expr_context))  # most of them are
+    return Counter(itertools.chain.from_iterable(map(_in_node, nodes)))
 
 
 def _in_node(node: ast.AST) -> Iterator[str]:
@@ -162,7 +161,7 @@ def _in_node(node: ast.AST) -> Iterator[str]:
         case ast.For(body=[_, *_, ast.Break()]) | ast.While(body=[_, *_, ast.Break()]) | ast.For(body=[ast.Break()]):
             if not any(isinstance(each, ast.Continue) for each in ast.walk(node)):
                 yield "a loop that never loops"
-        case ast.Assign(targets=[target], value=value) if ast.unparse(target) == ast.unparse(value):
+        case ast.Assign(targets=[target], value=value) if _is_alike(target, value):
             yield "an assignment to itself"
         case ast.Assign(value=ast.Name(id="self" | "cls")):
             yield "the object for one of its values"
@@ -198,6 +197,10 @@ def _in_comparison(one: ast.expr, op: ast.cmpop, other: ast.expr) -> Iterator[st
     for size, number, ways in ((one, other, (ast.Lt, ast.GtE)), (other, one, (ast.Gt, ast.LtE))):
         if _is_size(size) and ((isinstance(op, ways) and _is_number(number, 0)) or _is_negative(number)):
             yield "always the same"
+
+
+def _is_alike(target: ast.expr, value: ast.expr) -> bool:
+    return type(target) is type(value) and ast.unparse(target) == ast.unparse(value)
 
 
 def _is_shift(node: ast.AST, sign: type[ast.operator] | None) -> bool:
