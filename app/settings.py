@@ -174,12 +174,13 @@ class Settings(BaseSettings):
         description="Seconds of search without a model before a model is asked too, while the search goes on. Four times as "
         "long for a model on this machine (Ollama, or a loopback address) with fewer than eight cores.",
     )
-    min_confidence: float = Field(
-        0.85,
+    min_confidence: float | None = Field(
+        None,
         ge=0,
         le=1,
-        description="Confidence that a repair needs for a pull request. A less sure change is shown as a suspect, with a "
-        "question. A repository can only raise this.",
+        description="Confidence that a repair needs for a pull request. Default: 0.85, and 0.65 for a change of the "
+        "search if no model is configured. A less sure change is shown as a suspect, with a question. A repository can only "
+        "raise this.",
     )
     rerun_flaky: Literal["never", "once"] = Field(
         "never",

@@ -10,9 +10,12 @@ from datetime import datetime
 
 from agent.contract.budget import Budget
 from agent.contract.last_good import History, LastGood
+from agent.contract.proposal import is_model, is_search
 from agent.contract.question import Autonomy
 from agent.contract.verdicts import Check, CheckRun
 from sandbox.base import Packages, Sandbox
+
+USUAL, USUAL_ALONE = 0.85, 0.65  # confidence that a change needs; a change of the search without a model
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +33,22 @@ class Policy:
     publishes: bool = True  # a repair becomes a pull request, for which a person may be asked
     allow_evaluation: bool = False  # a change may run text as code; people are asked about it
     refuses: tuple[str, ...] = ()  # rules of the guard that refuse a change, instead of asking people about it
-    min_confidence: float = 0.85  # 0..1; a verified change below it is shown as a suspect, not published
+    min_confidence: float | None = None  # 0..1; a verified change below it is shown as a suspect, not published; see `least`
     min_model_confidence: float | None = None  # the same for a model's change; None: `min_confidence`
+    demanded_confidence: float = 0.0  # by the repository: no change needs less
     head_start: float = 5.0  # seconds of search before a model is asked beside it; 0 asks at once
     critic: bool = True  # a model reviews what is proven
     debugger: bool = True  # a model looks for the cause with tools, before it is asked for further changes
     strategies: int | None = None  # ways to ask a model in one round; None: as many as model, budget and diagnosis suggest
     writes_tests: bool = True  # a model writes tests from the specification of what is proven
     guidance: str = ""  # the repository's hints for repairs: shown to models as data, never as instructions
+
+    def least(self, rung: str, *, alone: bool) -> float:
+        """The confidence that a change of this rung needs. `alone`: there is no model to ask, which could do better."""
+        usual = USUAL_ALONE if alone and is_search(rung) else USUAL
+        chosen = self.min_model_confidence if is_model(rung) else None
+        chosen = self.min_confidence if chosen is None else chosen
+        return max(self.demanded_confidence, usual if chosen is None else chosen)
 
 
 @dataclass(frozen=True, slots=True)

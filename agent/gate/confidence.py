@@ -22,7 +22,8 @@ from agent.edits.changes import changed_lines
 
 SURE = 0.6  # below this, the pull request shows a warning
 MANY = 3  # other plausible changes: from then on, the tests leave a choice, and none of the changes is "very sure"
-ASKED = 0.7  # at most, while a question about the change is open
+ASKED = 0.7  # at most, while a question about the change is open: published only for the search, with the question
+UNFINISHED = 0.6  # at most, while the check fails behind its tests: never published by default
 OTHER = "other"  # the rungs of extensions
 
 
@@ -94,11 +95,13 @@ def estimate(
     reversal: str = "",
     elsewhere: str = "",
     asked: Sequence[str] = (),
+    unfinished: Sequence[str] = (),
 ) -> Confidence:
     """`alternatives` counts the other plausible changes; `degraded` may name a step more than once; `failing` counts the
     verdicts that turn green. If the last change is known, `reversal` and `elsewhere` are clauses of `agent.guard.reversals`.
     `asked` are the questions of `agent.guard.rules`: no fit decides about them, but people. Nor does one about a change of the
     search whose own variant passes too and behaves differently, unless the review decided: the tests do not say what is meant.
+    `unfinished` are clauses about what a check does after its tests.
 
     Without a model, only what stood there before can take back a change, and other rules decide whether it may: then `reversal`
     tells people, and says nothing against the repair.
@@ -111,9 +114,9 @@ def estimate(
         challenged = replace(challenged, loose="")
     found = signals(candidate, alternatives, degraded, challenged, failing, elsewhere)
     value = confidence_of(coefficients().get(rung_kind(candidate.rung), coefficients()[OTHER]), found)
-    value = min(value, ASKED) if asked else value
+    value = min(value, UNFINISHED if unfinished else ASKED if asked else 1.0)
     beside = [clause for clause in (reversal, elsewhere) if clause]
-    return Confidence(value, (*asked, *_doubts(candidate, degraded, challenged), *beside), found)
+    return Confidence(value, (*asked, *unfinished, *_doubts(candidate, degraded, challenged), *beside), found)
 
 
 def _doubts(candidate: Candidate, degraded: Sequence[str], challenged: Challenged) -> list[str]:

@@ -37,13 +37,10 @@ UNWITNESSED = (
 async def weigh(state: State, work: Work) -> Contest:
     """Objects to a winner that is less sure than the policy demands."""
     found = await repair_of(state, work)
-    policy = work.task.policy
-    is_by_model = is_model((await work.context.recall(Candidate, state["winner"][0])).rung)
-    own = policy.min_model_confidence if is_by_model else None
-    least = policy.min_confidence if own is None else own
+    context = work.context
+    least = work.task.policy.least(rung_of(found), alone=context.models is None)
     if found.confidence >= least:
         return {}
-    context = work.context
     reason = f"it is less sure than {words.percent(least)}: {words.percent(found.confidence)}"
     opined = Opined(text=f"Not accepted because {reason}: {found.title}", step="weigh", title=found.title, accepted=False,
                     reasons=[reason, *found.doubts])  # fmt: skip
@@ -85,13 +82,21 @@ async def repair_of(state: State, work: Work) -> Repair:
     ):
         asked = (*asked, UNWITNESSED)
     # It may be the same fault that makes the rest fail: nobody knows whether the change repairs it.
-    asked += tuple(
+    unfinished = tuple(
         f"what `{each.check}` does after its tests fails with it and without it ({words.code(each.afterwards, 160)})"
         for each in verification.evidence
         if each.afterwards
     )
     sure = confidence.estimate(
-        candidate, alternatives, degraded, challenged, failing, reversal=reversal, elsewhere=elsewhere, asked=asked
+        candidate,
+        alternatives,
+        degraded,
+        challenged,
+        failing,
+        reversal=reversal,
+        elsewhere=elsewhere,
+        asked=asked,
+        unfinished=unfinished,
     )
     value, doubts = sure.value, sure.doubts
     likelier = [each for each in unsure if rung_of(each) == candidate.rung]

@@ -181,7 +181,7 @@ class Configuration(_Strict):
                 protected=policy.protected + self.protected,
                 rungs=rungs,
                 guidance=self.guidance,
-                min_confidence=max(policy.min_confidence, self.min_confidence or 0.0),
+                demanded_confidence=max(policy.demanded_confidence, self.min_confidence or 0.0),
                 autonomy=max(policy.autonomy, self.autonomy or policy.autonomy, key=get_args(Autonomy).index),
             ),
             replace(budget, **limits),

@@ -54,7 +54,7 @@ class Measuring:
 class Repairing:
     """What a repair may be."""
 
-    min_confidence: float
+    min_confidence: float | None
     without: str | None
     allow_reversals: bool
 
@@ -79,7 +79,7 @@ class Repairing:
         without = ",".join(rung for rung in usual.rungs if rung not in policy.rungs)
         return {
             **({"without": without} if without else {}),
-            **({"min_confidence": f"{policy.min_confidence:g}"} if policy.min_confidence != usual.min_confidence else {}),
+            **({"min_confidence": f"{policy.min_confidence:g}"} if policy.min_confidence is not None else {}),
             **({"allow_reversals": "yes"} if policy.allow_reversals else {}),
         }
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 Loaded = Union["Benchmark", "SolveBenchmark"]
 Load = TypeVar("Load", bound=Callable[..., Loaded])
 
-DEFAULT_LEAST = 0.85  # as `agent.contract.task.Policy`
-
 Ids = Annotated[str | None, typer.Option("--task-ids", "--ids", metavar="A,B", help="Only these tasks.")]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Only the first N tasks.")]
 Runs = Annotated[int, typer.Option("--runs", min=1, max=100, metavar="N", help="Run each task N times.")]
@@ -53,14 +51,15 @@ def measure_repairs(
         str, typer.Option("--model", metavar="NAME", help="LiteLLM name of the model, or `none` to use no model.")
     ] = "none",
     min_confidence: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--min-confidence",
             min=0,
             max=1,
-            help="Confidence that a repair needs. With 1, all verified changes are collected and judged, for `fit`.",
+            help="Confidence that a repair needs (default: 0.85; 0.65 for a change of the search without a model). With 1, "
+            "all verified changes are collected and judged, for `fit`.",
         ),
-    ] = DEFAULT_LEAST,
+    ] = None,
     without: Annotated[
         str | None, typer.Option("--without", metavar="RUNG[,RUNG]", help="Sources of patches that are not used.")
     ] = None,

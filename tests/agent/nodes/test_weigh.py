@@ -65,7 +65,7 @@ async def test_an_unsure_change_is_shown_and_not_published(bench: Bench) -> None
 async def test_a_change_that_is_sure_enough_is_published(bench: Bench) -> None:
     result = await bench.heal(Scripted([(RIGHT,)]))
     assert isinstance(result, Repair)
-    assert result.confidence >= Policy().min_confidence
+    assert result.confidence >= Policy().least("patterns", alone=True)
     assert result.signals["lines"] > 0
 
 
