@@ -192,6 +192,10 @@ def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             for j, other in enumerate(node.args[i + 1 :], i + 1):
                 title = f"the arguments `{texts[i][:30]}` and `{texts[j][:30]}` of `{before[:40]}` are swapped"
                 yield from source.exchanged(one, other, title, 0.75)
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner) as one), args=[ast.Name() as other], keywords=[]):
+                if {owner, other.id} <= {*scope(source, node)}:
+                    yield from source.exchanged(one, other, f"`{owner}` and `{other.id}` are swapped in `{before[:40]}`", 0.5)
         for one, other in ((a, k.value) for a in node.args[:1] for k in node.keywords if k.arg is None):  # `dict(a, **b)`
             yield from source.exchanged(
                 one, other, f"`{source.segment(one)[:30]}` and `{source.segment(other)[:30]}` are swapped", 0.5

@@ -12,7 +12,8 @@ OWN = frozenset({"self", "cls"})
 
 def is_misplaced(source: Source, unit: ast.AST, after: ast.AST) -> bool:
     """Whether an assignment that becomes `after` would write into an argument instead of the value that the function returns;
-    would shift what a setter is given; or would do the same as another branch of its `if`."""
+    would shift what a setter is given; would do the same as another branch of its `if`; or would overwrite what the statement
+    before it assigns."""
     function = source.function(unit)
     if not isinstance(unit, ast.Assign | ast.AugAssign) or function is None:
         return False
@@ -24,8 +25,19 @@ def is_misplaced(source: Source, unit: ast.AST, after: ast.AST) -> bool:
         return True
     if _is_setter(function) and isinstance(unit.value, ast.Name) and _is_shifted(new.value):
         return True
+    if _is_overwriting(source, unit, new):
+        return True
     others = _of_other_branches(source, unit)
     return not isinstance(new.value, ast.Constant) and any(ast.dump(new) == ast.dump(other) for other in others)
+
+
+def _is_overwriting(source: Source, unit: ast.stmt, new: ast.Assign | ast.AugAssign) -> bool:
+    block, index = source.block(unit)
+    before = block[index - 1] if index else None
+    match new, before:
+        case ast.Assign(targets=[ast.Name(id=name)]), ast.Assign(targets=[ast.Name(id=assigned)]) if name == assigned:
+            return not any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(new.value))
+    return False
 
 
 def _written(node: ast.AST) -> Iterator[str]:

@@ -176,17 +176,18 @@ def attributes(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     standard library has; first those that only the function's docstring names, then the nearest spelling."""
     if not isinstance(node, ast.Attribute):
         return
-    owner = source.segment(node.value)
+    owner, unlikely = source.segment(node.value), {node.attr}
     around: ast.AST = next((n for n in source.above(node) if isinstance(n, ast.ClassDef)), source.tree)
     used = source.once(_attributes, around)
     known = set(used.get(owner, ()))
     if owner in ("self", "cls") and isinstance(around, ast.ClassDef):
-        known |= {n.name for n in around.body if isinstance(n, FunctionNode)}
+        methods = {n.name: n for n in around.body if isinstance(n, FunctionNode)}
+        known |= methods.keys()
+        if not isinstance(node.ctx, ast.Load):
+            unlikely |= {name for name, method in methods.items() if not method.decorator_list}  # nobody assigns to a method
     known |= _of_the_library(source, owner, node.attr)
     alike = set[str]().union(*(names for other, names in used.items() if node.attr in names)) - known  # perhaps of one type
-    ranked = [
-        name for names in (known - {node.attr}, alike) for name in sorted(names, key=lambda a: (-likeness(a, node.attr), a))
-    ]
+    ranked = [name for names in (known - unlikely, alike) for name in sorted(names, key=lambda a: (-likeness(a, node.attr), a))]
     function = source.function(node)
     told = source.once(_only_told, function) if function is not None else frozenset[str]()
     ranked.sort(key=lambda name: name not in told)

@@ -47,11 +47,14 @@ def keys(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 
 def types(source: Source, node: ast.AST) -> Iterator[Rewrite]:
-    """The types for which another check of the same file asks, where this one asks for one of them only, or for one more."""
+    """The types for which another check of the same file asks, where this one asks for one of them only, or for one more;
+    and those from which the class inherits."""
     match node:
         case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, asked]):
             own = _type_names(source, asked)
             near = [text for text, names in source.once(_asked, source.tree).items() if names < own or own < names]
+            inside = next((each for each in source.above(node) if isinstance(each, ast.ClassDef)), None)
+            near += [name for name in (_bases(inside) if inside is not None else ()) if {name} != own]
             for rank, text in enumerate(near[:MOST_TYPES]):
                 yield source.replaced(asked, text, 0.55 - 0.03 * rank)
 
@@ -134,7 +137,8 @@ def _exceptions(source: Source, tree: ast.Module) -> list[str]:
 
 
 def _bases(node: ast.ClassDef) -> list[str]:
-    return [base.id for base in node.bases if isinstance(base, ast.Name)]
+    bases = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]  # `Sequence[T]`
+    return [base.id for base in bases if isinstance(base, ast.Name)]
 
 
 def guards(source: Source, node: ast.AST) -> Iterator[Rewrite]:

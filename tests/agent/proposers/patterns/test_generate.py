@@ -178,6 +178,7 @@ def all_changes(text: str, path: str = "m.py") -> list[str]:
         ("return a.f(b).g(c)", "return a.g(c).f(b)"),
         ("return (a + b).f().g(c)", "return (a + b).g(c).f()"),
         ("return dict(a, **b)", "return dict(b, **a)"),
+        ("return a.union(b)", "return b.union(a)"),
         ("if b < a[c + 1]:\n        return a", "if a[c] < a[c + 1]:\n        return a"),
         ("while a:\n        a, b = b, a - b", "while b:\n        a, b = a - b, b"),
     ],
@@ -313,6 +314,7 @@ IN_BRANCHES = (
     "def f(a, b):\n    if a > 1:\n        c = a.x\n    elif a:\n        c = a.y\n    else:\n        c = b.z\n    return c\n"
 )
 INTO = "def f(a, b):\n    c = {}\n    a.n = 1\n    c[0] = b\n    return c\n"
+TWICE = "def f(a, b):\n    c = a.x\n    c = a.y\n    return c\n"
 SETTER = "class A:\n    @a.setter\n    def a(self, value):\n        self._a = value\n"
 
 
@@ -328,6 +330,9 @@ SETTER = "class A:\n    @a.setter\n    def a(self, value):\n        self._a = va
         (INTO, "c[0] = b", "a[0] = b", False),
         (INTO.replace("return c", "return 1"), "c[0] = b", "b[0] = b", True),
         (INTO, "c[0] = b", "c[0] = a", True),
+        (TWICE, "c = a.y", "c = b", False),
+        (TWICE, "c = a.y", "c = c or b", True),
+        (TWICE.replace("    c = a.y", "    if b:\n        c = a.y"), "c = a.y", "c = b", True),
         (SETTER, "self._a = value", "self._a = value - 1", False),
         (SETTER, "self._a = value", "self._a = int(value)", True),
         (SETTER, "self._a = value", "self._a = value / 1000", True),
@@ -355,6 +360,20 @@ def test_what_nobody_would_write_is_not_listed() -> None:
     found = all_changes("def f(a, b):\n    a[b] = 1\n    return a[b]\n")
     assert any("a[str(b)]" in text for text in found)
     assert not [text for text in found if re.search(r"a\[(?:iter|list|set|dict|sorted|reversed)\(b\)\]", text)]
+
+
+def test_nobody_assigns_to_a_method() -> None:
+    text = (
+        "class A:\n    def f(self, b):\n        self.b = b\n\n    def put(self):\n        self.put()\n        return self.b\n"
+    )
+    found = all_changes(text)
+    assert any("return self.put" in each for each in found)
+    assert not [each for each in found if "self.put = b" in each]
+
+
+def test_a_type_that_is_asked_for_may_be_a_base_of_the_class() -> None:
+    text = "class A(Sequence[T]):\n    def f(self, b):\n        return isinstance(b, A)\n"
+    assert text.replace("(b, A)", "(b, Sequence)") in all_changes(text)
 
 
 def test_an_overwritten_container_and_an_off_by_one_come_before_what_is_from_nowhere() -> None:
