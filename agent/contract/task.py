@@ -15,7 +15,7 @@ from agent.contract.question import Autonomy
 from agent.contract.verdicts import Check, CheckRun
 from sandbox.base import Packages, Sandbox
 
-USUAL, USUAL_ALONE = 0.85, 0.65  # confidence that a change needs; a change of the search without a model
+USUAL, USUAL_ALONE = 0.85, 0.65  # confidence that a change needs; a change of the search alone needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Policy:
     guidance: str = ""  # the repository's hints for repairs: shown to models as data, never as instructions
 
     def least(self, rung: str, *, alone: bool) -> float:
-        """The confidence that a change of this rung needs. `alone`: there is no model to ask, which could do better."""
+        """The confidence that a change of this rung needs. `alone`: no model could do better, and nothing speaks against it."""
         usual = USUAL_ALONE if alone and is_search(rung) else USUAL
         chosen = self.min_model_confidence if is_model(rung) else None
         chosen = self.min_confidence if chosen is None else chosen

@@ -18,7 +18,7 @@ from agent.diagnosis import evidence
 from agent.edits.changes import diff
 from agent.edits.reversals import taken_back
 from agent.guard import rules
-from agent.nodes.unsure import rung_of, unsure_of
+from agent.nodes.unsure import needed, unsure_of
 from agent.nodes.weigh import repair_of
 from agent.report import endings
 from agent.report.endings import Ending
@@ -45,8 +45,7 @@ async def report(state: State, work: Work) -> End:
     elif culprit is not None:
         ending = await _broken_by(culprit, state, work, _ending(state, work, known))
     elif unsure:
-        least = work.task.policy.least(rung_of(unsure[0]), alone=work.context.models is None)
-        ending = endings.unsure(unsure[0], least)
+        ending = endings.unsure(unsure[0], needed(unsure[0], work))
     else:
         since = (await work.context.recall(Regression, state["regression_ref"])).since if "regression_ref" in state else ""
         ending = _ending(state, work, known, suspects, since)

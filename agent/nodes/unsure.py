@@ -18,6 +18,11 @@ def rung_of(repair: Repair) -> str:
     return repair.log.iterations[-1].rung
 
 
+def needed(repair: Repair, work: Work) -> float:
+    """The confidence that it needs: less, if nothing speaks against a change of the search and no model could do better."""
+    return work.task.policy.least(rung_of(repair), alone=work.context.models is None and not repair.signals.get("doubts"))
+
+
 async def found_by_search(state: State, work: Work) -> list[Repair]:
     """Those that only a search found. A model is not shown them: one that finds the same is another witness."""
     found = [each for each in await unsure_of(state, work) if not is_model(rung_of(each))]

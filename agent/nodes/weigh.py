@@ -22,7 +22,7 @@ from agent.edits.changes import digest
 from agent.gate import confidence
 from agent.guard import reversals, rules
 from agent.nodes.guard import questions_of
-from agent.nodes.unsure import rung_of, unsure_of
+from agent.nodes.unsure import needed, rung_of, unsure_of
 from agent.report.reflection import iteration_of, log_of
 from agent.state import Contest, Objection, State, Work, pack, red_of, spent, unpack
 
@@ -37,10 +37,10 @@ UNWITNESSED = (
 async def weigh(state: State, work: Work) -> Contest:
     """Objects to a winner that is less sure than the policy demands."""
     found = await repair_of(state, work)
-    context = work.context
-    least = work.task.policy.least(rung_of(found), alone=context.models is None)
+    least = needed(found, work)
     if found.confidence >= least:
         return {}
+    context = work.context
     reason = f"it is less sure than {words.percent(least)}: {words.percent(found.confidence)}"
     opined = Opined(text=f"Not accepted because {reason}: {found.title}", step="weigh", title=found.title, accepted=False,
                     reasons=[reason, *found.doubts])  # fmt: skip

@@ -13,10 +13,13 @@ from agent.contract.proposal import Candidate, Edits
 from agent.contract.task import Policy
 from agent.gate import confidence
 from agent.gate.confidence import Confidence
+from agent.models.router import Models
+from agent.models.values import ModelSettings
 from agent.nodes.weigh import MOST_UNSURE
 from agent.proposer import Proposal, Situation
 from agent.state import Contest, Objection, Opinion, State, Work, pack
 from tests.agent.workbench import RIGHT, SAMPLE, Bench, Scripted, change
+from tests.standins.model import ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("remembered_runs")
 
@@ -67,6 +70,30 @@ async def test_a_change_that_is_sure_enough_is_published(bench: Bench) -> None:
     assert isinstance(result, Repair)
     assert result.confidence >= Policy().least("patterns", alone=True)
     assert result.signals["lines"] > 0
+
+
+@pytest.mark.parametrize("doubts", [0.0, 1.0])
+async def test_a_change_of_the_search_needs_less_if_there_is_no_model_and_nothing_speaks_against_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, doubts: float
+) -> None:
+    monkeypatch.setattr(confidence, "estimate", lambda *_, **__: Confidence(0.7, (), {"doubts": doubts}))
+    result = await bench.heal(Scripted([(RIGHT,)]))
+    if doubts:
+        assert isinstance(result, NoRepair)
+        assert "70% sure; a pull request needs 85%" in result.reason
+    else:
+        assert isinstance(result, Repair)
+
+
+async def test_a_change_of_the_search_needs_as_much_as_others_if_a_model_could_do_better(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confidence, "estimate", lambda *_, **__: Confidence(0.7, (), {"doubts": 0.0}))
+    async with ScriptedModel(lambda _: '{"accept": true, "reason": "It is right."}') as server:
+        models = Models(ModelSettings("openai/scripted", server.openai_url, "k", 30.0))
+        result = await bench.heal(Scripted([(RIGHT,)]), models=models)
+    assert isinstance(result, NoRepair)
+    assert "needs 85%" in result.reason
 
 
 @pytest.mark.long
