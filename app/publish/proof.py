@@ -80,7 +80,7 @@ def found(repair: Repair) -> str:
 def sureness(repair: Repair) -> str:
     """ "fairly sure (87%): one other change passes too". The word is never "very sure" where the tests leave a choice."""
     confidence = repair.confidence
-    grades = ((VERY_SURE, "very sure"), (0.7, "fairly sure"), (0.4, "unsure"), (0.0, "a guess"))
+    grades = ((VERY_SURE, "very sure"), (0.65, "fairly sure"), (0.4, "unsure"), (0.0, "a guess"))
     leaves_choice = repair.alternatives or repair.choices or any(doubt.startswith(UNDECIDED) for doubt in repair.doubts)
     grade = next(word for least, word in grades[1 if leaves_choice else 0 :] if confidence >= least or not least)
     by_model = bool(repair.log.iterations) and is_model(repair.log.iterations[-1].rung)

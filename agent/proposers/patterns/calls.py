@@ -248,6 +248,25 @@ def chained(source: Source, node: ast.AST) -> Iterator[Rewrite]:
                 yield Rewrite(start, end, second + first, title, 0.5)
 
 
+def bracketed(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """The bracket of a call at another place: `f(a[1:])` → `f(a)[1:]`, `f(a).strip()` → `f(a.strip())`."""
+    match node:
+        case ast.Call(args=[ast.Subscript(value=inner) | ast.Call(func=ast.Attribute(value=inner)) as middle], keywords=[]):
+            pass
+        case ast.Subscript(value=ast.Call(args=[inner], keywords=[]) as middle):
+            pass
+        case ast.Call(func=ast.Attribute(value=ast.Call(args=[inner], keywords=[]) as middle)):
+            pass
+        case _:
+            return
+    ends = [source.span(each)[1] for each in (inner, middle, node)]
+    first, second = source.text[ends[0] : ends[1]], source.text[ends[1] : ends[2]]
+    if sorted((first[:1], second[:1])) in ([")", "."], [")", "["]) and ")" in (first, second):
+        before = source.segment(node)
+        after = source.text[source.span(node)[0] : ends[0]] + second + first
+        yield Rewrite(ends[0], ends[2], second + first, quoted(before, after), 0.5)
+
+
 def interpolated(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """Two values of an f-string in the other order."""
     if not isinstance(node, ast.JoinedStr):

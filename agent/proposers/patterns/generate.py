@@ -60,6 +60,7 @@ PATTERNS: tuple[Pattern, ...] = (
     calls.defaulted,
     calls.mirrored,
     calls.chained,
+    calls.bracketed,
     calls.interpolated,
     calls.paired,
     ordering.keys,

@@ -179,6 +179,10 @@ def all_changes(text: str, path: str = "m.py") -> list[str]:
         ("return (a + b).f().g(c)", "return (a + b).g(c).f()"),
         ("return dict(a, **b)", "return dict(b, **a)"),
         ("return a.union(b)", "return b.union(a)"),
+        ("return f(a[1:])", "return f(a)[1:]"),
+        ("return b + f(a)[1:]", "return b + f(a[1:])"),
+        ("return f(a.strip())", "return f(a).strip()"),
+        ("return f(a).g(b)", "return f(a.g(b))"),
         ("if b < a[c + 1]:\n        return a", "if a[c] < a[c + 1]:\n        return a"),
         ("while a:\n        a, b = b, a - b", "while b:\n        a, b = a - b, b"),
     ],
@@ -360,6 +364,18 @@ def test_what_nobody_would_write_is_not_listed() -> None:
     found = all_changes("def f(a, b):\n    a[b] = 1\n    return a[b]\n")
     assert any("a[str(b)]" in text for text in found)
     assert not [text for text in found if re.search(r"a\[(?:iter|list|set|dict|sorted|reversed)\(b\)\]", text)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("return sum(x for x in a)[1:]", "return sum(x for x in a[1:])"),
+        ("return f((a)[1:])", "return f((a))[1:]"),
+        ("return f(a,)[1:]", "return f(a[1:],)"),
+    ],
+)
+def test_a_bracket_stays_where_it_cannot_be_moved(before: str, after: str) -> None:
+    assert f"def f(a):\n    {after}\n" not in all_changes(f"def f(a):\n    {before}\n")
 
 
 def test_nobody_assigns_to_a_method() -> None:
