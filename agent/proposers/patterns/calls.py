@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -19,6 +20,8 @@ from agent.proposers.patterns.source import (
     plain,
     quoted,
 )
+
+MADE_TO_BE_CALLED = re.compile(r"(?:^|_)(?:factory|func|function|callback|hook|getter|builder|constructor)$")
 
 
 def _families(text: str) -> tuple[tuple[str, ...], ...]:
@@ -229,6 +232,35 @@ def defaulted(source: Source, node: ast.AST) -> Iterator[Rewrite]:
             if not call.keywords and not _is_open(key, default):
                 text = f"{source.segment(asking)}({source.segment(key)}, {source.segment(default)})"
                 yield source.replaced(node, text, 0.45)
+
+
+def chosen(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A default for None takes the place of what is only empty: `a or b` → `a if a is not None else b`."""
+    match node, source.parents.get(node):
+        case ast.BoolOp(op=ast.Or(), values=[ast.Name() | ast.Attribute() as given, default]), (
+            ast.Assign() | ast.AnnAssign() | ast.Return() | ast.keyword() | ast.Call()
+        ):
+            if not _is_open(default):
+                text = source.segment(given)
+                yield source.replaced(node, f"{text} if {text} is not None else {source.segment(default)}", 0.5, compound=True)
+
+
+def uncalled(source: Source, node: ast.AST) -> Iterator[Rewrite]:
+    """A function in the place of what it returns: `self.make` → `self.make()`."""
+    if not isinstance(node, ast.Name | ast.Attribute) or not isinstance(node.ctx, ast.Load):
+        return
+    parent, name = source.parents.get(node), node.id if isinstance(node, ast.Name) else node.attr
+    is_value = isinstance(parent, ast.Assign | ast.Return | ast.keyword) or (
+        isinstance(parent, ast.Call) and node in parent.args
+    )
+    if is_value and (name in source.once(_called, source.tree) or MADE_TO_BE_CALLED.search(name)):
+        yield source.replaced(node, f"{source.segment(node)}()", 0.45 if isinstance(parent, ast.stmt) else 0.25)
+
+
+def _called(source: Source, tree: ast.Module) -> frozenset[str]:
+    """The names that the file calls without arguments."""
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and not node.args and not node.keywords)
+    return frozenset(map(called_name, calls))
 
 
 def _is_open(*nodes: ast.expr) -> bool:

@@ -58,6 +58,8 @@ PATTERNS: tuple[Pattern, ...] = (
     calls.renamed,
     calls.arguments,
     calls.defaulted,
+    calls.chosen,
+    calls.uncalled,
     calls.mirrored,
     calls.chained,
     calls.bracketed,
