@@ -100,7 +100,12 @@ class Engine:
     async def verify(self, case: Case, candidate: Candidate, *, blobs: Blobs, emit: Emit) -> Repair | NoRepair:
         """Judge one known change by the same steps, whatever its confidence is. No model is asked, and nobody is."""
         policy = replace(
-            self.policy, autonomy="full", min_confidence=0.0, min_model_confidence=0.0, rungs=(rung_kind(candidate.rung),)
+            self.policy,
+            autonomy="full",
+            min_confidence=0.0,
+            min_model_confidence=0.0,
+            demanded_confidence=0.0,
+            rungs=(rung_kind(candidate.rung),),
         )
         configuration = case.configuration.model_copy(update={"autonomy": None, "min_confidence": None, "rungs": None})
         opinions = replace(self.extensions, rungs=()) if self.extensions is not None else None

@@ -15,7 +15,7 @@ from agent.contract.question import Autonomy
 from agent.contract.verdicts import Check, CheckRun
 from sandbox.base import Packages, Sandbox
 
-USUAL, USUAL_ALONE = 0.85, 0.65  # confidence that a change needs; a change of the search alone needs
+USUAL, USUAL_CLEAR = 0.85, 0.65  # confidence that a change needs; that a clear one of the search needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Policy:
     publishes: bool = True  # a repair becomes a pull request, for which a person may be asked
     allow_evaluation: bool = False  # a change may run text as code; people are asked about it
     refuses: tuple[str, ...] = ()  # rules of the guard that refuse a change, instead of asking people about it
-    min_confidence: float | None = None  # 0..1; a verified change below it is shown as a suspect, not published; see `least`
+    min_confidence: float | None = None  # 0..1; a verified change needs it to be published; None: see `least`
     min_model_confidence: float | None = None  # the same for a model's change; None: `min_confidence`
     demanded_confidence: float = 0.0  # by the repository: no change needs less
     head_start: float = 5.0  # seconds of search before a model is asked beside it; 0 asks at once
@@ -43,9 +43,12 @@ class Policy:
     writes_tests: bool = True  # a model writes tests from the specification of what is proven
     guidance: str = ""  # the repository's hints for repairs: shown to models as data, never as instructions
 
-    def least(self, rung: str, *, alone: bool) -> float:
-        """The confidence that a change of this rung needs. `alone`: no model could do better, and nothing speaks against it."""
-        usual = USUAL_ALONE if alone and is_search(rung) else USUAL
+    def least(self, rung: str, *, clear: bool) -> float:
+        """The confidence that a change of this rung needs; below it, it is shown as a suspect.
+
+        `clear`: nothing speaks against the change, and there is no model, whose change is right more often.
+        """
+        usual = USUAL_CLEAR if clear and is_search(rung) else USUAL
         chosen = self.min_model_confidence if is_model(rung) else None
         chosen = self.min_confidence if chosen is None else chosen
         return max(self.demanded_confidence, usual if chosen is None else chosen)

@@ -24,6 +24,7 @@ SURE = 0.6  # below this, the pull request shows a warning
 MANY = 3  # other plausible changes: from then on, the tests leave a choice, and none of the changes is "very sure"
 ASKED = 0.7  # at most, while a question about the change is open: published only for the search, with the question
 UNFINISHED = 0.6  # at most, while the check fails behind its tests: never published by default
+AGAINST = ("doubts", "elsewhere", "degraded")  # signals that speak against a change, or that little was looked at
 OTHER = "other"  # the rungs of extensions
 
 

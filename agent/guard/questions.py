@@ -2,8 +2,8 @@
 
 Each of these can be an honest repair (a boundary case, a registry entry that was wrong, a colour switch that reads the
 environment) and each was a forgery that made tests pass. So they are asked about: the reviewer is told, the confidence stays
-below what is published by itself, and people read the question. What a change does when it runs is judged elsewhere
-(`agent/gate`, `agent/challenge`).
+below what a model's change needs to be published, and people read the question. What a change does when it runs is judged
+elsewhere (`agent/gate`, `agent/challenge`).
 """
 
 from __future__ import annotations

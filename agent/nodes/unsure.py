@@ -5,6 +5,7 @@ from __future__ import annotations
 from agent.contract.outcome import Iteration, Repair
 from agent.contract.proposal import is_model
 from agent.edits.changes import digest
+from agent.gate.confidence import AGAINST
 from agent.state import State, Work
 
 
@@ -19,8 +20,9 @@ def rung_of(repair: Repair) -> str:
 
 
 def needed(repair: Repair, work: Work) -> float:
-    """The confidence that it needs: less, if nothing speaks against a change of the search and no model could do better."""
-    return work.task.policy.least(rung_of(repair), alone=work.context.models is None and not repair.signals.get("doubts"))
+    """The confidence that it needs to be published."""
+    clear = work.context.models is None and not any(repair.signals.get(name) for name in AGAINST)
+    return work.task.policy.least(rung_of(repair), clear=clear)
 
 
 async def found_by_search(state: State, work: Work) -> list[Repair]:

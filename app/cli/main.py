@@ -108,7 +108,11 @@ def fix(
     min_confidence: Annotated[
         float | None,
         typer.Option(
-            "--min-confidence", min=0, max=1, help="Confidence that a repair needs; less sure changes are shown as suspects."
+            "--min-confidence",
+            min=0,
+            max=1,
+            help="Confidence that a repair needs (default: 0.85; 0.65 for a clear change of the search without a model); less "
+            "sure changes are shown as suspects.",
         ),
     ] = None,
     apply: Annotated[

@@ -13,6 +13,7 @@ from agent.contract import words
 from agent.contract.budget import RungCost, Usage
 from agent.contract.outcome import UNDECIDED, VERY_SURE, CheckEvidence, Evidence, Iteration, ReflectionLog, Repair
 from agent.contract.proposal import Diagnosis, FileChange, is_model
+from agent.contract.task import USUAL_CLEAR
 from agent.diagnosis.evidence import BY_VERDICTS, CATEGORIES
 from agent.gate.confidence import SURE
 from app.publish.markdown import Quoter
@@ -80,7 +81,7 @@ def found(repair: Repair) -> str:
 def sureness(repair: Repair) -> str:
     """ "fairly sure (87%): one other change passes too". The word is never "very sure" where the tests leave a choice."""
     confidence = repair.confidence
-    grades = ((VERY_SURE, "very sure"), (0.65, "fairly sure"), (0.4, "unsure"), (0.0, "a guess"))
+    grades = ((VERY_SURE, "very sure"), (USUAL_CLEAR, "fairly sure"), (0.4, "unsure"), (0.0, "a guess"))
     leaves_choice = repair.alternatives or repair.choices or any(doubt.startswith(UNDECIDED) for doubt in repair.doubts)
     grade = next(word for least, word in grades[1 if leaves_choice else 0 :] if confidence >= least or not least)
     by_model = bool(repair.log.iterations) and is_model(repair.log.iterations[-1].rung)

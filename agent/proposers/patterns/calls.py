@@ -197,8 +197,12 @@ def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
                 yield from source.exchanged(one, other, title, 0.75)
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=owner) as one), args=[ast.Name() as other], keywords=[]):
+                is_used = not isinstance(
+                    source.parents.get(node), ast.Expr
+                )  # `out.append(x)` is hardly ever the wrong way round
                 if {owner, other.id} <= {*scope(source, node)}:
-                    yield from source.exchanged(one, other, f"`{owner}` and `{other.id}` are swapped in `{before[:40]}`", 0.5)
+                    title = f"`{owner}` and `{other.id}` are swapped in `{before[:40]}`"
+                    yield from source.exchanged(one, other, title, 0.5 if is_used else 0.2)
         for one, other in ((a, k.value) for a in node.args[:1] for k in node.keywords if k.arg is None):  # `dict(a, **b)`
             yield from source.exchanged(
                 one, other, f"`{source.segment(one)[:30]}` and `{source.segment(other)[:30]}` are swapped", 0.5
@@ -240,8 +244,8 @@ def chosen(source: Source, node: ast.AST) -> Iterator[Rewrite]:
         case ast.BoolOp(op=ast.Or(), values=[ast.Name() | ast.Attribute() as given, default]), (
             ast.Assign() | ast.AnnAssign() | ast.Return() | ast.keyword() | ast.Call()
         ):
-            if not _is_open(default):
-                text = source.segment(given)
+            text = source.segment(given)
+            if re.fullmatch(r"[\w.]+", text) and "\n" not in source.segment(node) and not _is_open(default):
                 yield source.replaced(node, f"{text} if {text} is not None else {source.segment(default)}", 0.5, compound=True)
 
 
@@ -250,9 +254,8 @@ def uncalled(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if not isinstance(node, ast.Name | ast.Attribute) or not isinstance(node.ctx, ast.Load):
         return
     parent, name = source.parents.get(node), node.id if isinstance(node, ast.Name) else node.attr
-    is_value = isinstance(parent, ast.Assign | ast.Return | ast.keyword) or (
-        isinstance(parent, ast.Call) and node in parent.args
-    )
+    is_given = isinstance(parent, ast.Call) and node in parent.args and called_name(parent) not in ("isinstance", "issubclass")
+    is_value = is_given or isinstance(parent, ast.Assign | ast.Return | ast.keyword)
     if is_value and (name in source.once(_called, source.tree) or MADE_TO_BE_CALLED.search(name)):
         yield source.replaced(node, f"{source.segment(node)}()", 0.45 if isinstance(parent, ast.stmt) else 0.25)
 
@@ -282,15 +285,19 @@ def chained(source: Source, node: ast.AST) -> Iterator[Rewrite]:
 
 def bracketed(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     """The bracket of a call at another place: `f(a[1:])` → `f(a)[1:]`, `f(a).strip()` → `f(a.strip())`."""
+    if isinstance(source.parents.get(node), ast.Raise):
+        return
     match node:
         case ast.Call(args=[ast.Subscript(value=inner) | ast.Call(func=ast.Attribute(value=inner)) as middle], keywords=[]):
             pass
-        case ast.Subscript(value=ast.Call(args=[inner], keywords=[]) as middle):
+        case ast.Subscript(value=ast.Call(args=[inner], keywords=[]) as middle, ctx=ast.Load()):
             pass
         case ast.Call(func=ast.Attribute(value=ast.Call(args=[inner], keywords=[]) as middle)):
             pass
         case _:
             return
+    if isinstance(inner, ast.Constant) and not isinstance(inner.value, str | bytes):
+        return
     ends = [source.span(each)[1] for each in (inner, middle, node)]
     first, second = source.text[ends[0] : ends[1]], source.text[ends[1] : ends[2]]
     if sorted((first[:1], second[:1])) in ([")", "."], [")", "["]) and ")" in (first, second):

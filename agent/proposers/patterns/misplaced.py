@@ -12,8 +12,8 @@ OWN = frozenset({"self", "cls"})
 
 def is_misplaced(source: Source, unit: ast.AST, after: ast.AST) -> bool:
     """Whether an assignment that becomes `after` would write into an argument instead of the value that the function returns;
-    would shift what a setter is given; would do the same as another branch of its `if`; or would overwrite what the statement
-    before it assigns."""
+    would shift what a setter is given; would do the same as another branch of its `if`; or would newly overwrite what the
+    statement before it assigns."""
     function = source.function(unit)
     if not isinstance(unit, ast.Assign | ast.AugAssign) or function is None:
         return False
@@ -34,9 +34,17 @@ def is_misplaced(source: Source, unit: ast.AST, after: ast.AST) -> bool:
 def _is_overwriting(source: Source, unit: ast.stmt, new: ast.Assign | ast.AugAssign) -> bool:
     block, index = source.block(unit)
     before = block[index - 1] if index else None
-    match new, before:
-        case ast.Assign(targets=[ast.Name(id=name)]), ast.Assign(targets=[ast.Name(id=assigned)]) if name == assigned:
-            return not any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(new.value))
+    match before:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return _assigns_anew(new, name) and not _assigns_anew(unit, name)
+    return False
+
+
+def _assigns_anew(node: ast.stmt, name: str) -> bool:
+    """Whether it assigns to the name without reading it."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
+            return not any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(value))
     return False
 
 

@@ -72,14 +72,16 @@ class Repairing:
 
     @property
     def conditions(self) -> dict[str, str]:
-        """What is not as in the default policy, as it is stored with the results."""
-        from agent.contract.task import Policy
+        """How the policy differs from the default, and the confidence that it demands, as they are stored with the results."""
+        from agent.contract.task import USUAL, USUAL_CLEAR, Policy
 
         usual, policy = Policy(), self.policy
         without = ",".join(rung for rung in usual.rungs if rung not in policy.rungs)
         return {
             **({"without": without} if without else {}),
-            **({"min_confidence": f"{policy.min_confidence:g}"} if policy.min_confidence is not None else {}),
+            "min_confidence": f"{USUAL}, clear {USUAL_CLEAR}"
+            if policy.min_confidence is None
+            else f"{policy.min_confidence:g}",
             **({"allow_reversals": "yes"} if policy.allow_reversals else {}),
         }
 

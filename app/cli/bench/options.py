@@ -56,8 +56,8 @@ def measure_repairs(
             "--min-confidence",
             min=0,
             max=1,
-            help="Confidence that a repair needs (default: 0.85; 0.65 for a change of the search without a model). With 1, "
-            "all verified changes are collected and judged, for `fit`.",
+            help="Confidence that a repair needs (default: 0.85; 0.65 for a clear change of the search without a model). "
+            "With 1, all verified changes are collected and judged, for `fit`.",
         ),
     ] = None,
     without: Annotated[

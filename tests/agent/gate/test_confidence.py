@@ -110,24 +110,24 @@ def test_it_stays_a_probability_however_bad_it_is() -> None:
 def test_a_clean_repair_of_each_rung_is_published_by_default() -> None:
     for kind in ("tools", "history", "patterns", "model"):
         found = estimate(Candidate(kind, SMALL.edits, "small"), 0, (), NOTHING)
-        assert found.value >= Policy().least(kind, alone=False), (kind, coefficients()[kind])
+        assert found.value >= Policy().least(kind, clear=False), (kind, coefficients()[kind])
 
 
-def test_what_is_asked_about_is_not_published_by_default_however_sure_it_is() -> None:
+def test_what_is_asked_about_is_not_published_by_default_unless_it_is_a_clear_change_of_the_search() -> None:
     question = "it deletes old from a.py"
     for kind in ("history", "patterns", "model"):
         found = estimate(Candidate(kind, SMALL.edits, "small"), 0, (), NOTHING, asked=(question,))
-        assert found.value < Policy().least(kind, alone=False)
+        assert found.value < Policy().least(kind, clear=False)
+        assert (found.value >= Policy().least(kind, clear=True)) is (kind == "patterns")
         assert found.doubts[0] == question
 
 
-def test_a_change_of_the_search_alone_is_published_with_its_question_but_not_if_the_check_fails_behind_its_tests() -> None:
-    least = Policy().least("patterns", alone=True)
-    assert estimate(SMALL, 0, (), NOTHING, asked=("it deletes old",)).value >= least
-    assert estimate(SMALL, 0, (), NOTHING, unfinished=("what `tests` does after its tests fails",)).value < least
+def test_what_fails_behind_its_tests_is_never_published_by_default() -> None:
+    found = estimate(SMALL, 0, (), NOTHING, unfinished=("what `tests` does after its tests fails",))
+    assert found.value < Policy().least("patterns", clear=True)
 
 
-def test_a_small_change_with_a_variant_that_behaves_differently_is_a_question() -> None:
+def test_a_small_change_with_a_variant_that_behaves_differently_has_a_question() -> None:
     loose = "the tests do not decide it: they also pass if `1` becomes `2`, which makes a difference for `f(3)`"
     challenged = Challenged(loose=loose, kept=1, neighbours=5, passing=1, undecided=1)
     assert estimate(SMALL, 0, (), challenged).doubts == (loose,)

@@ -12,7 +12,7 @@ from agent.contract.outcome import NoRepair, Outcome, Repair
 from agent.contract.proposal import Candidate, Edits
 from agent.contract.task import Policy
 from agent.gate import confidence
-from agent.gate.confidence import Confidence
+from agent.gate.confidence import AGAINST, Confidence
 from agent.models.router import Models
 from agent.models.values import ModelSettings
 from agent.nodes.weigh import MOST_UNSURE
@@ -68,17 +68,18 @@ async def test_an_unsure_change_is_shown_and_not_published(bench: Bench) -> None
 async def test_a_change_that_is_sure_enough_is_published(bench: Bench) -> None:
     result = await bench.heal(Scripted([(RIGHT,)]))
     assert isinstance(result, Repair)
-    assert result.confidence >= Policy().least("patterns", alone=True)
+    assert result.confidence >= Policy().least("patterns", clear=True)
     assert result.signals["lines"] > 0
 
 
-@pytest.mark.parametrize("doubts", [0.0, 1.0])
+@pytest.mark.parametrize("against", [None, *AGAINST])
 async def test_a_change_of_the_search_needs_less_if_there_is_no_model_and_nothing_speaks_against_it(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, doubts: float
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, against: str | None
 ) -> None:
-    monkeypatch.setattr(confidence, "estimate", lambda *_, **__: Confidence(0.7, (), {"doubts": doubts}))
+    signals = {name: float(name == against) for name in AGAINST}
+    monkeypatch.setattr(confidence, "estimate", lambda *_, **__: Confidence(0.7, (), signals))
     result = await bench.heal(Scripted([(RIGHT,)]))
-    if doubts:
+    if against:
         assert isinstance(result, NoRepair)
         assert "70% sure; a pull request needs 85%" in result.reason
     else:

@@ -131,12 +131,12 @@ def test_a_repository_can_only_ask_for_more_review(operator: Autonomy, wish: str
 @pytest.mark.parametrize(("operator", "wish", "least"), [(0.7, "", 0.7), (0.7, "0.9", 0.9), (0.7, "0.2", 0.7), (0.0, "0", 0.0)])
 def test_a_repository_can_only_ask_for_more_confidence(operator: float, wish: str, least: float) -> None:
     policy, _ = read(f"min_confidence: {wish}" if wish else "").narrow(Policy(min_confidence=operator), Budget())
-    assert policy.least("patterns", alone=True) == policy.least("model:m", alone=False) == least
+    assert policy.least("patterns", clear=True) == policy.least("model:m", clear=False) == least
 
 
 def test_a_repository_raises_what_the_search_needs_alone() -> None:
     policy, _ = read("min_confidence: 0.8").narrow(Policy(), Budget())
-    assert [policy.least("patterns", alone=alone) for alone in (True, False)] == [0.8, 0.85]
+    assert [policy.least("patterns", clear=clear) for clear in (True, False)] == [0.8, 0.85]
 
 
 def test_an_unknown_autonomy_and_a_rung_that_is_no_name_are_problems() -> None:
