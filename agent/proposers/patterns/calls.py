@@ -197,12 +197,10 @@ def arguments(source: Source, node: ast.AST) -> Iterator[Rewrite]:
                 yield from source.exchanged(one, other, title, 0.75)
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=owner) as one), args=[ast.Name() as other], keywords=[]):
-                is_used = not isinstance(
-                    source.parents.get(node), ast.Expr
-                )  # `out.append(x)` is hardly ever the wrong way round
                 if {owner, other.id} <= {*scope(source, node)}:
-                    title = f"`{owner}` and `{other.id}` are swapped in `{before[:40]}`"
-                    yield from source.exchanged(one, other, title, 0.5 if is_used else 0.2)
+                    # `out.append(x)` is hardly ever the wrong way round.
+                    prior = 0.2 if isinstance(source.parents.get(node), ast.Expr) else 0.5
+                    yield from source.exchanged(one, other, f"`{owner}` and `{other.id}` are swapped in `{before[:40]}`", prior)
         for one, other in ((a, k.value) for a in node.args[:1] for k in node.keywords if k.arg is None):  # `dict(a, **b)`
             yield from source.exchanged(
                 one, other, f"`{source.segment(one)[:30]}` and `{source.segment(other)[:30]}` are swapped", 0.5

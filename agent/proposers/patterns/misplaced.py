@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from agent.proposers.patterns.source import FunctionNode, Source, parameters
+from agent.proposers.patterns.source import FunctionNode, Source, names_in, parameters
 
 OWN = frozenset({"self", "cls"})
 
@@ -44,7 +44,7 @@ def _assigns_anew(node: ast.stmt, name: str) -> bool:
     """Whether it assigns to the name without reading it."""
     match node:
         case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
-            return not any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(value))
+            return name not in names_in(value)
     return False
 
 

@@ -31,26 +31,8 @@ ASKING = frozenset({"get", "keys", "values", "items", "copy", "lower", "upper", 
                     "decode", "title", "partition", "union", "intersection", "difference"})  # fmt: skip
 PARTING = frozenset({"split", "rsplit", "partition", "rpartition"})
 # Nobody asks whether a value is one of these.
-NO_TYPES = frozenset(
-    {
-        "reversed",
-        "sorted",
-        "iter",
-        "len",
-        "sum",
-        "min",
-        "max",
-        "any",
-        "all",
-        "abs",
-        "round",
-        "repr",
-        "object",
-        "Generic",
-        "Protocol",
-        "ABC",
-    }
-)
+NO_TYPES = frozenset({"reversed", "sorted", "iter", "len", "sum", "min", "max", "any", "all", "abs", "round", "repr", "object",
+                      "Generic", "Protocol", "ABC"})  # fmt: skip
 # A comparison with an operand that is shifted by one has another operator instead.
 SHIFTS = {ast.Gt: ast.Sub, ast.GtE: ast.Add, ast.Lt: ast.Add, ast.LtE: ast.Sub}
 SHIFTED = "another operator, written as a shift by one"
