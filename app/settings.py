@@ -171,7 +171,7 @@ class Settings(BaseSettings):
     search_head_start: float = Field(
         5.0,
         ge=0,
-        description="Seconds of search without a model before a model is asked too, while the search goes on. Four times as "
+        description="Seconds of search without a model before a model is asked too, while the search goes on. Twice as "
         "long for a model on this machine (Ollama, or a loopback address) with fewer than eight cores.",
     )
     min_confidence: float | None = Field(

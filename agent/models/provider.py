@@ -190,6 +190,12 @@ def load() -> Any:
     return litellm
 
 
+def warm() -> None:
+    """Imports LiteLLM, and what it would import on the event loop at the first request: most of a second."""
+    load()
+    import openai.resources  # noqa: F401
+
+
 def unknown_provider(model: str) -> str:
     """Why LiteLLM has no provider for a model of this name, "" if it has one. Takes seconds, as `load`."""
     litellm = load()

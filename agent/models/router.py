@@ -21,7 +21,7 @@ from agent.contract.budget import Meter, Usage
 from agent.contract.events import Degraded, Emit, ModelCalled
 from agent.models import registered, tracing
 from agent.models.local_transformers import LocalTransformers
-from agent.models.provider import Provider, load
+from agent.models.provider import Provider, load, warm
 from agent.models.registered import Answering
 from agent.models.scripted import Scripted
 from agent.models.values import (
@@ -126,7 +126,7 @@ class Models:
     def warm(self) -> None:
         """Start importing LiteLLM in the background; needs a running loop."""
         if needs_litellm(self._small.settings):
-            self._warming = self._warming or asyncio.create_task(asyncio.to_thread(load))
+            self._warming = self._warming or asyncio.create_task(asyncio.to_thread(warm))
 
     async def ask(self, prompt: Prompt, *, seconds: float, emit: Emit, temperature: float = COLD, rung: str = "") -> Answer:
         """One answer within `seconds`, including waits for rate limits and short outages. Raises `ModelError`.

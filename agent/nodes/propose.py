@@ -31,7 +31,7 @@ from sandbox.base import DeadlinePassed, LimitExceeded, SandboxError
 
 SEARCH = "patterns"  # the rung that can go on in the background
 COLLECT = "collect"  # the strategy that takes the result of the search that went on
-CROWDED, SPACIOUS = 4, 8  # factor on the head start beside a model on this machine, unless it has that many cores
+CROWDED, SPACIOUS = 2, 8  # factor on the head start beside a model on this machine, unless it has that many cores
 EARLIER = 2  # failed patches that a rung sees: the last ones, and the one that fixed most
 GRACE = 20.0  # seconds beyond its time limit, after which a rung is stopped
 
