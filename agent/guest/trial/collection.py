@@ -10,6 +10,7 @@ import contextlib
 import copy
 import doctest
 import importlib
+import importlib.util
 import os
 import sys
 import unittest
@@ -62,7 +63,21 @@ def collect(plan: dict[str, Any], root: str, ids: Iterable[str], serve: Serve) -
     else:
         patched: Any = unittest.TestSuite
         patched._cleanup = False  # a suite that has run drops its tests, but these run again
-        serve({name: _UnittestTest(_unittest_suite(name)) for name in ids})
+        names = list(ids)
+        for module in sorted({name.partition(".")[0] for name in names}):
+            _make_importable(module, root)
+        serve({name: _UnittestTest(_unittest_suite(name)) for name in names})
+
+
+def _make_importable(module: str, root: str) -> None:
+    """Add the folder with this module to the import path, as `unittest discover -s FOLDER` does."""
+    if module in sys.modules or importlib.util.find_spec(module) is not None:
+        return
+    for folder, inner, files in os.walk(root):
+        if module + ".py" in files or os.path.isfile(os.path.join(folder, module, "__init__.py")):
+            sys.path.insert(0, folder)
+            return
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
 
 
 def _with_pytest(root: str, args: Sequence[str], wanted: set[str], serve: Serve) -> None:

@@ -146,6 +146,15 @@ async def test_plain_unittest_is_searched_too(heal: Heal, unittests: bool) -> No
     assert code.replace("a - b", "a + b") in afters(proposal)
 
 
+async def test_unittest_that_starts_in_a_folder_is_searched_too(heal: Heal) -> None:
+    """As in `discover`, whose start folder is no package but on the import path."""
+    code = "def f(a, b):\n    return a - b\n"
+    tests = "import unittest\nimport m\n\nclass T(unittest.TestCase):\n    def test_f(self):\n        self.assertEqual(m.f(2, 3), 5)\n"
+    files = {"m.py": code, "checks/unit/test_m.py": tests}
+    proposal, _ = await heal(files, command="python -m unittest discover -s checks/unit", reader="unittest")
+    assert code.replace("a - b", "a + b") in afters(proposal)
+
+
 @pytest.mark.long
 async def test_candidates_that_hang_exit_crash_or_flood_only_lose_their_own_try(heal: Heal) -> None:
     code = (
