@@ -35,7 +35,7 @@ from .trial.near import near_calls
 TESTS = 30  # tests that are run to record their calls
 VARIATIONS = 60
 _RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR  # they return to their caller in between
-_GONE = ["gone", "", None, False, False, False]
+_GONE, _UNSTEADY = ([kind, "", None, False, False, False] for kind in ("gone", "unsteady"))
 NEAR = 0.25  # seconds of CPU for the near calls of a variant
 SHOWN = 300  # characters of a value or a call that people see
 
@@ -61,13 +61,16 @@ def _challenge(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dic
         call.args, call.kwargs = elsewhere.as_sent((call.args, call.kwargs))
     near = near_calls(recorder.calls)
     tested = {(functions[index][:2], call) for index, call in recorder.known}
-    variants, each = [], (until - time.monotonic()) / max(1, len(request["variants"]))
-    for at, texts in enumerate(request["variants"]):
+    # Only base and winner make the near calls.
+    versions = [*request["variants"], *request["variants"][:2]]  # base and winner again at the end, see `_steady`
+    variants, each = [], (until - time.monotonic()) / max(1, len(versions))
+    for at, texts in enumerate(versions):
         again = [tests[name] for name in names if name in request["red"]] if at == 1 else []  # with the winner
-        beside = [call for call, _, _ in near] if at < 2 else []  # with the base and the winner
+        beside = [call for call, _, _ in near] if at < 2 or at >= len(request["variants"]) else []
         fork = Fork(lambda write: write(_variant(request, root, texts, calls, beside, tested, again, each * 0.6)))  # noqa: B023 - used at once
         variants.append(fork.receive(min(until, time.monotonic() + each)))
         fork.end()
+    variants = _steady(variants, len(request["variants"]))
     shown = {
         "functions": [name for _, name, _ in request["functions"]],
         "calls": [[c.function, _call_text(c), c.passing, c.is_variation, sorted(c.callers)] for c in calls],
@@ -77,6 +80,21 @@ def _challenge(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dic
     for variant in filter(None, variants):
         del variant["returned"]  # only compared here
     return {**shown, "variants": variants, **outside}
+
+
+def _steady(variants: list[Any], count: int) -> list[Any]:
+    """The first `count` variants, without answers that the base or the winner gives otherwise by now: they depend on the clock.
+
+    What depends on it with the winner does so with all other changes.
+    """
+    kept, again = variants[:count], variants[count:]
+    for then, now, same in zip(kept, again, (kept[:1], kept[1:])):  # noqa: B905 - there may be the base alone
+        for kind in ("answers", "near") if then is not None and now is not None else ():
+            changed = [at for at, (one, other) in enumerate(zip(then[kind], now[kind])) if one[:2] != other[:2]]  # noqa: B905
+            for variant in filter(None, same):
+                for at in changed:
+                    variant[kind][at : at + 1] = [_UNSTEADY] if at < len(variant[kind]) else []
+    return kept
 
 
 def _elsewhere(request: dict[str, Any], root: str, calls: Sequence[RecordedCall], variants: Sequence[Any]) -> dict[str, Any]:

@@ -152,6 +152,15 @@ def test_what_a_call_does_besides_is_told(tmp_path: Path) -> None:
     assert answers[0][6] == "9", "as Python writes it"
 
 
+def test_an_answer_that_differs_from_process_to_process_is_unsteady(tmp_path: Path) -> None:
+    """A clock is such a one: it goes on between the processes of the variants."""
+    told = played(
+        tmp_path, BASE.replace("min(values)", "__import__('os').getpid()"), BASE.replace("min(values)", "max(values)")
+    )
+    at = [call[1] for call in told["calls"]].index("([1, 9, 4])")
+    assert [variant["answers"][at][0] for variant in told["variants"]] == ["value", "unsteady", "unsteady"]
+
+
 def test_near_calls_are_made_with_the_base_and_the_winner_and_a_refusal_is_told(tmp_path: Path) -> None:
     refusing = BASE.replace("    return min(values)", "    if len(values) > 3:\n        raise ValueError\n    return values[9]")
     told = played(tmp_path, refusing, BASE)
