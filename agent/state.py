@@ -147,7 +147,7 @@ class Candidates(Bookkeeping, total=False):
     alternatives: int  # further candidates of the same search that passed the failing verdicts
     support: dict[str, int]  # digest of a change → how many times it was proposed
     allowed: list[str]  # refs that wait for `verify`, best first
-    alone: Annotated[list[str], operator.add]  # refs that must be verified alone, after they ran out of memory in parallel
+    alone: Annotated[list[str], operator.add]  # refs to verify alone: found by trying, or out of memory next to others
     judging: str  # ref, of one parallel branch
     beside: int  # of one parallel branch: how many others are judged at the same time
     judged: Annotated[list[Any], operator.add]  # verdicts that wait for `select`

@@ -60,9 +60,12 @@ async def guard(state: State, work: Work) -> Candidates:
         verdict = Verification(False, f"refused: {refusal.sentence}", judge="guard", instead=refusal.instead)
         failed.append([ref, pack(verdict)])
     plausible = sum(unpack(StrategyResult, packed).plausible for packed in state.get("rounds", []))
+    found_by_trying = [ref for (is_found, _), ref in judged if is_found]
     return {
         "proposed": Overwrite([]),  # type: ignore[typeddict-item]
         "support": support,
+        # A model's change need not wait for the runs of others, which may hang.
+        "alone": found_by_trying if len(found_by_trying) < len(judged) else [],
         "allowed": [ref for _, ref in sorted(judged, key=lambda each: each[0])],
         "failed": failed,
         "refused": refused,

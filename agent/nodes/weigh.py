@@ -69,7 +69,8 @@ async def repair_of(state: State, work: Work) -> Repair:
     challenged = replace(challenged, doubts=(*challenged.doubts, *rules.doubts(candidate, oracle)))
     # What behaves the same in every compared call is a variant of the winner, and no choice.
     rivals = tuple(title for name, title in others.items() if name not in challenged.alike)
-    alternatives = max(state.get("alternatives", 0), len(others)) - (len(others) - len(rivals))
+    found = 0 if is_model(candidate.rung) else state.get("alternatives", 0)
+    alternatives = max(found, len(others)) - (len(others) - len(rivals))
     failing = sum(map(len, oracle.must_turn.values()))
     reversal, elsewhere = await _beside_the_change(state, work, candidate)
     degraded = state.get("degraded", [])
@@ -120,8 +121,11 @@ async def repair_of(state: State, work: Work) -> Repair:
 
 
 async def _others(state: State, work: Work, winner: Candidate, unsure: Sequence[Repair]) -> dict[str, str]:
-    """The titles of other patches that passed, by their digests: those that were too unsure, and the winner's rivals."""
-    refs = [*(ref for ref, _ in state.get("passed", [])), *state.get("allowed", [])]
+    """The titles of other patches that passed, by their digests: those that were too unsure, and the winner's rivals.
+
+    What a search has found by trying, without running everything, is none for a model's change, which was not found so.
+    """
+    refs = [*(ref for ref, _ in state.get("passed", [])), *([] if is_model(winner.rung) else state.get("allowed", []))]
     found = [(each.edits, each.title) for each in unsure]
     found += [(each.edits, each.title) for each in [await work.context.recall(Candidate, ref) for ref in refs]]
     return {digest(edits): title for edits, title in found if edits != winner.edits}

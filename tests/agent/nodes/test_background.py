@@ -102,7 +102,8 @@ async def test_what_the_search_finds_while_the_model_answers_is_judged_beside_it
     assert result.edits == two_lines, "a model means its change, although the one that was found by trying is smaller"
     assert result.choices == (), "the other change behaves the same"
     assert [cost.rung for cost in result.log.rungs] == ["patterns", "patterns", "model:scripted"]
-    assert result.alternatives == 1, "one more of the search"
+    assert result.alternatives == 0, "nobody ran everything with what the search found"
+    assert len(bench.of(events.Verified)) == 1, "the model's change did not wait for the run of the other one"
 
 
 @pytest.mark.long
