@@ -177,7 +177,7 @@ def _in_node(node: ast.AST) -> Iterator[str]:
 def _in_comparison(one: ast.expr, op: ast.cmpop, other: ast.expr) -> Iterator[str]:
     texts = [each.value for each in (one, other) if isinstance(each, ast.Constant) and isinstance(each.value, str | bytes)]
     is_made = any(map(_is_made_text, (one, other)))
-    if isinstance(op, ORDERED) and (is_made or any(len(text) != 1 for text in texts)):  # `"a" <= c` is a range of characters
+    if isinstance(op, ORDERED) and (is_made or not all(map(_begins_a_range, texts))):
         yield "texts in an order"
     if (
         isinstance(op, ORDERED)
@@ -198,6 +198,12 @@ def _in_comparison(one: ast.expr, op: ast.cmpop, other: ast.expr) -> Iterator[st
     for size, number, ways in ((one, other, (ast.Lt, ast.GtE)), (other, one, (ast.Gt, ast.LtE))):
         if _is_size(size) and ((isinstance(op, ways) and _is_number(number, 0)) or _is_negative(number)):
             yield "always the same"
+
+
+def _begins_a_range(text: str | bytes) -> bool:
+    """Whether one compares characters with it for a range (`"a" <= c`, `c < " "`); another one (`"~"`) is meant itself."""
+    character = text.decode("latin-1") if isinstance(text, bytes) else text
+    return len(character) == 1 and (character.isalnum() or character.isspace() or not character.isprintable())
 
 
 def _is_alike(target: ast.expr, value: ast.expr) -> bool:

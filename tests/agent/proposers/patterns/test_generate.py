@@ -206,6 +206,7 @@ def test_the_order_of_what_is_compared_by_max_is_no_slip() -> None:
         ("return sum(a) / len(a) + 1", "return len(a) / len(a) + 1"),
         ("return int(a * 1000000)", "return int(a * 1000001)"),
         ("return a.upper() == 'BEGIN'", "return a.upper() >= 'BEGIN'"),
+        ("return a == '~'", "return a >= '~'"),
         ("return a >= 0", "return str(a) >= str(0)"),
         ("return a.value == b.value", "return a.value <= b.value"),
         ("return a.value == b.value", "return b.value == b.value"),
