@@ -16,12 +16,13 @@ from typing import Any
 from ..tamper import canary
 from ..tamper.detector import TamperDetector
 from ..text import clean, identity
-from ..wire.channel import FRAMES_LIMIT, MESSAGE_LIMIT, Channel, connect, failure_of, relative_path
+from ..wire.channel import DETAILS_LIMIT, FRAMES_LIMIT, MESSAGE_LIMIT, Channel, connect, failure_of, relative_path
 from . import conditions
 from .absent import lack_behind
 from .assertions import FailedAssertions
 
 _LOADER = re.compile(r"^unittest\.loader\.(?:_FailedTest|ModuleImportFailure)\.")
+SUBTESTS = 20  # further failing subtests that are named
 _HOLDER = re.compile(r"^(?:setUpClass|tearDownClass|setUpModule|tearDownModule) \((?P<where>[^)]*)\)")
 
 
@@ -121,12 +122,14 @@ class Result(unittest.TextTestResult):
         self.reported: set[str] = set()
         self.verdict = "passed"
         self.failure: dict[str, Any] | None = None
+        self.others: list[str] = []  # further subtests that failed
         self.started: float | None = None  # None: no test is running
 
     def startTest(self, test: unittest.TestCase) -> None:
         super().startTest(test)
         self.seed_random()
         self.verdict, self.failure, self.started = "passed", None, time.monotonic()
+        self.others.clear()
         self.assertions.begin()
         self.sender.send("start", id=_name(test))
 
@@ -135,6 +138,9 @@ class Result(unittest.TextTestResult):
         self.tampering.check()
         if self.verdict == "passed" and self.assertions.swallowed(self.tampering.is_test):
             self.sender.mark(": an assertion of %s failed, and the failure was swallowed" % _name(test))
+        if self.failure is not None and self.others:
+            more = ", ".join(self.others[:SUBTESTS]) + (", …" if len(self.others) > SUBTESTS else "")
+            self.failure["details"] = clean("These fail too: %s\n\n%s" % (more, self.failure["details"]), DETAILS_LIMIT)
         seconds = 0.0 if self.started is None else time.monotonic() - self.started
         self._report(_name(test), self.verdict, seconds, self.failure)
         self.started = None
@@ -171,8 +177,15 @@ class Result(unittest.TextTestResult):
 
     def addSubTest(self, test: unittest.TestCase, subtest: unittest.TestCase, err: Any) -> None:
         super().addSubTest(test, subtest, err)
-        if err is not None:
-            self._add_problem(test, "failed", err)
+        if err is None:
+            return
+        which = subtest.id()[len(test.id()) :].strip()  # "[message] (parameter=1)"
+        if self.failure is not None:
+            self.others.append(which)
+            return
+        self._add_problem(test, "failed", err)
+        if self.failure is not None:
+            self.failure["message"] = clean("%s: %s" % (which, self.failure["message"]), MESSAGE_LIMIT)
 
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:
         super().addSkip(test, reason)

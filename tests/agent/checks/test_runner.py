@@ -381,8 +381,8 @@ async def test_unittest_verdicts(run_check: RunCheck) -> None:
                 def test_red(self): self.assertEqual(add(1, 2), 3)
                 def test_raises(self): add(1, "x")
                 def test_sub(self):
-                    for i in range(2):
-                        with self.subTest(i=i): self.assertEqual(i, 0)
+                    for i in range(3):
+                        with self.subTest("number", i=i): self.assertEqual(i, 0)
                 @unittest.expectedFailure
                 def test_expected(self): self.fail()
                 @unittest.skip("no")
@@ -409,6 +409,8 @@ async def test_unittest_verdicts(run_check: RunCheck) -> None:
     failures = {failure.id: failure for failure in run.failures}
     assert failures["tests.test_bad"].message == "ModuleNotFoundError: No module named 'gone'"
     assert failures[f"{name}test_raises"].frames[-1] == Frame("calc.py", 2, "add")
+    assert failures[f"{name}test_sub"].message == "[number] (i=1): AssertionError: 1 != 0"
+    assert failures[f"{name}test_sub"].details.startswith("These fail too: [number] (i=2)\n\nTraceback")
 
     healed = {**files, "tests/test_bad.py": "import unittest\nclass T(unittest.TestCase):\n def test_t(self): pass\n"}
     made = await run_check(healed, "make test", "unittest", only=frozenset({"tests.test_bad", f"{name}test_red"}))
