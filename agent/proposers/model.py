@@ -35,12 +35,15 @@ _FUNCTION = re.compile(r"::(?:\w+\.)*_*[a-z]\w*(?:\(\))?$")  # a diagnosed locat
 _DEFINED = re.compile(r"\s*(?:async )?def (\w+)")
 LONGEST_TITLE = 140  # characters
 MAX_PARALLEL = 3
+SHARES = (0.6, 0.4, 0.4)  # of the time, for each answer in one request for a change: two may ask to see more code
+SHORTER = "Your answer was cut: it was too long. Answer with the smallest sufficient block, and no explanations."
 DIRECT_ROUNDS = 2  # before a diagnosis: it costs a call that repeats most of the prompt
 SURE = 0.8  # a diagnosis of at least this confidence starts with one strategy; others follow only if it fails
 
 
 class ModelProposer:
-    """Proposes one change per strategy. If an answer is unusable, the model gets the reason and one more try."""
+    """Proposes one change per strategy. If an answer is unusable, the model gets the reason and one more try; it may ask to see
+    code twice."""
 
     def __init__(self, models: Models, name: str = "") -> None:
         self._models, self._name = models, name or models.name
@@ -86,7 +89,7 @@ class ModelProposer:
         exchange = _Exchange(self._models, self._name, situation, cause)
         edits, answer = await exchange.edits()
         if isinstance(edits, EditProblem):
-            note = f"two unusable answers: {edits.sentence}"
+            note = f"no usable answer: {edits.sentence}"
             return Proposal(usage=exchange.usage, note=note, lesson=note, exhausted=False)
         labelled = _labelled(answer)
         candidate = Candidate(
@@ -108,7 +111,7 @@ def model_rungs(models: Models | None) -> tuple[ModelProposer, ...]:
 
 @dataclass
 class _Exchange:
-    """One request for a change, with one retry if the first answer is unusable."""
+    """One request for a change, in up to three turns."""
 
     models: Models
     rung: str
@@ -117,38 +120,38 @@ class _Exchange:
     usage: Usage = Usage()
 
     async def edits(self) -> tuple[Edits | EditProblem, str]:
-        """The change, and the answer that it comes from. Raises `ModelError` with the usage of both calls."""
+        """The change, and the answer that it comes from. Raises `ModelError` with the usage of all calls."""
         room = self.models.room("repair", self.rung)
         shown = await diagnose.repair(self.situation, room, self.cause)
-        try:
-            answer = await self._ask(shown.prompt, 0.6)
-        except Truncated:
-            again = shown.prompt.then(
-                "(an answer that was too long)",
-                "Your answer was cut: it was too long. Answer with the smallest sufficient block, and no explanations.",
-            )
-        else:
+        prompt, left = shown.prompt, min(len(SHARES), self.situation.calls)
+        for turn, share in enumerate(SHARES):
+            left -= 1
+            try:
+                answer = await self._ask(prompt, share)
+            except Truncated:
+                if turn:
+                    raise
+                prompt = shown.prompt.then("(an answer that was too long)", SHORTER)
+                continue
             edits, changes = await _edits(answer.text, self.situation, shown.paths)
             is_useless = isinstance(edits, EditProblem)
             asked = diagnose.asked_for(answer.text) if is_useless else []
-            unseen = [] if asked else _unseen(changes, shown, is_useless)
-            if self.situation.calls < 2 or not (asked or unseen or is_useless):
-                return edits, answer.text
+            unseen = [] if asked or turn else _unseen(changes, shown, is_useless)
+            # An answer that could not be used is asked for again once; only asking for more code is answered again.
+            if left < 1 or not (asked or (not turn and (unseen or is_useless))):
+                break
             more, paths = await diagnose.more(self.situation, asked or unseen, room)
-            if not (more or isinstance(edits, EditProblem)):
-                return edits, answer.text
+            if not (more or is_useless):
+                break
             if asked:
                 problem = f"{more or 'There is no such code.'}\n\n"
             else:
                 problem = f"{more}\n\nYou had not seen this code yet. " if more else ""
                 problem += f"Your answer could not be used: {edits.sentence} " if isinstance(edits, EditProblem) else ""
-            again = shown.prompt.then(
-                answer.text[:room] or "(nothing)",
-                f"{problem}Answer {'' if asked else 'again '}with a change, in the described form.",
-            )
+            wanted = f"{problem}Answer {'' if asked else 'again '}with a change, in the described form."
+            prompt = prompt.then(answer.text[:room] or "(nothing)", wanted)
             shown = replace(shown, paths=tuple(dict.fromkeys((*shown.paths, *paths))))
-        second = await self._ask(again, 0.4)
-        return (await _edits(second.text, self.situation, shown.paths))[0], second.text
+        return edits, answer.text
 
     async def _ask(self, prompt: Prompt, share: float) -> Answer:
         seconds, emit = self.situation.seconds * share, self.situation.emit

@@ -327,7 +327,21 @@ async def test_a_function_that_was_not_shown_is_shown_before_it_may_be_written_a
     assert len(result.log.iterations) == 1
 
 
-async def test_code_that_is_not_shown_can_be_asked_for_once(tmp_path: Path) -> None:
+async def test_more_code_can_be_asked_for_a_second_time_but_not_a_third(tmp_path: Path) -> None:
+    asking = [Reply(f"SHOW calc.py::{name}\n") for name in ("double", "add", "double")]
+    async with bench_with(tmp_path, *asking[:2], FIX, ACCEPTED) as bench:
+        result = await bench.heal_by_model()
+    assert isinstance(result, Repair), result
+    assert len(result.log.iterations) == 1
+    (tmp_path / "again").mkdir()
+    async with bench_with(tmp_path / "again", *asking, FIX, ACCEPTED) as bench:
+        result = await bench.heal_by_model()
+    assert isinstance(result, Repair), result
+    fourth = [message["role"] for message in bench.server.asked[3].messages]
+    assert fourth == ["system", "user"], "the third answer had to be a change: it is asked anew"
+
+
+async def test_code_that_is_not_shown_can_be_asked_for(tmp_path: Path) -> None:
     asking = Reply("SHOW calc.py::double\nSHOW nowhere.py::x\n")
     async with bench_with(tmp_path, asking, FIX, ACCEPTED) as bench:
         result = await bench.heal_by_model()
