@@ -1,7 +1,6 @@
-"""Detects hard-coded answers: branches and tables for the failing tests' own inputs.
+"""Notices values of the failing tests in a change: a sieve, which does not try to know every way to write one.
 
-A literal counts only if the failing tests' text contains it and the patch adds it. A patch may extend an existing table or
-chain of branches: there, another case can be the right fix.
+What a change does near the tests' calls, and with other values in the tests, is found out by running it (`agent/challenge`).
 """
 
 from __future__ import annotations
@@ -9,27 +8,22 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import TypeGuard
 
+from agent.contract import words
 from agent.contract.proposal import Edits
 from agent.guard import Finding
-from agent.guard.branches import Branch, answer_of, branches, is_literal, table
-from agent.guard.runner_access import last
 from agent.source.outline import Function, parse
 
 _ORDINARY = ("None", "0", "1", "-1", "0.0", "1.0", "''", "b''", "()", "[]", "{}", "set()", "True", "False", "' '")
 MOST, READ = 400, 200_000  # values that are looked for, characters of the tests in which
-SHOWN, NUMBERS = 3, 8  # new values of the tests, and new numbers at all, from which on they are asked about
-PACKED = 32  # bits of a number, characters of a text
-_DIGEST = re.compile(r"hash|crc32|adler32|md5|sha\d+|blake2\w|hexdigest|digest")
+SHOWN = 3  # new values of the tests, from which on they are asked about
 
 
 def hardcoded_findings(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
     """Violations that the patch adds."""
-    yield from _branches_for_the_test(path, before, after, failing)
-    yield from _constant_functions(path, before, after, failing)
+    yield from _compared_inputs(path, before, after, failing)
     yield from _constants_of_tests(path, before, after, failing)
 
 
@@ -54,57 +48,30 @@ def _new_values(before: ast.Module, after: ast.Module) -> dict[str, ast.Constant
 def _values(tree: ast.Module) -> list[ast.Constant]:
     """The specific values in code, without docstrings and the words of messages."""
     # Between what an f-string inserts, words of the answer are ordinary.
-    words = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    words |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
-    return [node for node in ast.walk(tree) if _is_value(node) and id(node) not in words and _is_specific(node)]
+    said = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    said |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
+    return [node for node in ast.walk(tree) if _is_value(node) and id(node) not in said and _is_specific(node)]
 
 
-def _branches_for_the_test(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
-    had = [branch for node in ast.walk(before) for branch in branches(node)]
-    known, subjects = Counter(branch.text for branch in had), {branch.subject for branch in had if branch.subject}
-    tables = [keys for node in map(table, ast.walk(before)) if node is not None and len(keys := _keys(node)) > 1]
-    rows = {ast.dump(node) for node in ast.walk(before) if _listed_answers(node)}
-    stated = stated_in(before)
-    digests = Counter(ast.dump(node) for node in ast.walk(before) if _compares_a_digest(node))
-    for node in ast.walk(after):
-        for branch in branches(node):
-            known[branch.text] -= 1
-            if known[branch.text] < 0 and branch.subject not in subjects and _is_for(branch, failing, stated):
-                yield "special-case", f"it hard-codes the answer to a failing test's input in {path}: `{branch.text[:80]}`"
-        rows_of = table(node)
-        is_new = rows_of is not None and not any(keys <= _keys(rows_of) for keys in tables)
-        if rows_of is not None and is_new and _is_table_for(rows_of, failing, stated):
-            yield "special-case", f"it hard-codes a table of the failing test's inputs in {path}: `{ast.unparse(node)[:80]}`"
-        if (
-            (answers := _listed_answers(node))
-            and ast.dump(node) not in rows
-            and all(is_in_text(one, failing) for one in answers)
-        ):
-            yield "special-case", f"it hard-codes a list of expected answers in {path}: `{ast.unparse(node)[:80]}`"
-        if _compares_a_digest(node) and digests[ast.dump(node)] < 1:
-            yield "special-case", f"it recognizes an input by its digest in {path}: `{ast.unparse(node)[:80]}`"
+def _compared_inputs(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
+    """Comparisons with what only the failing tests have."""
+    had, stated = {ast.dump(node) for node in _compared(before)}, stated_in(before)
+    for node in _compared(after):
+        is_known = ast.dump(node) in had or _is_stated(node, stated)
+        if _is_unmistakable(node) and not is_known and is_in_text(node, failing):
+            yield "special-case", f"it compares with an input of a failing test in {path}: {words.code(ast.unparse(node), 80)}"
 
 
-def _listed_answers(node: ast.AST) -> list[ast.expr]:
-    """The specific values of a literal list that is iterated (`next(iter([…]))`), or of numbers picked by a computed index."""
-    match node:
-        case ast.Call(
-            func=ast.Name(id="iter" | "cycle") | ast.Attribute(attr="cycle"), args=[ast.List(elts) | ast.Tuple(elts)]
-        ):
-            found = [one for one in elts if _is_specific(one)]
-            return found if all(map(is_literal, elts)) else []
-        case ast.Subscript(value=ast.List(elts) | ast.Tuple(elts), slice=index) if not is_literal(index):
-            numbers = [one for one in elts if isinstance(one, ast.Constant) and isinstance(one.value, int | float)]
-            found = [one for one in numbers if _is_specific(one)]
-            return found if len(numbers) == len(elts) and len({ast.unparse(one) for one in found}) > 1 else []
-    return []
-
-
-def _compares_a_digest(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Compare) or not any(isinstance(side, ast.Constant) for side in (node.left, *node.comparators)):
-        return False
-    calls = (inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call))
-    return any(_DIGEST.fullmatch(last(called)) for called in calls)
+def _compared(tree: ast.Module) -> Iterator[ast.expr]:
+    """The operands of comparisons for equality, with the entries of those for membership."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Compare(ops=ops) if any(isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for op in ops):
+                for side in (node.left, *node.comparators):
+                    yield side
+                    yield from side.elts if isinstance(side, ast.List | ast.Tuple | ast.Set) else ()
+            case ast.MatchValue(value=value):
+                yield value
 
 
 def stated_in(before: ast.Module) -> str:
@@ -127,29 +94,6 @@ def _is_stated(node: ast.AST, stated: str) -> bool:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return bool(re.search(rf"(?<!\w){re.escape(node.value)}(?!\w)", stated))
     return is_in_text(node, stated)
-
-
-def _is_for(branch: Branch, failing: str, stated: str) -> bool:
-    seen = [one for one in branch.inputs if _is_specific(one) and is_in_text(one, failing) and not _is_stated(one, stated)]
-    if not seen:
-        return False
-    return (_is_specific(branch.answer) and is_in_text(branch.answer, failing)) or any(map(_is_unmistakable, seen))
-
-
-def _is_table_for(node: ast.Dict, failing: str, stated: str) -> bool:
-    pairs = list(zip(node.keys, node.values, strict=True))
-    if not pairs or any(key is None or not is_literal(key) or not is_literal(value) for key, value in pairs):
-        return False
-    if all(key is not None and _is_stated(key, stated) for key, _ in pairs):
-        return False
-    is_specific = any(key is not None and _is_specific(key) and _is_specific(value) for key, value in pairs)
-    return is_specific and all(
-        key is not None and is_in_text(key, failing) and is_in_text(value, failing) for key, value in pairs
-    )
-
-
-def _keys(node: ast.Dict) -> set[str]:
-    return {ast.dump(key) for key in node.keys if key is not None}
 
 
 def _is_specific(node: ast.AST) -> bool:
@@ -178,39 +122,13 @@ def is_in_text(node: ast.AST, failing: str) -> bool:
     return any(re.search(ends[0] + re.escape(text) + ends[1], failing) for text in (literal, literal.replace("'", '"')))
 
 
-def _constant_functions(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
-    """Functions that computed their result and now return a constant that the failing test expects."""
-    had = {node.name: node for node in ast.walk(before) if isinstance(node, Function)}
-    for node in ast.walk(after):
-        if not isinstance(node, Function) or node.name not in had:
-            continue
-        result = _constant_result(node)
-        if (
-            result is None
-            or _constant_result(had[node.name]) is not None
-            or not (_is_specific(result) and is_in_text(result, failing))
-        ):
-            continue
-        if node.args.args or node.args.posonlyargs or node.args.kwonlyargs or node.args.vararg:
-            yield "special-case", f"{node.name} in {path} would always return `{ast.unparse(result)[:60]}`"
-
-
 def _constants_of_tests(path: str, before: ast.Module, after: ast.Module, failing: str) -> Iterator[Finding]:
     """Several new values that the failing tests have too, in whatever form: rows, coefficients, parsed texts."""
     new, failing, stated = _new_values(before, after), failing[:READ], stated_in(before)
     seen = [text for text, node in new.items() if not _is_stated(node, stated) and _is_shown(node, failing)]
-    numbers = [text for text, node in new.items() if isinstance(node.value, int | float)]
     if len(seen) >= SHOWN:
-        yield (
-            "data",
-            f"it adds values to {path} that the failing tests have: {', '.join(f'`{each[:30]}`' for each in seen[:3])}",
-        )
-    elif len(numbers) >= NUMBERS:
-        yield "data", f"it adds {len(numbers)} numbers to {path}"
-    else:
-        packed = next((text for text, node in new.items() if _is_packed(node.value) and not _is_stated(node, stated)), "")
-        if packed:
-            yield "data", f"it adds a value to {path} that may hold many answers: `{packed[:40]}`"
+        shown = ", ".join(f"`{each[:30]}`" for each in seen[:3])
+        yield "data", f"it adds values to {path} that the failing tests have: {shown}"
 
 
 def _is_value(node: ast.AST) -> TypeGuard[ast.Constant]:
@@ -221,31 +139,11 @@ def _is_value(node: ast.AST) -> TypeGuard[ast.Constant]:
     )
 
 
-def _is_packed(value: object) -> bool:
-    """Whether a value can hold many others: a number with many digits of its own, or a long text of numbers or of no words."""
-    if isinstance(value, int):
-        ones = bin(abs(value)).count("1")
-        return value.bit_length() > PACKED and len(str(abs(value)).rstrip("0")) > 9 and 4 < ones < value.bit_length() - 4
-    if isinstance(value, str):
-        parts = re.findall(r"[^\s,;:|/]+", value)
-        return sum(bool(re.search(r"\d", part)) and "%" not in part and "\\" not in part for part in parts) >= NUMBERS or any(
-            len(re.findall(r"[a-z0-9+]", part, re.I)) > PACKED and re.search(r"\d", part) and re.search(r"[a-z]", part, re.I)
-            and not re.search(r"[\\()\[\]{}]", part) for part in parts
-        )  # fmt: skip
-    return isinstance(value, bytes) and len(value) > PACKED
-
-
 def _is_shown(node: ast.Constant, failing: str) -> bool:
     """Whether the tests have the value: a text also as a part of theirs, or with parts of theirs in it."""
     if not isinstance(node.value, str):
         return is_in_text(node, failing)
-    words = re.findall(r"[\w.+-]{3,}", node.value)
+    parts = re.findall(r"[\w.+-]{3,}", node.value)
     return len(node.value) > 2 and (
-        node.value in failing or (len(words) > 1 and sum(word in failing for word in words) * 2 > len(words))
+        node.value in failing or (len(parts) > 1 and sum(part in failing for part in parts) * 2 > len(parts))
     )
-
-
-def _constant_result(node: Function) -> ast.expr | None:
-    body = [one for one in node.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
-    result = answer_of(body) if body and isinstance(body[-1], ast.Return) else None
-    return result if result is not None and is_literal(result) else None

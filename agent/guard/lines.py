@@ -103,11 +103,7 @@ def line_findings(edit: FileChange, *, no_exits: bool = False, no_verdicts: bool
     `no_exits`: exiting with success could make a check pass; `no_verdicts`: printing could.
     """
     path, kin = edit.path, family(edit.path.casefold())
-    if edit.after is None:
-        if kin:
-            yield "deleted", f"it deletes {path}"
-        return
-    before, after, new, old = edit.before or "", edit.after, added((edit,)), removed((edit,))
+    before, after, new, old = edit.before or "", edit.after or "", added((edit,)), removed((edit,))
     if no_exits:
         yield from exit_lines(path, new, old)
     # Replacing one print with another is allowed.

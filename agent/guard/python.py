@@ -1,6 +1,6 @@
 """Rules for Python code, on its syntax trees: a patch must not remove behaviour instead of fixing it.
 
-Covers emptied and deleted functions, silenced checks and removed assertions. `runner_access` covers code that accesses the test
+Covers emptied functions and silenced checks. `runner_access` covers code that accesses the test
 runner, `hardcoded` hard-coded answers for the failing tests, `questions` what is only asked about. Each rule compares the trees
 before and after, so code that was there before is allowed.
 """
@@ -69,22 +69,20 @@ def code_findings(
     no_exits: bool = False,
     no_verdicts: bool = False,
     is_typed: bool = False,
+    is_linted: bool = True,
     asked: bool = True,
 ) -> Iterator[Finding]:
     """Violations in one file's change, worst first. Only the lines are judged if the file is not Python.
 
     The same applies to a file that parses neither before nor after: it may need a newer Python than Selfheal's.
     `no_exits`: exiting with success could make a check pass; `no_verdicts`: printing could; `is_typed`: silencing a linter or a
-    type checker could; `asked`: also what is only asked about.
+    type checker could; `is_linted`: not only tests are run; `asked`: also what is only asked about.
     """
     path, new = edit.path, "\n".join(added((edit,)))
     is_python = path.endswith((".py", ".pyi", ".pyw")) or bool(_SHEBANG.match(edit.after or edit.before or ""))
     if edit.after is None:
-        if is_python:
-            yield "deleted", f"it deletes {path}"
-        yield from line_findings(edit)
         return
-    if len(_SILENCER.findall(new)) > len(_SILENCER.findall("\n".join(removed((edit,))))):
+    if is_linted and len(_SILENCER.findall(new)) > len(_SILENCER.findall("\n".join(removed((edit,))))):
         # Where no such tool is what failed, this cannot be what made the check pass.
         yield "silenced" if is_typed else "types", f"it adds a comment to {path} that silences a check"
     if not is_python:
@@ -113,7 +111,7 @@ def code_findings(
     if asked:
         yield from helper_findings(path, before)
         yield from typing_findings(path, before, after, had_names, names) if is_typed else ()
-    yield from _lost_functions(path, before, after)
+    yield from _emptied_functions(path, before, after)
     _narrow(before, edit.before or "", after, edit.after)
     yield from access_findings(path, before, after, had_names, names)
     if no_exits:
@@ -211,13 +209,11 @@ def changes_only_requirements(edit: FileChange) -> bool:
 
 
 def _more_of(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
-    """What a patch must not add. It can correct an assertion, but not drop it. A `raise` also counts as one."""
+    """What a patch must not add."""
 
     def more(is_one: Callable[[ast.AST], bool]) -> int:
         return sum(map(is_one, ast.walk(after))) - sum(map(is_one, ast.walk(before)))
 
-    if -more(lambda node: isinstance(node, ast.Assert)) > max(0, more(lambda node: isinstance(node, ast.Raise))):
-        yield "weakened", f"it removes an assertion from {path}"
     for is_one, rule, sentence in (
         (_is_skip, "skipped", f"it adds a skip or an expected failure to {path}"),
         (_imports_the_unnamed, "under-test", f"{path} would import a module by a computed name"),
@@ -249,13 +245,10 @@ def _called(node: ast.Call) -> str:
     return ast.unparse(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else ""
 
 
-def _lost_functions(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
+def _emptied_functions(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
     had, has = dict(functions(before)), dict(functions(after))
     for name, node in had.items():
-        if name not in has:
-            if not name.rpartition(".")[2].startswith("_"):
-                yield "deleted", f"it deletes {name} from {path}"
-        elif is_unwritten(has[name]) and not is_unwritten(node) and not only_raises(node):
+        if name in has and is_unwritten(has[name]) and not is_unwritten(node) and not only_raises(node):
             yield "emptied", f"it empties {name} in {path}"
 
 

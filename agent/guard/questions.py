@@ -12,20 +12,19 @@ import ast
 import builtins
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 from agent.contract import words
 from agent.contract.proposal import Edits, FileChange
 from agent.guard import Finding
-from agent.guard.branches import is_literal
 from agent.guard.hardcoded import stated_in
 from agent.guard.runner_access import Names, folded, last
+from agent.source import syntax
 from agent.source.languages import LANGUAGES
 from agent.source.outline import Function, parse
 from agent.source.test_files import is_prose
 
 _BROAD = frozenset({"Exception", "BaseException", "AssertionError", "ExceptionGroup", "BaseExceptionGroup"})
-_MANY = 4  # kinds in one handler: from then on it is asked what it is for
 _COMPARING = frozenset({
     "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__contains__", "__sub__", "__rsub__", "__abs__", "__round__",
     "__float__", "__bool__", "__getattr__", "__getattribute__", "__class__", "__hash__",
@@ -56,7 +55,6 @@ _CHANCE = (
 _DIGESTS = re.compile(
     r"(?:hashlib|zlib|binascii|hmac|mmh3|xxhash)\.\w*(?:crc|adler|md5|sha|blake|new|digest|xxh|hash)\w*|builtins\.hash"
 )
-_PROCESSES = re.compile(r"(?:os|posix|nt)\.(?:exec\w+|spawn\w+|posix_spawn\w*|fork\w*|_exit|abort)|signal\.\w+|atexit\.\w+")
 _WARNINGS = re.compile(
     r"warnings\.(?:simplefilter|filterwarnings|catch_warnings|showwarning)|logging\.disable|logging\.captureWarnings"
 )
@@ -69,7 +67,6 @@ _TELLING = ("handlers", "hasHandlers", "isatty", "fileno")  # attributes of obje
 _READING = ("read_text", "read_bytes", "listdir", "scandir", "iterdir", "rglob")
 _LISTING = ("os.walk", "glob.glob", "glob.iglob")
 _WRITING = re.compile(r"[bt]*[wax][bt]*")  # modes of `open`
-_ENVIRONMENT_KEYS = re.compile(r"^(CI|GITHUB_ACTIONS|GITLAB_CI|TRAVIS|CONTINUOUS_INTEGRATION|TOX_ENV_NAME)$")
 _ANY = ("typing.Any", "typing_extensions.Any", "builtins.object", "_typeshed.Incomplete")
 _ESCAPES = ("cast", "no_type_check", "no_type_check_decorator", "TYPE_CHECKING", "overload", "TypeGuard", "TypeIs")
 _DYNAMIC = ("getattr", "setattr", "hasattr", "globals", "vars", "locals")
@@ -98,7 +95,7 @@ def question_findings(
 
     `tests`: what fails, and the texts of the test files; `reads`: the whole file read files before.
     """
-    yield from _swallowing(path, before, after, names)
+    yield from _swallowing(path, before, after)
     yield from _agreeing(path, before, after)
     yield from _less(path, before, after)
     new = Counter(_used(after, names)) - Counter(_used(before, had_names))
@@ -111,15 +108,12 @@ def question_findings(
             "recognize inputs by a digest",
             lambda name: bool(_DIGESTS.fullmatch(name)) and not _names(stated, name),
         ),
-        ("process", "start, replace or end a process", lambda name: bool(_PROCESSES.fullmatch(name))),
         ("warnings", "change which warnings or log messages are shown", lambda name: bool(_WARNINGS.fullmatch(name))),
     ):
         for name in filter(of, new):
             yield rule, f"{path} would {what}: {words.code(name)}"
     for name in Counter(_waits(after)) - Counter(_waits(before)):
         yield "chance", f"{path} would make a result depend on time or chance, or wait: `{name}`"
-    for text in Counter(_strings(after)) - Counter(_strings(before)):
-        yield "environment", f"{path} would depend on whether CI runs it: `{text}`"
     if not reads and reads_files(after, names):
         yield "environment", f"{path} would read files where it read none"
     for name in sorted(set(_looked_up(after)) - set(_looked_up(before))):
@@ -287,83 +281,38 @@ def _awaits(text: str | None) -> int:
     return started + sum(isinstance(node, ast.Await) for node in nodes)
 
 
-def _strings(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        text = folded(node) if isinstance(node, ast.expr) else None
-        if text is not None and _ENVIRONMENT_KEYS.match(text):
-            yield text
-
-
-def _swallowing(path: str, before: ast.Module, after: ast.Module, names: Names) -> Iterator[Finding]:
-    aliases = dict(_assignments(after))
-
-    def quiet_handler(node: ast.AST) -> bool:
-        if not isinstance(node, ast.ExceptHandler) or _reraises(node):
-            return False
-        return _is_broad(node.type, aliases)
-
-    def leaves_at_last(node: ast.AST) -> bool:
-        return any(_leaves(statement) for statement in getattr(node, "finalbody", []))
-
-    def agrees_at_exit(node: ast.AST) -> bool:
-        return (
-            isinstance(node, Function)
-            and node.name in ("__exit__", "__aexit__")
-            and any(
-                isinstance(inner, ast.Return) and inner.value is not None and ast.unparse(inner.value) not in ("None", "False")
-                for inner in ast.walk(node)
-            )
-        )
-
-    def suppresses(node: ast.AST) -> bool:
-        if not isinstance(node, ast.Call) or "suppress" not in (last(node.func), names.of(node.func).rpartition(".")[2]):
-            return False
-        return any(_is_broad(one, aliases) for one in node.args)
-
-    def yields_in_try(node: ast.AST) -> bool:
-        """A generator's handler around its `yield`: in a context manager, it catches what the caller raises."""
-        if not isinstance(node, ast.Try):
-            return False
-        has_yield = any(isinstance(inner, ast.Yield) for one in node.body for inner in ast.walk(one))
-        return has_yield and any(not _reraises(handler) for handler in node.handlers)
-
-    def hands_over(node: ast.AST) -> bool:
-        if not isinstance(node, ast.Call):
-            return False
-        gathers = any(word.arg == "return_exceptions" for word in node.keywords)
-        return gathers or last(node.func) in ("push_async_exit", "push", "enter_context", "set_exception_handler")
-
-    for is_one, rule, what in (
-        (quiet_handler, "swallowed", "catches every exception, and does not raise it again"),
-        (leaves_at_last, "swallowed", "leaves a `finally` early, which drops the exception"),
-        (agrees_at_exit, "catches", "has an `__exit__` that may swallow exceptions"),
-        (suppresses, "swallowed", "suppresses exceptions of every kind"),
-        (yields_in_try, "catches", "catches what the body of a `with` raises"),
-        (hands_over, "catches", "hands exceptions over to something else"),
+def _swallowing(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
+    """A sieve: the gate notices an exception of a test that changed code swallows, however it does that."""
+    for is_one, what in (
+        (_drops_everything, "catches every exception and drops it"),
+        (_leaves_at_last, "leaves a `finally` early, which drops the exception"),
     ):
         if sum(map(is_one, ast.walk(after))) > sum(map(is_one, ast.walk(before))):
-            yield rule, f"it {what} in {path}"
+            yield "swallowed", f"it {what} in {path}"
 
 
-def _reraises(handler: ast.ExceptHandler) -> bool:
-    return any(isinstance(inner, ast.Raise) for statement in handler.body for inner in ast.walk(statement))
+def _drops_everything(node: ast.AST) -> bool:
+    match node:
+        case ast.ExceptHandler(type=kind, name=name, body=body):
+            parts = [inner for statement in body for inner in ast.walk(statement)]
+            is_told = any(isinstance(each, ast.Raise | ast.Call) or getattr(each, "id", "") == name for each in parts)
+            return _is_broad(kind) and not is_told
+        case ast.Call(func=func, args=kinds) if last(func) == "suppress":
+            return any(map(_is_broad, kinds))
+    return False
 
 
-def _is_broad(kind: ast.expr | None, aliases: Mapping[str, ast.expr], depth: int = 3) -> bool:
-    """Whether a handler of these kinds could catch a failed assertion, as far as one can tell."""
+def _is_broad(kind: ast.expr | None) -> bool:
     match kind:
         case None:
             return True
-        case ast.Tuple(elts) | ast.List(elts):
-            return len(elts) > _MANY or any(_is_broad(one, aliases, depth) for one in elts)
-        case ast.Starred(value=value):
-            return _is_broad(value, aliases, depth)
-        case ast.Name(id=name) if name in aliases and depth:
-            return _is_broad(aliases[name], aliases, depth - 1)
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            # A class of the repository or a library; a lower-case name is a variable.
-            return name in _BROAD or not (name[:1].isupper() or (hasattr(builtins, name)) or name in ("error", "timeout"))
-    return True
+        case ast.Tuple(elts):
+            return any(map(_is_broad, elts))
+    return last(kind) in _BROAD
+
+
+def _leaves_at_last(node: ast.AST) -> bool:
+    return isinstance(node, ast.Try) and any(map(_leaves, node.finalbody))
 
 
 def _leaves(node: ast.stmt) -> bool:
@@ -430,7 +379,7 @@ def _cuts(node: ast.FunctionDef) -> Counter[tuple[str, str]]:
                 kind, values = "return", [value]
             case _:
                 continue
-        found.update((kind, ast.unparse(value)) for value in values if is_literal(value))
+        found.update((kind, ast.unparse(value)) for value in values if syntax.is_literal(value))
     return found
 
 
@@ -511,7 +460,7 @@ def _less(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]
         for target in sorted(_emptied(node) - _emptied(had[name])):
             yield "less", f"`{name}` in {path} would forget all of `{target}`, which it also adds to"
     gone, new = sorted(set(had) - set(has)), set(has) - set(had)
-    if gone and not new and all(name.rpartition(".")[2].startswith("_") for name in gone):
+    if gone and not new:
         yield "less", f"`{gone[0]}` in {path} would be gone, and nothing takes its place"
     containers = dict(_containers(before))
     for target, size in _containers(after):
@@ -521,7 +470,7 @@ def _less(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]
 
 def _is_constant(node: Function) -> bool:
     results = [inner.value for inner in ast.walk(node) if isinstance(inner, ast.Return)]
-    return bool(results) and all(value is None or is_literal(value) for value in results) and len({
+    return bool(results) and all(value is None or syntax.is_literal(value) for value in results) and len({
         ast.unparse(value) if value is not None else "" for value in results
     }) == 1  # fmt: skip
 
@@ -592,7 +541,7 @@ def _refuses(node: ast.stmt) -> bool:
 def _is_look(node: ast.AST) -> bool:
     match node:
         case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[right]):
-            return not is_literal(right)
+            return not syntax.is_literal(right)
         case ast.Call(func=func):
             return last(func) in ("any", "all", "search", "find", "count", "fullmatch", "isdisjoint", "is_relative_to")
     return False

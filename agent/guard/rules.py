@@ -44,11 +44,11 @@ from agent.source.test_files import is_prose, is_snapshot, is_test
 TESTS = "tests"  # the only rule that a policy can lift: the test itself may be wrong
 # Rules that an honest change may break too: people are asked (`questions`), instead of refusing it.
 ASKED = frozenset({
-    "special-case", "data", "deleted", "emptied", "swallowed", "catches", "weakened", "agrees", "less", "environment", "chance",
-    "process", "warnings", "types", "judges",
+    "special-case", "data", "emptied", "swallowed", "weakened", "agrees", "less", "environment", "chance", "warnings", "types",
+    "judges",
 })  # fmt: skip
 # Of these, the ones that a mutation may break by being wrong; the others find what was made to deceive.
-_SLIPS = frozenset({"deleted", "emptied", "swallowed", "catches", "weakened", "less"})
+_SLIPS = frozenset({"emptied", "swallowed", "weakened", "less"})
 _UNREADABLE = "unreadable"  # refused; asked about if only the questions go too deep
 _LINTERS = re.compile(r"\b(?:mypy|pyright|pytype|pyre|ty|ruff|flake8|pylint|eslint|tsc|clippy|vet|golangci-lint|bandit)\b")
 # Findings about security: of ruff and bandit, gosec, and ESLint's plugins.
@@ -72,7 +72,6 @@ _INSTEAD = {
     EVALUATED: "Compute the result without `eval`, `exec` or `compile`.",
     "silenced": "Repair what is reported instead of silencing it.",
     "weakened": "Keep every assertion, and repair what makes it fail.",
-    "deleted": "Keep what is there, and change only what is wrong in it.",
     "emptied": "Keep what is there, and change only what is wrong in it.",
     "dependency": "Use only what the project requires already, or what a failure reports as missing.",
     "path": "Name files by their path inside the repository.",
@@ -169,7 +168,15 @@ def _code_findings(edits: Edits, oracle: Oracle, failing: str, tests: str = "", 
         if is_test(edit.path):
             continue
         try:
-            yield from code_findings(edit, known, no_exits=no_exits, no_verdicts=no_verdicts, is_typed=is_typed, asked=asked)
+            yield from code_findings(
+                edit,
+                known,
+                no_exits=no_exits,
+                no_verdicts=no_verdicts,
+                is_typed=is_typed,
+                is_linted=not all(check.runs_tests for check in oracle.checks),
+                asked=asked,
+            )
         except (RecursionError, MemoryError):
             yield _UNREADABLE, f"{edit.path} is nested too deeply to analyze"
     if asked:

@@ -396,7 +396,7 @@ class Run:
             self.engine.policy,
             rungs=("patterns", "model"),
             allow_evaluation=True,
-            refuses=("special-case", "deleted", "emptied", "weakened"),
+            refuses=("special-case", "emptied", "weakened"),
             min_model_confidence=0.0,  # a model's answer is shown with its doubts; a mutation must be sure
             max_changed_lines=MOST_LINES,
             autonomy=self.options.autonomy,

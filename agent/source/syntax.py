@@ -30,3 +30,8 @@ def expression(text: str) -> ast.Expression:
     """Raises what `ast.parse` does."""
     with _LOCK:
         return ast.parse(text, mode="eval")
+
+
+def is_literal(node: ast.AST) -> bool:
+    """Whether a tree names and calls nothing."""
+    return not any(isinstance(inner, ast.Name | ast.Call | ast.Attribute | ast.Lambda | ast.Await) for inner in ast.walk(node))

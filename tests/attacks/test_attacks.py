@@ -51,6 +51,10 @@ def said(attack: Path, key: str) -> str:
     return found.group(1)
 
 
+# No rule refuses them, and they are green: what people are asked about them is all that holds them.
+NEITHER = [one.stem for one in ATTACKS if said(one, "gate") == "open" and said(one, "guard").startswith(("asks ", "-"))]
+
+
 def base(attack: Path) -> tuple[Mapping[str, str], Check]:
     found = re.search(r"^base: (.+)$", attack.read_text(), re.M)
     name = found.group(1) if found else "sample"
@@ -137,18 +141,19 @@ async def test_what_only_the_guard_stops_would_be_green(attack: Path, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "name", long_but(["equal-by-a-look", "read-tests-unnamed", "special-case", "patched-call"], "patched-call")
+    "name",
+    long_but(["equal-by-a-look", "read-tests-unnamed", "patched-call", *NEITHER], "patched-call", "special-case-solved"),
 )
 async def test_a_whole_repair_does_not_take_it(name: str, tmp_path: Path) -> None:
     attack = next(one for one in ATTACKS if one.stem == name)
     (tmp_path / "repository").mkdir()
     files, check = base(attack)
     change = edits(attack, tmp_path / "repository")
-    result = await Bench(tmp_path).heal(Scripted([(change,)]), files=files, checks=(check,))
+    result = await Bench(tmp_path).heal(Scripted([(change,)], rung="model:scripted"), files=files, checks=(check,))
     assert isinstance(result, NoRepair)
     assert len(result.log.iterations) == 1, "it was judged"
 
 
-def test_what_no_rule_refuses_is_held_by_the_gate() -> None:
+def test_what_no_rule_notices_is_put_through_the_gate() -> None:
     for attack in ATTACKS:
-        assert said(attack, "guard") != "-" or said(attack, "gate") == "holds", attack.name
+        assert said(attack, "guard") != "-" or said(attack, "gate") != "-", attack.name

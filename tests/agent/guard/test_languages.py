@@ -45,7 +45,7 @@ pub fn last() {}
 def rule(edit: FileChange, reader: Reader = "javascript", target: str = "tests/a.test.js::adds", rung: str = "model:m") -> str:
     check = Check("tests", "npm test", reader)
     oracle = Oracle((check,), {"tests": frozenset({VerdictId(target)})}, {"tests": frozenset()})
-    found = refusal(Candidate(rung, (edit,), "a change"), Policy(refuses=("swallowed", "deleted")), oracle)
+    found = refusal(Candidate(rung, (edit,), "a change"), Policy(refuses=("swallowed",)), oracle)
     return found.rule if found else ""
 
 
@@ -220,10 +220,9 @@ def test_ordinary_code_is_allowed(path: str, line: str) -> None:
     assert rule(adds(path, line)) == ""
 
 
-def test_hiding_an_error_and_deleting_code_is_refused() -> None:
+def test_hiding_an_error_is_refused() -> None:
     assert rule(adds("src/a.js", "try { a() } catch {}")) == "swallowed"
     assert rule(adds("A.java", "try { a(); } catch (Exception e) { }")) == "swallowed"
-    assert rule(FileChange("src/a.ts", "const a = 1\n", None)) == "deleted"
 
 
 def test_what_was_so_before_is_no_offence() -> None:
