@@ -52,13 +52,16 @@ def token(source: Source, start: int, end: int, spelling: str) -> tuple[int, int
 def comparisons(source: Source, node: ast.AST) -> Iterator[Rewrite]:
     if not isinstance(node, ast.Compare):
         return
-    operands = [node.left, *node.comparators]
+    operands, function = [node.left, *node.comparators], source.function(node)
+    is_equality = function is not None and function.name in ("__eq__", "__ne__")
     for left, op, right in zip(operands, node.ops, operands[1:], strict=False):
         before, others = COMPARE[type(op)]
         place = token(source, source.span(left)[1], source.span(right)[0], before)
         if place is None:
             continue
         for after, prior in others:
+            if is_equality and before in ("==", "!=") and after in ("<", "<=", ">", ">="):
+                continue  # what is equal is not greater
             if after in ("==", "!=") and before.startswith("is") and isinstance(right, ast.Constant) and right.value is None:
                 prior *= 0.3  # it is hardly ever meant, and hardly ever makes a difference
             shown = (f"{source.segment(left)} {o} {source.segment(right)}" for o in (before, after))

@@ -196,6 +196,13 @@ def test_each_family_lists_its_change(before: str, after: str) -> None:
     assert any(text.format(after) in all_changes(text.format(before)) for text in texts)
 
 
+def test_an_equality_does_not_become_an_order() -> None:
+    text = "def {}(a, b):\n    return a.c == g(b)\n"
+    for name, is_tried in (("__eq__", False), ("__ne__", False), ("is_due", True)):
+        assert (text.format(name).replace("==", ">=") in all_changes(text.format(name))) == is_tried
+        assert text.format(name).replace("==", "!=") in all_changes(text.format(name))
+
+
 def test_the_order_of_what_is_compared_by_max_is_no_slip() -> None:
     assert "def f(a, b):\n    return max(b, a)\n" not in all_changes("def f(a, b):\n    return max(a, b)\n")
 
