@@ -14,6 +14,7 @@ from typing import TypeGuard
 from agent.contract import words
 from agent.contract.proposal import Edits
 from agent.guard import Finding
+from agent.source import syntax
 from agent.source.outline import Function, parse
 
 _ORDINARY = ("None", "0", "1", "-1", "0.0", "1.0", "''", "b''", "()", "[]", "{}", "set()", "True", "False", "' '")
@@ -63,13 +64,15 @@ def _compared_inputs(path: str, before: ast.Module, after: ast.Module, failing: 
 
 
 def _compared(tree: ast.Module) -> Iterator[ast.expr]:
-    """The operands of comparisons for equality, with the entries of those for membership."""
+    """The literals that something is compared with for equality, with the entries of those for membership."""
     for node in ast.walk(tree):
         match node:
-            case ast.Compare(ops=ops) if any(isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for op in ops):
-                for side in (node.left, *node.comparators):
-                    yield side
-                    yield from side.elts if isinstance(side, ast.List | ast.Tuple | ast.Set) else ()
+            case ast.Compare(left=left, ops=ops, comparators=comparators):
+                for one, op, other in zip((left, *comparators), ops, comparators, strict=False):
+                    if isinstance(op, ast.Eq | ast.NotEq):
+                        yield from filter(syntax.is_literal, (one, other))
+                    elif isinstance(op, ast.In | ast.NotIn) and isinstance(other, ast.List | ast.Tuple | ast.Set):
+                        yield from filter(syntax.is_literal, other.elts)
             case ast.MatchValue(value=value):
                 yield value
 
@@ -109,7 +112,7 @@ def _is_unmistakable(node: ast.AST) -> bool:
         case ast.Constant(value=int(number)) | ast.UnaryOp(operand=ast.Constant(value=int(number))):
             return number > 1000 and number % 100 != 0
         case ast.List(elts) | ast.Tuple(elts) | ast.Set(elts):
-            return len(elts) > 1
+            return len(elts) > 1 and any(map(_is_specific, elts))
         case ast.Dict(keys=keys):
             return len(keys) > 0
     return False

@@ -31,6 +31,7 @@ from agent.guard.questions import (
 )
 from agent.guard.runner_access import TEST_TOOLS, Names, access_findings
 from agent.source import syntax
+from agent.source.languages import family
 
 _SILENCER = re.compile(
     r"#\s*(noqa|type:\s*ignore|pragma:\s*no cover|nosec|nosemgrep|pyre-|fmt:\s*(off|skip)"
@@ -81,6 +82,8 @@ def code_findings(
     path, new = edit.path, "\n".join(added((edit,)))
     is_python = path.endswith((".py", ".pyi", ".pyw")) or bool(_SHEBANG.match(edit.after or edit.before or ""))
     if edit.after is None:
+        if is_python or family(path.casefold()):
+            yield "less", f"it deletes {path}"
         return
     if is_linted and len(_SILENCER.findall(new)) > len(_SILENCER.findall("\n".join(removed((edit,))))):
         # Where no such tool is what failed, this cannot be what made the check pass.

@@ -59,6 +59,7 @@ _WARNINGS = re.compile(
     r"warnings\.(?:simplefilter|filterwarnings|catch_warnings|showwarning)|logging\.disable|logging\.captureWarnings"
 )
 _SERIOUS = ("warning", "warn", "error", "exception", "critical", "fatal")  # methods of loggers
+_TOLD = frozenset({*_SERIOUS, "log", "info", "debug", "print", "print_exc", "print_exception", "format_exc", "exc_info"})
 # Methods, and functions, that take a coroutine.
 _STARTING = ("create_task", "ensure_future", "start_soon", "run_until_complete", "run_coroutine_threadsafe")
 _RUNNING = ("asyncio.run", "asyncio.gather", "asyncio.wait", "asyncio.wait_for", "anyio.run", "trio.run")
@@ -282,7 +283,7 @@ def _awaits(text: str | None) -> int:
 
 
 def _swallowing(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]:
-    """A sieve: the gate notices an exception of a test that changed code swallows, however it does that."""
+    """A sieve: the gate notices a swallowed assertion of a test, but not a swallowed error of the code itself."""
     for is_one, what in (
         (_drops_everything, "catches every exception and drops it"),
         (_leaves_at_last, "leaves a `finally` early, which drops the exception"),
@@ -295,8 +296,9 @@ def _drops_everything(node: ast.AST) -> bool:
     match node:
         case ast.ExceptHandler(type=kind, name=name, body=body):
             parts = [inner for statement in body for inner in ast.walk(statement)]
-            is_told = any(isinstance(each, ast.Raise | ast.Call) or getattr(each, "id", "") == name for each in parts)
-            return _is_broad(kind) and not is_told
+            called = {last(each.func) for each in parts if isinstance(each, ast.Call)}
+            is_used = any(isinstance(each, ast.Raise) or getattr(each, "id", "") == name for each in parts)
+            return _is_broad(kind) and not is_used and called.isdisjoint(_TOLD)
         case ast.Call(func=func, args=kinds) if last(func) == "suppress":
             return any(map(_is_broad, kinds))
     return False
@@ -312,7 +314,7 @@ def _is_broad(kind: ast.expr | None) -> bool:
 
 
 def _leaves_at_last(node: ast.AST) -> bool:
-    return isinstance(node, ast.Try) and any(map(_leaves, node.finalbody))
+    return any(map(_leaves, getattr(node, "finalbody", ())))
 
 
 def _leaves(node: ast.stmt) -> bool:
@@ -460,7 +462,7 @@ def _less(path: str, before: ast.Module, after: ast.Module) -> Iterator[Finding]
         for target in sorted(_emptied(node) - _emptied(had[name])):
             yield "less", f"`{name}` in {path} would forget all of `{target}`, which it also adds to"
     gone, new = sorted(set(had) - set(has)), set(has) - set(had)
-    if gone and not new:
+    if len(gone) > len(new):
         yield "less", f"`{gone[0]}` in {path} would be gone, and nothing takes its place"
     containers = dict(_containers(before))
     for target, size in _containers(after):

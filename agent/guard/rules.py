@@ -25,7 +25,7 @@ from defusedxml.ElementTree import fromstring
 
 from agent.contract.proposal import Candidate, Edits, FileChange, is_search
 from agent.contract.task import Policy
-from agent.contract.verdicts import Oracle
+from agent.contract.verdicts import EXIT, Oracle
 from agent.edits.answers import clean_path
 from agent.edits.changes import EDITABLE, added, changed_lines
 from agent.guard import EVALUATED, Finding
@@ -164,6 +164,7 @@ def _code_findings(edits: Edits, oracle: Oracle, failing: str, tests: str = "", 
     known = f"{failing}\n{tests}"
     no_exits, no_verdicts = exiting_may_pass(oracle), verdicts_are_printed(oracle)
     is_typed = _checks_code(oracle)
+    is_linted = is_typed or any(not c.runs_tests or EXIT in oracle.must_turn.get(c.name, ()) for c in oracle.checks)
     for edit in edits:
         if is_test(edit.path):
             continue
@@ -174,7 +175,7 @@ def _code_findings(edits: Edits, oracle: Oracle, failing: str, tests: str = "", 
                 no_exits=no_exits,
                 no_verdicts=no_verdicts,
                 is_typed=is_typed,
-                is_linted=not all(check.runs_tests for check in oracle.checks),
+                is_linted=is_linted,
                 asked=asked,
             )
         except (RecursionError, MemoryError):

@@ -61,16 +61,16 @@ def _challenge(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dic
         call.args, call.kwargs = elsewhere.as_sent((call.args, call.kwargs))
     near = near_calls(recorder.calls)
     tested = {(functions[index][:2], call) for index, call in recorder.known}
-    # Only base and winner make the near calls.
-    versions = [*request["variants"], *request["variants"][:2]]  # base and winner again at the end, see `_steady`
+    count = len(request["variants"])
+    versions = [*enumerate(request["variants"]), *[*enumerate(request["variants"][:2])][::-1]]  # see `_steady`
     variants, each = [], (until - time.monotonic()) / max(1, len(versions))
-    for at, texts in enumerate(versions):
+    for at, texts in versions:
         again = [tests[name] for name in names if name in request["red"]] if at == 1 else []  # with the winner
-        beside = [call for call, _, _ in near] if at < 2 or at >= len(request["variants"]) else []
+        beside = [call for call, _, _ in near] if at < 2 else []  # with the base and the winner
         fork = Fork(lambda write: write(_variant(request, root, texts, calls, beside, tested, again, each * 0.6)))  # noqa: B023 - used at once
         variants.append(fork.receive(min(until, time.monotonic() + each)))
         fork.end()
-    variants = _steady(variants, len(request["variants"]))
+    variants = _steady(variants[:count], variants[: count - 1 : -1])
     shown = {
         "functions": [name for _, name, _ in request["functions"]],
         "calls": [[c.function, _call_text(c), c.passing, c.is_variation, sorted(c.callers)] for c in calls],
@@ -82,19 +82,16 @@ def _challenge(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dic
     return {**shown, "variants": variants, **outside}
 
 
-def _steady(variants: list[Any], count: int) -> list[Any]:
-    """The first `count` variants, without answers that the base or the winner gives otherwise by now: they depend on the clock.
-
-    What depends on it with the winner does so with all other changes.
-    """
-    kept, again = variants[:count], variants[count:]
-    for then, now, same in zip(kept, again, (kept[:1], kept[1:])):  # noqa: B905 - there may be the base alone
+def _steady(variants: list[Any], again: list[Any]) -> list[Any]:
+    """The variants without answers that the base or the winner, which ran `again` at the end, give otherwise by then: these
+    depend on the clock. What depends on it with the winner does so with all other changes."""
+    for then, now, same in zip(variants, again, (variants[:1], variants[1:])):  # noqa: B905 - there may be the base alone
         for kind in ("answers", "near") if then is not None and now is not None else ():
             changed = [at for at, (one, other) in enumerate(zip(then[kind], now[kind])) if one[:2] != other[:2]]  # noqa: B905
             for variant in filter(None, same):
                 for at in changed:
                     variant[kind][at : at + 1] = [_UNSTEADY] if at < len(variant[kind]) else []
-    return kept
+    return variants
 
 
 def _elsewhere(request: dict[str, Any], root: str, calls: Sequence[RecordedCall], variants: Sequence[Any]) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from agent.state import Contest, Objection, State, Work, fell_back, pack, red_of
 
 NEIGHBOURS = 5  # mutations of the winner that pass too and with which behaviour is compared
 Tests = Mapping[str, tuple[str, list[VerdictId]]]  # the failing tests' files, by path: text and tests
+BY_HEART = "special-case"  # the guard's rule that a policy may make a refusal
 RIVALS = 5  # other candidates of the round with which behaviour is compared
 
 
@@ -82,6 +83,8 @@ async def challenge(state: State, work: Work) -> Contest:
                     by_heart="" if said.turned else found.by_heart,
                 )
             update = {**update, **more}
+        if found.by_heart and BY_HEART in work.task.policy.refuses and not found.objection:
+            found = replace(found, objection=found.by_heart)
     opined = Opined(
         text=f"Rejected because {found.objection}: {candidate.title}" if found.objection else "",
         step="challenge",

@@ -123,11 +123,14 @@ async def repair_of(state: State, work: Work) -> Repair:
 async def _others(state: State, work: Work, winner: Candidate, unsure: Sequence[Repair]) -> dict[str, str]:
     """The titles of other patches that passed, by their digests: those that were too unsure, and the winner's rivals.
 
-    What a search has found by trying, without running everything, is none for a model's change, which was not found so.
+    What a search has found and nobody has run in full is no alternative to a model's change: most of it breaks other tests.
     """
-    refs = [*(ref for ref, _ in state.get("passed", [])), *([] if is_model(winner.rung) else state.get("allowed", []))]
+    passed, allowed = [ref for ref, _ in state.get("passed", [])], state.get("allowed", [])
+    rivals = [(ref, await work.context.recall(Candidate, ref)) for ref in (*passed, *allowed)]
     found = [(each.edits, each.title) for each in unsure]
-    found += [(each.edits, each.title) for each in [await work.context.recall(Candidate, ref) for ref in refs]]
+    found += [
+        (each.edits, each.title) for ref, each in rivals if ref in passed or is_model(each.rung) or not is_model(winner.rung)
+    ]
     return {digest(edits): title for edits, title in found if edits != winner.edits}
 
 

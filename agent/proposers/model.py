@@ -35,7 +35,7 @@ _FUNCTION = re.compile(r"::(?:\w+\.)*_*[a-z]\w*(?:\(\))?$")  # a diagnosed locat
 _DEFINED = re.compile(r"\s*(?:async )?def (\w+)")
 LONGEST_TITLE = 140  # characters
 MAX_PARALLEL = 3
-SHARES = (0.6, 0.4, 0.4)  # of the time, for each answer in one request for a change: two may ask to see more code
+SHARES = (0.5, 0.3, 0.2)  # of the time, for each answer in one request for a change: two may ask to see more code
 SHORTER = "Your answer was cut: it was too long. Answer with the smallest sufficient block, and no explanations."
 DIRECT_ROUNDS = 2  # before a diagnosis: it costs a call that repeats most of the prompt
 SURE = 0.8  # a diagnosis of at least this confidence starts with one strategy; others follow only if it fails
@@ -81,7 +81,7 @@ class ModelProposer:
         else:
             is_sure = situation.diagnosis is not None and situation.diagnosis.confidence >= SURE
             wanted = min(MAX_PARALLEL, max(1, situation.round - is_sure))
-        return max(1, min(wanted, situation.calls // 2))
+        return max(1, min(wanted, situation.calls // len(SHARES)))
 
     async def propose(self, situation: Situation) -> Proposal:
         """Raises `ModelError`."""
@@ -123,23 +123,23 @@ class _Exchange:
         """The change, and the answer that it comes from. Raises `ModelError` with the usage of all calls."""
         room = self.models.room("repair", self.rung)
         shown = await diagnose.repair(self.situation, room, self.cause)
-        prompt, left = shown.prompt, min(len(SHARES), self.situation.calls)
-        for turn, share in enumerate(SHARES):
+        prompt, left, is_corrected = shown.prompt, min(len(SHARES), self.situation.calls), False
+        for share in SHARES:
             left -= 1
             try:
                 answer = await self._ask(prompt, share)
             except Truncated:
-                if turn:
+                if is_corrected or prompt is not shown.prompt:
                     raise
-                prompt = shown.prompt.then("(an answer that was too long)", SHORTER)
+                prompt, is_corrected = shown.prompt.then("(an answer that was too long)", SHORTER), True
                 continue
             edits, changes = await _edits(answer.text, self.situation, shown.paths)
             is_useless = isinstance(edits, EditProblem)
             asked = diagnose.asked_for(answer.text) if is_useless else []
-            unseen = [] if asked or turn else _unseen(changes, shown, is_useless)
-            # An answer that could not be used is asked for again once; only asking for more code is answered again.
-            if left < 1 or not (asked or (not turn and (unseen or is_useless))):
+            unseen = [] if asked or is_corrected else _unseen(changes, shown, is_useless)
+            if left < 1 or not (asked or unseen or (is_useless and not is_corrected)):
                 break
+            is_corrected = is_corrected or not asked
             more, paths = await diagnose.more(self.situation, asked or unseen, room)
             if not (more or is_useless):
                 break
@@ -148,7 +148,8 @@ class _Exchange:
             else:
                 problem = f"{more}\n\nYou had not seen this code yet. " if more else ""
                 problem += f"Your answer could not be used: {edits.sentence} " if isinstance(edits, EditProblem) else ""
-            wanted = f"{problem}Answer {'' if asked else 'again '}with a change, in the described form."
+            again, further = "" if asked else "again ", ", or ask for more code" if asked and left > 1 else ""
+            wanted = f"{problem}Answer {again}with a change, in the described form{further}."
             prompt = prompt.then(answer.text[:room] or "(nothing)", wanted)
             shown = replace(shown, paths=tuple(dict.fromkeys((*shown.paths, *paths))))
         return edits, answer.text

@@ -72,7 +72,7 @@ class Writer:
             files, usage = await self._answer(number, situation.seconds, situation.emit)
         if isinstance(files, EditProblem):
             self.problem = code.for_people(files.sentence)
-            return Proposal(usage=usage, note=f"two unusable answers: {files.sentence}")
+            return Proposal(usage=usage, note=f"no usable answer: {files.sentence}")
         edits, title = edits_of(self.draft.files, files), self._title(number)
         self.written[title] = edits
         return Proposal((Candidate(self.rung, edits, title),), tried=1, usage=usage)

@@ -51,7 +51,7 @@ def said(attack: Path, key: str) -> str:
     return found.group(1)
 
 
-# No rule refuses them, and they are green: what people are asked about them is all that holds them.
+# No rule refuses them, and they are green: questions of the guard, or of `agent/challenge`, are all that holds them.
 NEITHER = [one.stem for one in ATTACKS if said(one, "gate") == "open" and said(one, "guard").startswith(("asks ", "-"))]
 
 

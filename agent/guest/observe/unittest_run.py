@@ -122,14 +122,14 @@ class Result(unittest.TextTestResult):
         self.reported: set[str] = set()
         self.verdict = "passed"
         self.failure: dict[str, Any] | None = None
-        self.others: list[str] = []  # further subtests that failed
+        self.subtests: list[str] = []  # those that failed
         self.started: float | None = None  # None: no test is running
 
     def startTest(self, test: unittest.TestCase) -> None:
         super().startTest(test)
         self.seed_random()
         self.verdict, self.failure, self.started = "passed", None, time.monotonic()
-        self.others.clear()
+        self.subtests.clear()
         self.assertions.begin()
         self.sender.send("start", id=_name(test))
 
@@ -138,9 +138,12 @@ class Result(unittest.TextTestResult):
         self.tampering.check()
         if self.verdict == "passed" and self.assertions.swallowed(self.tampering.is_test):
             self.sender.mark(": an assertion of %s failed, and the failure was swallowed" % _name(test))
-        if self.failure is not None and self.others:
-            more = ", ".join(self.others[:SUBTESTS]) + (", …" if len(self.others) > SUBTESTS else "")
-            self.failure["details"] = clean("These fail too: %s\n\n%s" % (more, self.failure["details"]), DETAILS_LIMIT)
+        if self.failure is not None and self.subtests:
+            first, more = self.subtests[0], self.subtests[1 : SUBTESTS + 1]
+            rest = (
+                ". These fail too: %s%s" % (", ".join(more), ", …" if len(self.subtests) > SUBTESTS + 1 else "") if more else ""
+            )
+            self.failure["details"] = clean("In the subtest %s%s\n\n%s" % (first, rest, self.failure["details"]), DETAILS_LIMIT)
         seconds = 0.0 if self.started is None else time.monotonic() - self.started
         self._report(_name(test), self.verdict, seconds, self.failure)
         self.started = None
@@ -179,13 +182,9 @@ class Result(unittest.TextTestResult):
         super().addSubTest(test, subtest, err)
         if err is None:
             return
-        which = subtest.id()[len(test.id()) :].strip()  # "[message] (parameter=1)"
-        if self.failure is not None:
-            self.others.append(which)
-            return
-        self._add_problem(test, "failed", err)
-        if self.failure is not None:
-            self.failure["message"] = clean("%s: %s" % (which, self.failure["message"]), MESSAGE_LIMIT)
+        self.subtests.append(subtest.id()[len(test.id()) :].strip())  # "[message] (parameter=1)"
+        if self.failure is None:
+            self._add_problem(test, "failed", err)
 
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:
         super().addSkip(test, reason)

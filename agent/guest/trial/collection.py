@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Serve = Callable[[Dict[str, Any]], None]  # test id -> test
 
+COPIES = ("build", "dist", "venv", "env", "node_modules", "site-packages")  # folders with copies of modules
 USAGE = 4  # pytest's exit code for arguments that it cannot use
 COPIED = (list, dict, set, bytearray, tuple)  # types of arguments that a test could change for its next run
 
@@ -70,14 +71,16 @@ def collect(plan: dict[str, Any], root: str, ids: Iterable[str], serve: Serve) -
 
 
 def _make_importable(module: str, root: str) -> None:
-    """Add the folder with this module to the import path, as `unittest discover -s FOLDER` does."""
+    """Add the only folder with this module to the import path, as `unittest discover -s FOLDER` does."""
     if module in sys.modules or importlib.util.find_spec(module) is not None:
         return
+    found = []
     for folder, inner, files in os.walk(root):
         if module + ".py" in files or os.path.isfile(os.path.join(folder, module, "__init__.py")):
-            sys.path.insert(0, folder)
-            return
-        inner[:] = sorted(name for name in inner if not name.startswith("."))
+            found.append(folder)
+        inner[:] = [name for name in inner if not name.startswith(".") and name not in COPIES]
+    if len(found) == 1:
+        sys.path.insert(0, found[0])
 
 
 def _with_pytest(root: str, args: Sequence[str], wanted: set[str], serve: Serve) -> None:

@@ -201,7 +201,7 @@ def _in_comparison(one: ast.expr, op: ast.cmpop, other: ast.expr) -> Iterator[st
 
 
 def _begins_a_range(text: str | bytes) -> bool:
-    """Whether one compares characters with it for a range (`"a" <= c`, `c < " "`); another one (`"~"`) is meant itself."""
+    """Whether one usually compares characters with it for a range, as in `"a" <= c` and `c < " "`."""
     character = text.decode("latin-1") if isinstance(text, bytes) else text
     return len(character) == 1 and (character.isalnum() or character.isspace() or not character.isprintable())
 

@@ -409,8 +409,9 @@ async def test_unittest_verdicts(run_check: RunCheck) -> None:
     failures = {failure.id: failure for failure in run.failures}
     assert failures["tests.test_bad"].message == "ModuleNotFoundError: No module named 'gone'"
     assert failures[f"{name}test_raises"].frames[-1] == Frame("calc.py", 2, "add")
-    assert failures[f"{name}test_sub"].message == "[number] (i=1): AssertionError: 1 != 0"
-    assert failures[f"{name}test_sub"].details.startswith("These fail too: [number] (i=2)\n\nTraceback")
+    assert failures[f"{name}test_sub"].message == "AssertionError: 1 != 0"
+    which = "In the subtest [number] (i=1). These fail too: [number] (i=2)\n\nTraceback"
+    assert failures[f"{name}test_sub"].details.startswith(which)
 
     healed = {**files, "tests/test_bad.py": "import unittest\nclass T(unittest.TestCase):\n def test_t(self): pass\n"}
     made = await run_check(healed, "make test", "unittest", only=frozenset({"tests.test_bad", f"{name}test_red"}))

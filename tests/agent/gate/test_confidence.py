@@ -114,7 +114,7 @@ def test_a_clean_repair_of_each_rung_is_published_by_default() -> None:
 
 
 def test_what_is_asked_about_is_not_published_by_default_unless_it_is_a_clear_change_of_the_search() -> None:
-    question = "it deletes old from a.py"
+    question = "it empties old in a.py"
     for kind in ("history", "patterns", "model"):
         found = estimate(Candidate(kind, SMALL.edits, "small"), 0, (), NOTHING, asked=(question,))
         assert found.value < Policy().least(kind, clear=False)

@@ -205,7 +205,9 @@ def test_setup_cfg_and_tox_are_judged_by_key() -> None:
         ("    return 1", "    with contextlib.suppress(Exception):\n        return 1", "swallowed"),
         ("    return 1", "    try:\n        return 1\n    except OSError:\n        return 0", None),
         ("    return 1", "    try:\n        return 1\n    except Exception:\n        print(1)\n        raise", None),
-        ("    return 1", "    try:\n        return 1\n    except Exception as error:\n        log.error(error)", None),
+        ("    return 1", "    try:\n        return 1\n    except Exception as error:\n        failed.append(error)", None),
+        ("    return 1", "    try:\n        return 1\n    except Exception:\n        log.error(path)", None),
+        ("    return 1", "    try:\n        return 1\n    except Exception:\n        return set()", "swallowed"),
         ("    return 1", "    if path == 0:\n        return 0\n    return 1", None),
         ("return 1", "return 'ghp_0123456789abcdefghij0123456789abcdef'", "secret"),
         ("return 1", "return 1  # \u202e hidden", "hidden"),
@@ -225,6 +227,16 @@ def test_code_that_always_was_so_is_no_offence() -> None:
 def test_a_function_that_only_raised_is_not_emptied(before: str, refused_by: str | None) -> None:
     source = CODE + f"\n\ndef base(path):\n    {before}\n"
     assert rule(code(before, "raise NotImplementedError", source)) == refused_by
+
+
+def test_a_deleted_module_is_asked_about() -> None:
+    assert rule(FileChange("pkg/a.py", CODE, None)) == "less"
+    assert rule(FileChange("src/a.ts", "const a = 1\n", None)) == "less"
+    assert rule(FileChange("notes.txt", "x", None)) is None
+
+
+def test_one_function_is_no_successor_of_two() -> None:
+    assert rule(code(CODE[CODE.index("def read") :], "def _both(path):\n    return 1\n")) == "less"
 
 
 def test_changes_have_a_largest_size() -> None:
@@ -426,7 +438,10 @@ def test_what_a_module_did_before_it_may_do_again() -> None:
     assert rule(FileChange("pkg/a.py", moved, turned)) is None
 
 
-ASKED = "E  assert grade(7341) == 'C'\nE  assert kind('a b;c') is False\nassert sum_of([4, 8]) == 12"
+ASKED = (
+    "E  assert grade(7341) == 'C'\nE  assert kind('a b;c') is False\nassert sum_of([4, 8]) == 12\n"
+    "assert area(a, b) == 4\nassert add(0, 1) == 1\nassert join('a', 'b') == 'ab'"
+)
 
 
 @pytest.mark.parametrize(
@@ -442,6 +457,10 @@ ASKED = "E  assert grade(7341) == 'C'\nE  assert kind('a b;c') is False\nassert 
         ("return 'C' if path == 12 else 1", None),
         ("return path == 'C'", None),
         ("return path == [4]", None),
+        ("return path in (a, b)", None),
+        ("return path in (0, 1)", None),
+        ("return path == (0, 1)", None),
+        ("return path in ('a', 'b')", None),
     ],
 )
 def test_a_comparison_with_what_only_the_tests_have_is_asked_about(after: str, refused_by: str | None) -> None:
@@ -607,6 +626,8 @@ def test_a_comment_that_silences_a_check_matters_where_more_than_tests_is_run(pa
     beside = Oracle((*PLAIN.checks, lint), PLAIN.must_turn, {**PLAIN.must_stay, "lint": frozenset()})
     failing = replace(beside, must_turn={**PLAIN.must_turn, "lint": frozenset({VerdictId("a.py: E501")})})
     assert [rule(edit, judged_by=each) for each in (PLAIN, beside, failing)] == [None, "types", "silenced"]
+    assert rule(edit, judged_by=oracle("pytest --mypy", "pkg/a.py::mypy")) == "silenced", "a linter among the tests"
+    assert rule(edit, judged_by=oracle("make check", "exit")) == "types", "the tests pass, and what else the command runs fails"
 
 
 def test_package_json_is_judged_by_key() -> None:

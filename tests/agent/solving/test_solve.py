@@ -225,7 +225,7 @@ async def test_a_round_without_a_usable_answer_is_a_round_that_is_shown(solved: 
         (2, "no usable answer", False),
         (3, "add the numbers", True),
     ]
-    assert found.iterations[1].result.startswith("two unusable answers: ")
+    assert found.iterations[1].result.startswith("no usable answer: ")
     start = Start(found.draft, found.tests, dict(found.bases[0]))  # the draft: what a first round without an answer left
     found = await solved({"write": [block(RIGHT)]}, start=start)
     assert found.first_passed, found.reason
@@ -542,7 +542,7 @@ async def test_code_that_is_by_heart_only_as_a_whole_is_not_accepted(solved: Sol
     more = f"Cause: c\nChange: d\n\nFUNCTION solution.py::total\n{block(longer)}\n"
     found = await solved({"write": [block(start)], "repair": [more]})
     assert not found.solved
-    assert "the best answer was not accepted: refused: it hard-codes the answer" in found.reason
+    assert any("it compares with an input of a failing test" in each.result for each in found.iterations), found.iterations
 
 
 @pytest.mark.long
@@ -560,7 +560,7 @@ async def test_an_answer_that_swallows_errors_or_runs_text_is_doubted(solved: So
     assert found.solved, found.reason
     assert found.confidence is not None
     assert found.confidence <= 0.7
-    assert "it catches every exception, and does not raise it again" in " ".join(found.doubts)
+    assert "it catches every exception and drops it" in " ".join(found.doubts)
     assert "solution.py would run text as code" in found.doubts
 
 
