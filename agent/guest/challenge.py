@@ -61,8 +61,8 @@ def _challenge(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dic
         call.args, call.kwargs = elsewhere.as_sent((call.args, call.kwargs))
     near = near_calls(recorder.calls)
     tested = {(functions[index][:2], call) for index, call in recorder.known}
-    count = len(request["variants"])
-    versions = [*enumerate(request["variants"]), *[*enumerate(request["variants"][:2])][::-1]]  # see `_steady`
+    changes = list(enumerate(request["variants"]))
+    versions = [*changes, *reversed(changes[:2])]  # the winner and then the base again, see `_steady`
     variants, each = [], (until - time.monotonic()) / max(1, len(versions))
     for at, texts in versions:
         again = [tests[name] for name in names if name in request["red"]] if at == 1 else []  # with the winner
@@ -70,7 +70,7 @@ def _challenge(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dic
         fork = Fork(lambda write: write(_variant(request, root, texts, calls, beside, tested, again, each * 0.6)))  # noqa: B023 - used at once
         variants.append(fork.receive(min(until, time.monotonic() + each)))
         fork.end()
-    variants = _steady(variants[:count], variants[: count - 1 : -1])
+    variants = _steady(variants[: len(changes)], variants[: len(changes) - 1 : -1])
     shown = {
         "functions": [name for _, name, _ in request["functions"]],
         "calls": [[c.function, _call_text(c), c.passing, c.is_variation, sorted(c.callers)] for c in calls],

@@ -26,8 +26,8 @@ FAILURES, CODE, CODE_AFTER_FAILURE = 600, 2_100, 2_400  # tokens, as `estimate_t
 HINTS, MEMORY, TRIED = 900, 700, 700  # characters: of a hint, of an earlier repair, of a failed change's lines
 CHANGE = 1_500  # characters of what changed since the last good commit
 SEEN = 2_000  # characters of what the debugger saw
-MOST_SHOWN, SHOWN = 3, 3_000  # locations that an answer may ask for, their tokens at most
-SHOWN_SHARE = 4  # of the tokens that a prompt can have, they get one in this many
+MOST_SHOWN, SHOWN = 3, 4_000  # locations that an answer may ask for, their tokens at most
+SHOWN_SHARE = 3  # of the tokens that a prompt can have, they get one in this many
 _SHOW = re.compile(r"^[ \t*`-]*+SHOW:?[ \t]++`?([\w./-]+\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|kt)(?:::[\w.]+|:\d+))", re.MULTILINE)
 
 

@@ -223,7 +223,7 @@ CASES: dict[str, Case] = {
     "forced-away": Case(forced_away, Outcome.SUPERSEDED, "The newest commit of", is_told=False),
     "dying-sandbox": Case(dying_sandbox, Outcome.INFRASTRUCTURE, "The sandbox failed 3 times"),
     "fork": Case(from_a_fork, Outcome.REFUSED, "comes from a fork", is_told=False),
-    "model-nonsense": Case(answered("nonsense"), Outcome.GAVE_UP, "unusable answers"),
+    "model-nonsense": Case(answered("nonsense"), Outcome.GAVE_UP, "no usable answer"),
     "model-ten-megabytes": Case(answered("ten_megabytes"), Outcome.OUT_OF_BUDGET, "model tokens"),
     "model-silence": Case(answered("silence"), Outcome.GAVE_UP, "empty"),
     "model-waiting": Case(answered("waiting"), Outcome.GAVE_UP, "no answer within 2 s"),

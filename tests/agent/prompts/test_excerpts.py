@@ -80,7 +80,7 @@ async def test_of_all_code_that_was_asked_for_something_is_shown_or_its_absence_
     async with sandbox_with(tmp_path, {**FILES, "pkg/long.py": f"{code}\n\ndef small():\n    return 1\n"}) as sandbox:
         now = await staged(sandbox)
         text, _ = await diagnose.more(now, [f"pkg/long.py::{name}" for name in names], 4_000)
-        tight, _ = await diagnose.more(now, [f"pkg/long.py::{name}" for name in names], 900)
+        tight, _ = await diagnose.more(now, [f"pkg/long.py::{name}" for name in names], 675)
     assert "return text.strip()" in text, "rather than its docstring"
     assert "def long(text):" in text
     assert "def small():" in text
