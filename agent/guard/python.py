@@ -1,8 +1,8 @@
 """Rules for Python code, on its syntax trees: a patch must not remove behaviour instead of fixing it.
 
-Covers emptied functions and silenced checks. `runner_access` covers code that accesses the test
-runner, `hardcoded` hard-coded answers for the failing tests, `questions` what is only asked about. Each rule compares the trees
-before and after, so code that was there before is allowed.
+Covers emptied functions and silenced checks. `runner_access` covers code that accesses the test runner, `hardcoded` values of
+the failing tests, `questions` what else is only asked about. Each rule compares the trees before and after, so code that was
+there before is allowed.
 """
 
 from __future__ import annotations

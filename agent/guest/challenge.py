@@ -70,7 +70,8 @@ def _challenge(request: dict[str, Any], root: str, tests: dict[str, Any]) -> dic
         fork = Fork(lambda write: write(_variant(request, root, texts, calls, beside, tested, again, each * 0.6)))  # noqa: B023 - used at once
         variants.append(fork.receive(min(until, time.monotonic() + each)))
         fork.end()
-    variants = _steady(variants[: len(changes)], variants[: len(changes) - 1 : -1])
+    again_at_the_end = variants[len(changes) :]
+    variants = _steady(variants[: len(changes)], again_at_the_end[::-1])
     shown = {
         "functions": [name for _, name, _ in request["functions"]],
         "calls": [[c.function, _call_text(c), c.passing, c.is_variation, sorted(c.callers)] for c in calls],

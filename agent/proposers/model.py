@@ -129,7 +129,7 @@ class _Exchange:
             try:
                 answer = await self._ask(prompt, share)
             except Truncated:
-                if is_corrected or prompt is not shown.prompt:
+                if prompt is not shown.prompt:
                     raise
                 prompt, is_corrected = shown.prompt.then("(an answer that was too long)", SHORTER), True
                 continue

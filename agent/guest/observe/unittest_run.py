@@ -139,11 +139,7 @@ class Result(unittest.TextTestResult):
         if self.verdict == "passed" and self.assertions.swallowed(self.tampering.is_test):
             self.sender.mark(": an assertion of %s failed, and the failure was swallowed" % _name(test))
         if self.failure is not None and self.subtests:
-            first, more = self.subtests[0], self.subtests[1 : SUBTESTS + 1]
-            rest = (
-                ". These fail too: %s%s" % (", ".join(more), ", …" if len(self.subtests) > SUBTESTS + 1 else "") if more else ""
-            )
-            self.failure["details"] = clean("In the subtest %s%s\n\n%s" % (first, rest, self.failure["details"]), DETAILS_LIMIT)
+            self.failure["details"] = clean("%s\n\n%s" % (self._which(), self.failure["details"]), DETAILS_LIMIT)
         seconds = 0.0 if self.started is None else time.monotonic() - self.started
         self._report(_name(test), self.verdict, seconds, self.failure)
         self.started = None
@@ -185,6 +181,12 @@ class Result(unittest.TextTestResult):
         self.subtests.append(subtest.id()[len(test.id()) :].strip())  # "[message] (parameter=1)"
         if self.failure is None:
             self._add_problem(test, "failed", err)
+
+    def _which(self) -> str:
+        """The subtests that failed, as a line; the first is the one whose failure is reported."""
+        first, *more = self.subtests
+        named = ", ".join(more[:SUBTESTS]) + (", …" if len(more) > SUBTESTS else "")
+        return "In the subtest %s%s" % (first, ". These fail too: " + named if more else "")
 
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:
         super().addSkip(test, reason)
